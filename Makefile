@@ -1,0 +1,41 @@
+# Every target sets up .venv on first use; nothing else is needed but Python 3.11+ and Java 17+.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test soak bench clean
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## run the demonstration
+	@$(BIN)/penstock demo
+
+check: $(STAMP) ## lint, formatting, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy src tests
+
+test: check ## check, then all tests with fixed seeds
+	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak"
+
+soak: $(STAMP) ## thousands of random cases with fresh seeds
+	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "soak or not soak" --timeout=7200
+
+bench: $(STAMP) ## measure windows against plain Spark
+	@mkdir -p bench/results
+	@$(BIN)/penstock bench windows --json bench/results/windows.json
+
+clean: ## remove the virtual environment and all that tests and tools leave
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer; $(PYTHON) is not on the PATH (set PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1) (set PYTHON=...)" >&2; exit 1; }
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)

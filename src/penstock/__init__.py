@@ -1,0 +1,33 @@
+"""Penstock: one stream in, a thousand queries out, as one Spark pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Engine", "JsonLinesSink", "Market", "ParquetSink", "PenstockError", "__version__", "write_trades"]
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
+    from penstock.errors import PenstockError
+    from penstock.sinks.jsonl import JsonLinesSink
+    from penstock.sinks.parquet import ParquetSink
+    from penstock.spark.generator import Market, write_trades
+
+_PLACES = {
+    "Engine": "penstock.engine",
+    "JsonLinesSink": "penstock.sinks.jsonl",
+    "Market": "penstock.spark.generator",
+    "ParquetSink": "penstock.sinks.parquet",
+    "PenstockError": "penstock.errors",
+    "write_trades": "penstock.spark.generator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the surface on first use: the command line answers ``--help`` without loading Spark."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

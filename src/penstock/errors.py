@@ -1,0 +1,156 @@
+"""Every error Penstock raises, as one tree; each says what is wrong, where, what exists and what to do.
+
+::
+
+    PenstockError
+    ├── LanguageError              the text of a statement
+    │   ├── MalformedSQL           does not parse
+    │   ├── Unsupported            parses, and Penstock does not (yet) do it
+    │   ├── UnknownColumn / UnknownStream / UnknownTable / UnknownFunction / UnknownQuery
+    │   ├── AmbiguousColumn        two tables have it
+    │   ├── WrongType              an expression has the wrong type
+    │   └── InvalidWindow          a range, slide or offset that cannot be
+    ├── CatalogError               a name that exists already, or is still in use
+    ├── SourceError                a source or table that cannot be read
+    ├── SinkError                  answers that cannot be written
+    ├── StateError                 a state folder that cannot be used
+    ├── EnvironmentProblem         Java, Spark or Python are not as needed
+    ├── StreamEnded                rows after the end of a stream
+    └── QueryFailed                an expression failed on a row; the query is paused
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PenstockError(Exception):
+    """Base of all: ``what`` in lower case, optionally the text with a place underlined, detail and hint."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        text: str | None = None,
+        place: tuple[int, int] | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Keep the parts; ``place`` is a half-open range of characters in ``text``."""
+        super().__init__(what)
+        self.what = what
+        self.text = text
+        self.place = place
+        self.detail = detail
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """Name the kind of error as users see it."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        """Print the error as the terminal shows it."""
+        lines = [f"error[{self.code}]: {self.what}"]
+        if self.text is not None and self.place is not None:
+            lines += underline(self.text, self.place)
+        if self.detail:
+            lines.append(f"detail: {self.detail}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class LanguageError(PenstockError):
+    """The text of a statement is wrong."""
+
+
+class MalformedSQL(LanguageError):
+    """The text does not parse."""
+
+
+class Unsupported(LanguageError):
+    """The text parses, but Penstock does not do this."""
+
+
+class UnknownColumn(LanguageError):
+    """No such column."""
+
+
+class UnknownStream(LanguageError):
+    """No such stream."""
+
+
+class UnknownTable(LanguageError):
+    """No such table."""
+
+
+class UnknownFunction(LanguageError):
+    """No such function, or not an allowed one."""
+
+
+class UnknownQuery(LanguageError):
+    """No such query."""
+
+
+class AmbiguousColumn(LanguageError):
+    """More than one table has the column."""
+
+
+class WrongType(LanguageError):
+    """An expression's type does not fit."""
+
+
+class InvalidWindow(LanguageError):
+    """A window that cannot be."""
+
+
+class CatalogError(PenstockError):
+    """A name is taken, or still in use."""
+
+
+class SourceError(PenstockError):
+    """A source or table cannot be read."""
+
+
+class SinkError(PenstockError):
+    """Answers cannot be written."""
+
+
+class StateError(PenstockError):
+    """A state folder cannot be used."""
+
+
+class EnvironmentProblem(PenstockError):
+    """Java, Spark or Python are not as needed."""
+
+
+class StreamEnded(PenstockError):
+    """The stream was ended; no rows can follow."""
+
+
+class QueryFailed(PenstockError):
+    """An expression of a query failed on a row."""
+
+
+def underline(text: str, place: tuple[int, int]) -> list[str]:
+    """Show the line that holds the place, with carets under it, at most 100 columns wide."""
+    start, end = place
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line = text[line_start : len(text) if line_end < 0 else line_end]
+    left, width = start - line_start, max(1, min(end, line_start + len(line)) - start)
+    if len(line) > 100:
+        cut = max(0, left - 40)
+        line, left = line[cut : cut + 100], left - cut
+        width = min(width, len(line) - left)
+    shown = "".join(c if c.isprintable() else " " for c in line)
+    return [f"  {shown}", f"  {' ' * left}{'^' * max(1, width)}"]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return a hint naming the most similar known name, if one is close."""
+    candidates = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(name.lower(), candidates, n=1, cutoff=0.6)
+    return f'Did you mean "{candidates[found[0]]}"?' if found else None

@@ -1,0 +1,237 @@
+"""Aggregate calls and their argument types come in; the components they need and typed answer columns come out.
+
+Result types, NULLs and rounding are Spark 4's. A sum that its type cannot hold is not an answer: it is marked failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import Unsupported, WrongType
+from penstock.evaluate.components import ROWS, Array, BoolArray, Component, Int64Array, Values
+from penstock.evaluate.limbs import decimals_of, float64_of, int64_of
+from penstock.model.query import Aggregate
+
+ValuesOf: TypeAlias = Mapping[Component, Values]
+
+SYNONYMS: Final = {"mean": "avg", "variance": "var_samp", "std": "stddev_samp", "stddev": "stddev_samp"}
+SPREADS: Final = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+# Spark divides decimals to 39 digits, rounding half up, before it fits the quotient to the result's scale.
+DIVISION: Final = Context(prec=39, rounding=ROUND_HALF_UP)
+WIDE: Final = Context(prec=80, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One answer column, and the rows whose true value its type cannot hold (None: all can)."""
+
+    array: pa.Array
+    failed: BoolArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAggregate:
+    """An aggregate with its argument's type: what it needs stored, and how an answer is made of that."""
+
+    aggregate: Aggregate
+    components: tuple[Component, ...]
+    type: pa.DataType
+    finish: Callable[[BoundAggregate, ValuesOf], Lowered]
+
+    def lower(self, values: ValuesOf) -> Lowered:
+        """Turn merged values into answers of exactly the result type."""
+        return self.finish(self, values)
+
+
+def bind_aggregate(aggregate: Aggregate, types: Sequence[pa.DataType]) -> BoundAggregate:
+    """Find the components, result type and lowering of a call whose arguments have the given types."""
+    function = SYNONYMS.get(aggregate.function, aggregate.function)
+    if function == "count":
+        return _bind_count(aggregate)
+    if function not in ("sum", "avg", "min", "max", *SPREADS):
+        raise Unsupported(f'aggregate "{aggregate.function}" is not supported')
+    if len(types) != 1 or len(aggregate.arguments) != 1:
+        raise WrongType(f'"{aggregate.function}" takes one argument', detail=f"it was given {len(types)}")
+    (type_,) = types
+    if not (_is_ordered(type_) if function in ("min", "max") else _is_number(type_)):
+        raise WrongType(
+            f'"{aggregate.function}" does not take an argument of type {type_name(type_)}',
+            detail=f"in {aggregate}",
+        )
+    if function == "sum":
+        return _bind_sum(aggregate, type_)
+    if function == "avg":
+        return _bind_avg(aggregate, type_)
+    if function in ("min", "max"):
+        component = Component("min" if function == "min" else "max", aggregate.arguments[0], type_)
+        return BoundAggregate(aggregate, (component,), type_, _lower_extreme)
+    component = Component("moments", aggregate.arguments[0], type_)
+    return BoundAggregate(aggregate, (component,), pa.float64(), _lower_spread)
+
+
+def type_name(type_: pa.DataType) -> str:
+    """Name an Arrow type as Spark SQL does where there is a short name."""
+    names = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
+    names |= {"date32[day]": "date", "timestamp[us, tz=UTC]": "timestamp", "timestamp[us]": "timestamp_ntz"}
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    return names.get(str(type_), str(type_))
+
+
+def _bind_count(aggregate: Aggregate) -> BoundAggregate:
+    """Bind count(*) to rows, and count(a, b) to rows where no argument is NULL."""
+    component = Component("count", ", ".join(aggregate.arguments), None) if aggregate.arguments else ROWS
+    return BoundAggregate(aggregate, (component,), pa.int64(), _lower_count)
+
+
+def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
+    """Bind a sum: the sum itself, and how many values it has, as the sum of none is NULL."""
+    components = _sum_components(aggregate.arguments[0], type_)
+    if pa.types.is_floating(type_):
+        return BoundAggregate(aggregate, components, pa.float64(), _lower_float_sum)
+    if pa.types.is_decimal(type_):
+        return BoundAggregate(aggregate, components, _sum_type(type_), _lower_decimal_sum)
+    return BoundAggregate(aggregate, components, pa.int64(), _lower_integer_sum)
+
+
+def _bind_avg(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
+    """Bind an average, made of the sum and the count."""
+    components = _sum_components(aggregate.arguments[0], type_)
+    if not pa.types.is_decimal(type_):
+        return BoundAggregate(aggregate, components, pa.float64(), _lower_float_avg)
+    result = pa.decimal128(min(38, type_.precision + 4), min(38, type_.scale + 4))
+    return BoundAggregate(aggregate, components, result, _lower_decimal_avg)
+
+
+def _sum_components(argument: str, type_: pa.DataType) -> tuple[Component, Component]:
+    """Return the count and the sum of an argument."""
+    kind = Component("float" if pa.types.is_floating(type_) else "exact", argument, type_)
+    return (Component("count", argument, None), kind)
+
+
+def _sum_type(type_: pa.Decimal128Type) -> pa.DataType:
+    """Return the type of a sum of decimals: ten more digits."""
+    return pa.decimal128(min(38, type_.precision + 10), type_.scale)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    """Tell whether Spark adds values of a type up."""
+    tests = (pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_decimal128)
+    return any(test(type_) for test in tests)
+
+
+def _is_ordered(type_: pa.DataType) -> bool:
+    """Tell whether the least and greatest value of a type can be kept."""
+    tests = (_is_number, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary, pa.types.is_date32)
+    return any(test(type_) for test in tests) or (pa.types.is_timestamp(type_) and type_.unit == "us")
+
+
+def _lower_count(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer a count; it is never NULL."""
+    return Lowered(pa.array(_counts(bound, values)), None)
+
+
+def _lower_integer_sum(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the sum of integers; beyond bigint it failed."""
+    numbers, failed = int64_of(_plane(values[bound.components[1]]))
+    null = _counts(bound, values) == 0
+    failed &= ~null
+    return Lowered(pa.array(numbers, mask=null | failed), failed if failed.any() else None)
+
+
+def _lower_decimal_sum(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the sum of decimals; beyond the result's precision it failed."""
+    null = _counts(bound, values) == 0
+    array, failed = decimals_of(_plane(values[bound.components[1]]), bound.type, null)
+    return Lowered(array, failed if failed.any() else None)
+
+
+def _lower_float_sum(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the sum of doubles."""
+    return Lowered(pa.array(_plane(values[bound.components[1]]), mask=_counts(bound, values) == 0), None)
+
+
+def _lower_float_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the average of integers or doubles."""
+    counts, sums = _counts(bound, values), _plane(values[bound.components[1]])
+    if bound.components[1].kind == "exact":
+        sums = float64_of(sums)
+    with np.errstate(all="ignore"):
+        return Lowered(pa.array(sums / np.maximum(counts, 1), mask=counts == 0), None)
+
+
+def _lower_decimal_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the average of decimals, rounded half up; it fails where the sum or the average does not fit."""
+    counts, limbs = _counts(bound, values), _plane(values[bound.components[1]])
+    null = counts == 0
+    argument = bound.components[1].decimal
+    sums, failed = decimals_of(limbs, _sum_type(argument), null)
+    shift = bound.type.scale - argument.scale
+    short, too_long = int64_of(limbs)
+    most = 2**61 // 10**shift  # below this and for fewer rows the first rounding, to 39 digits, changes nothing
+    quick = ~too_long & (-most < short) & (short < most) & (counts < 10**9)
+    if bool((quick | null).all()):
+        quotients = _divide_half_up(short * 10**shift, np.maximum(counts, 1))
+        array, overflow = decimals_of(np.pad(quotients[:, None], ((0, 0), (0, 3))), bound.type, null)
+    else:
+        array, overflow = _divide_decimals(sums, counts, bound.type)
+    failed |= overflow
+    return Lowered(array, failed if failed.any() else None)
+
+
+def _divide_half_up(numbers: Int64Array, by: Int64Array) -> Int64Array:
+    """Divide and round to the nearest integer, halves away from zero."""
+    return np.asarray(np.sign(numbers) * ((2 * np.abs(numbers) + by) // (2 * by)), np.int64)
+
+
+def _divide_decimals(sums: pa.Array, counts: Int64Array, type_: pa.Decimal128Type) -> tuple[pa.Array, BoolArray]:
+    """Divide one by one, where numbers are too long for 64 bits; also say which quotients the type cannot hold."""
+    quantum, bound = Decimal(1).scaleb(-type_.scale, WIDE), Decimal(1).scaleb(type_.precision - type_.scale, WIDE)
+    quotients: list[Decimal | None] = []
+    failed = np.zeros(len(counts), bool)
+    for i, (total, count) in enumerate(zip(sums.to_pylist(), counts.tolist(), strict=True)):
+        quotient = None if total is None else DIVISION.divide(total, Decimal(count)).quantize(quantum, context=WIDE)
+        failed[i] = quotient is not None and abs(quotient) >= bound
+        quotients.append(None if failed[i] else quotient)
+    return pa.array(quotients, type_), failed
+
+
+def _lower_extreme(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the least or greatest value in its own type."""
+    pair = values[bound.components[0]]
+    best, valid = np.asarray(pair[0]), np.asarray(pair[1])
+    if best.dtype.hasobject:
+        return Lowered(pa.array(best, bound.type, mask=~valid), None)
+    best = np.where(valid, best, best.dtype.type(0))
+    if pa.types.is_boolean(bound.type):
+        return Lowered(pa.array(best.astype(bool), mask=~valid), None)
+    if pa.types.is_date32(bound.type):
+        best = best.astype(np.int32)
+    return Lowered(pa.array(best, mask=~valid).cast(bound.type), None)
+
+
+def _lower_spread(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer a variance or standard deviation; of one value the sample forms are NULL."""
+    function = SYNONYMS.get(bound.aggregate.function, bound.aggregate.function)
+    moments = values[bound.components[0]]
+    degrees = np.asarray(moments[0]) - (1 if function.endswith("_samp") else 0)
+    with np.errstate(all="ignore"):
+        spread = np.asarray(moments[2]) / np.maximum(degrees, 1)
+        answers = np.sqrt(spread) if function.startswith("stddev") else spread
+    return Lowered(pa.array(answers, mask=degrees <= 0), None)
+
+
+def _counts(bound: BoundAggregate, values: ValuesOf) -> Int64Array:
+    """Return how many values each answer is made of."""
+    return np.asarray(values[bound.components[0]], np.int64)
+
+
+def _plane(values: Values) -> Array:
+    """Return values that are a single array."""
+    return np.asarray(values)

@@ -1,0 +1,120 @@
+"""Merged partials in, answer columns out: lowers aggregates, then applies HAVING and the SELECT list.
+
+Queries that differ only in names and windows finish together, column by column; what the listed expressions of
+:mod:`penstock.evaluate.expressions` cannot compute is collected as one request for Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.evaluate.components import Component, Values
+from penstock.evaluate.expressions import Compiled, compile_expression
+from penstock.evaluate.typed import TypedQuery
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRequest:
+    """Rows of keys (``k0``…) and aggregates (``a0``…) whose outputs only Spark can compute."""
+
+    table: pa.Table
+    outputs: tuple[str, ...]
+    having: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Answer columns ``o0``… of every row, which rows HAVING keeps, which failed, and why the first one did."""
+
+    table: pa.Table
+    keep: BoolArray
+    failed: BoolArray
+    reason: str | None
+
+
+AskSpark = Callable[[Sequence[FinishRequest]], Sequence[Finished]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What queries have in common when they finish together."""
+
+    aggregates: tuple[object, ...]
+    outputs: tuple[str, ...]
+    having: str | None
+    grouped: bool
+
+    @staticmethod
+    def of(typed: TypedQuery) -> Shape:
+        """Take the shape of a query."""
+        query = typed.query
+        return Shape(typed.aggregates, tuple(o.expression for o in query.outputs), query.having, query.grouped)
+
+
+class Finisher:
+    """Finishes the rows of one shape."""
+
+    def __init__(self, typed: TypedQuery) -> None:
+        """Compile the outputs and HAVING if all of them are listed; otherwise Spark will be asked."""
+        self.typed = typed
+        types = {f"k{i}": t for i, t in enumerate(typed.key_types)}
+        types |= {f"a{i}": a.type for i, a in enumerate(typed.aggregates)}
+        query = typed.query
+        self.outputs = [compile_expression(o.expression, types) for o in query.outputs]
+        self.having = compile_expression(query.having, types) if query.having else None
+        expected = zip(self.outputs, typed.output_types, strict=True)
+        listed = all(c is not None and c.type == t for c, t in expected)
+        self.in_arrow = listed and (query.having is None or self.having is not None)
+
+    def inputs(self, keys: Sequence[pa.Array], merged: Mapping[Component, Values]) -> tuple[pa.Table, BoolArray]:
+        """Lower the aggregates; also tell the rows whose aggregate does not fit its type."""
+        columns: dict[str, pa.Array] = {f"k{i}": k for i, k in enumerate(keys)}
+        rows = len(next(iter(merged.values())))
+        failed = np.zeros(rows, np.bool_)
+        for number, aggregate in enumerate(self.typed.aggregates):
+            lowered = aggregate.lower(merged)
+            columns[f"a{number}"] = lowered.array
+            if lowered.failed is not None:
+                failed |= lowered.failed
+        if not columns:  # a query of constants
+            columns["a"] = pa.nulls(rows, pa.bool_())
+        return pa.table(columns), failed
+
+    def request(self, inputs: pa.Table) -> FinishRequest:
+        """Word what Spark has to compute."""
+        query = self.typed.query
+        return FinishRequest(inputs, tuple(o.expression for o in query.outputs), query.having)
+
+    def finish(self, inputs: pa.Table) -> Finished:
+        """Compute the outputs here."""
+        rows = inputs.num_rows
+        keep, failed = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
+        if self.having is not None:
+            keep, failed = _kept(self.having, inputs)
+        reason = f"HAVING {self.typed.query.having}" if failed.any() else None
+        columns = {}
+        for number, (compiled, output) in enumerate(zip(self.outputs, self.typed.query.outputs, strict=True)):
+            assert compiled is not None
+            evaluated = compiled(inputs)
+            columns[f"o{number}"] = evaluated.array
+            if evaluated.failed is not None:
+                failing = evaluated.failed & keep
+                if reason is None and failing.any():
+                    reason = output.expression
+                failed = failed | failing
+        return Finished(pa.table(columns), keep, failed, reason)
+
+
+def _kept(having: Compiled, inputs: pa.Table) -> tuple[BoolArray, BoolArray]:
+    """Tell which rows HAVING keeps, and on which it fails."""
+    evaluated = having(inputs)
+    keep = np.asarray(evaluated.array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+    failed = np.zeros(len(keep), np.bool_) if evaluated.failed is None else evaluated.failed
+    return keep, failed

@@ -1,0 +1,116 @@
+"""Partials come in; each evaluation merges every partial of its window, as the papers do, and counts them.
+
+This is the final step of Krishnamurthy, Wu and Franklin (2006, §3.2) as written: the strategy to compare with, and the
+one that needs no more room than its partials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from penstock.evaluate.components import Component, Int64Array, Values, identities, planes_of, values_from
+from penstock.evaluate.partials import (
+    Merged,
+    Partials,
+    compact,
+    concatenate,
+    fill_empty,
+    join_planes,
+    no_partials,
+    reduce_runs,
+    run_starts,
+    sort_pairs,
+)
+
+MOST_CELLS = 4_000_000  # temporary cells of one step
+
+
+class ScanLane:
+    """The partials of one predicate of one grouping, as rows sorted by slice label and group."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        """Begin without partials; the first component counts rows."""
+        self.components = tuple(components)
+        self.operations = 0
+        self._stored = no_partials(self.components)
+        self._pending: list[Partials] = []
+        self._horizon: int | None = None
+
+    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
+        """Take partials in any order; those of one label and group combine."""
+        planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
+        self.add_partials(Partials(labels, groups, planes))
+
+    def add_partials(self, partials: Partials) -> None:
+        """Take partials that are split into planes already."""
+        if self._horizon is not None and len(partials) and partials.labels.min() < self._horizon:
+            partials = partials.take(partials.labels >= self._horizon)
+        if len(partials):
+            self._pending.append(partials)
+
+    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group."""
+        stored = self._settle()
+        lo = np.searchsorted(stored.labels, starts)
+        hi = np.maximum(lo, np.searchsorted(stored.labels, ends))
+        self.operations += int((hi - lo).sum())
+        merged = _joined(self.components, [self._scan(at, lo, hi) for at in _portions(hi - lo)])
+        return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
+
+    def expire(self, before: int) -> None:
+        """Forget labels before a time; they are never asked for again."""
+        self._horizon = before if self._horizon is None else max(before, self._horizon)
+        stored = self._settle()
+        first = int(np.searchsorted(stored.labels, self._horizon))
+        if first:
+            self._stored = stored.take(np.arange(first, len(stored)))
+
+    def add_components(self, components: Sequence[Component]) -> None:
+        """Widen by the components that are new; what is stored holds nothing of them."""
+        new = tuple(c for c in dict.fromkeys(components) if c not in self.components)
+        stored = self._settle()
+        planes = stored.planes + tuple(identities(c, len(stored)) for c in new)
+        self._stored = Partials(stored.labels, stored.groups, planes)
+        self.components += new
+
+    @property
+    def cells(self) -> int:
+        """Return how many partials are stored."""
+        return len(self._settle())
+
+    def _settle(self) -> Partials:
+        """Sort what has arrived into what is stored."""
+        if self._pending:
+            self._stored = compact(self.components, concatenate([self._stored, *self._pending]))
+            self._pending = []
+        return self._stored
+
+    def _scan(self, at: Int64Array, lo: Int64Array, hi: Int64Array) -> tuple[Int64Array, Int64Array, Partials]:
+        """Merge the windows of some evaluations: list their partials, sort by group, combine runs."""
+        lengths = (hi - lo)[at]
+        skipped = np.repeat(lo[at] - (np.cumsum(lengths) - lengths), lengths)
+        evaluation = np.repeat(at, lengths)
+        listed = self._stored.take(np.arange(int(lengths.sum())) + skipped)
+        order = sort_pairs(evaluation, listed.groups)
+        if order is not None:
+            evaluation, listed = evaluation[order], listed.take(order)
+        runs = run_starts(evaluation, listed.groups)
+        planes = tuple(reduce_runs(c, p, runs) for c, p in zip(self.components, listed.planes, strict=True))
+        held = np.flatnonzero(planes[0][0] > 0)
+        reduced = Partials(listed.labels[runs], listed.groups[runs], planes).take(held)
+        return evaluation[runs][held], reduced.groups, reduced
+
+
+def _joined(components: Sequence[Component], parts: list[tuple[Int64Array, Int64Array, Partials]]) -> Merged:
+    """Put the answers of all portions together."""
+    planes = join_planes([part.planes for _, _, part in parts])
+    evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    return Merged(evaluation, group, tuple(values_from(c, p) for c, p in zip(components, planes, strict=True)))
+
+
+def _portions(lengths: Int64Array) -> Iterator[Int64Array]:
+    """Cut evaluations into consecutive portions of a bounded number of partials, at least one portion."""
+    edges = np.flatnonzero(np.diff(np.cumsum(lengths) // MOST_CELLS)) + 1
+    yield from np.split(np.arange(len(lengths)), edges)

@@ -1,0 +1,54 @@
+"""A query with Spark's types on it: what each key, aggregate and answer column is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.evaluate.aggregates import BoundAggregate
+from penstock.evaluate.components import ROWS, Component
+from penstock.model.query import Query
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuery:
+    """A bound query whose expressions Spark has analysed."""
+
+    query: Query
+    key_types: tuple[pa.DataType, ...]
+    aggregates: tuple[BoundAggregate, ...]
+    output_types: tuple[pa.DataType, ...]
+    columns: frozenset[str]  # of the stream, that the query reads
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """List the partials the query needs, rows first, each once."""
+        found = [ROWS, *(c for a in self.aggregates for c in a.components)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Describe the query's answers as users get them."""
+        instant = pa.timestamp("us", tz="UTC")
+        outputs = [pa.field(o.name, t) for o, t in zip(self.query.outputs, self.output_types, strict=True)]
+        return pa.schema([pa.field("window_start", instant), pa.field("window_end", instant), *outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One CREATE or ALTER of a query: its number is never used again."""
+
+    id: int
+    typed: TypedQuery
+    created: int = 0  # catalog version from which it counts
+
+    @property
+    def query(self) -> Query:
+        """Return the bound query."""
+        return self.typed.query
+
+    @property
+    def name(self) -> str:
+        """Return the query's name."""
+        return self.typed.query.name

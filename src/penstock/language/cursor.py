@@ -1,0 +1,156 @@
+"""A statement's tokens come in; a place in them that knows how to step, expect, and complain goes out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn, TypeVar
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import MalformedSQL, Unsupported
+from penstock.language.literals import word_set
+
+E = TypeVar("E", bound=exp.Expr)
+MAX_NESTING: Final = 40
+MAX_CHAIN: Final = 1_000  # operands of one chain such as a AND b AND …: Spark's own parser recurses on each
+
+_WORD: Final = re.compile(r"\w+\Z")
+# Words that never are names without backquotes: each one begins or continues a clause.
+RESERVED: Final = word_set(
+    """all and anti as between case cast create cross distinct div drop else end escape except exists false from full
+    group having ilike in inner intersect is join lateral left like limit minus natural not null offset on or order
+    qualify regexp right rlike select semi sort then true try_cast union using watermark when where with"""
+)
+
+
+class Cursor(SparkParser):
+    """Sqlglot's token cursor with strict steps and errors that carry their place."""
+
+    _nesting = 0
+
+    def start(self, text: str, tokens: list[Token]) -> None:
+        """Stand on the first token of a text."""
+        self.reset()
+        self.sql = text
+        self._nesting = 0
+        self._chunks = [tokens]
+        self._advance_chunk()
+
+    @property
+    def _here(self) -> tuple[int, int]:
+        """Return the place of the current token, or the end of the text."""
+        if self._curr:
+            return (self._curr.start, self._curr.end + 1)
+        return (self._prev.end, self._prev.end + 1) if self._prev else (0, 1)
+
+    def _fail(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
+        """Raise a MalformedSQL at a place, by default the current token."""
+        raise MalformedSQL(what, text=self.sql, place=place or self._here, hint=hint)
+
+    def _refuse(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
+        """Raise an Unsupported that names things which exist elsewhere, by default the current token."""
+        raise Unsupported(f"{what} are not available", text=self.sql, place=place or self._here, hint=hint)
+
+    def _shown(self) -> str:
+        """Name the current token for a message."""
+        if not self._curr:
+            return "the end"
+        source = " ".join(self.sql[self._curr.start : self._curr.end + 1].split())
+        return f'"{source if len(source) <= 40 else source[:37] + "..."}"'
+
+    def _at(self, *types: TokenType) -> bool:
+        """Say whether the current token has one of these types."""
+        return bool(self._curr) and self._curr.token_type in types
+
+    def _at_word(self, *words: str) -> bool:
+        """Say whether the next tokens are these words, unquoted."""
+        tokens = self._tokens[self._index : self._index + len(words)]
+        return len(tokens) == len(words) and all(
+            token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING) and token.text.upper() == word
+            for token, word in zip(tokens, words, strict=True)
+        )
+
+    def _take_word(self, *words: str) -> bool:
+        """Step over these words if they are next."""
+        if not self._at_word(*words):
+            return False
+        self._advance(len(words))
+        return True
+
+    def _take(self, *types: TokenType) -> Token | None:
+        """Step over a token of one of these types and return it."""
+        if not self._at(*types):
+            return None
+        token = self._curr
+        self._advance()
+        return token
+
+    def _expect(self, kind: TokenType, shown: str) -> Token:
+        """Step over a token that must be here."""
+        token = self._take(kind)
+        if token is None:
+            self._fail(f'expected "{shown}", found {self._shown()}')
+        return token
+
+    def _expect_word(self, *words: str) -> None:
+        """Step over words that must be here."""
+        if not self._take_word(*words):
+            self._fail(f'expected "{" ".join(words)}", found {self._shown()}')
+
+    def _at_name(self) -> bool:
+        """Say whether the current token can be a name."""
+        if not self._curr:
+            return False
+        if self._curr.token_type == TokenType.IDENTIFIER:
+            return True
+        return self._is_word() and self._curr.text.lower() not in RESERVED
+
+    def _is_word(self) -> bool:
+        """Say whether the current token is a bare word, keywords included."""
+        token = self._curr
+        if not token or token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
+            return False
+        source = self.sql[token.start : token.end + 1]
+        return _WORD.match(source) is not None and not source[0].isdigit()
+
+    def _name(self, what: str, any_word: bool = False) -> exp.Identifier:
+        """Step over a name and return it with its place."""
+        if not (self._at_name() or (any_word and self._is_word())):
+            self._fail(f"expected {what}, found {self._shown()}")
+        token = self._curr
+        name = token.text
+        if not name or "${" in name:
+            # Spark replaces ${…} anywhere in SQL text, also between backquotes.
+            self._fail(f"{self._shown()} cannot be a name")
+        self._advance()
+        quoted = token.token_type == TokenType.IDENTIFIER
+        return placed(exp.Identifier(this=name, quoted=quoted), (token.start, token.end + 1))
+
+    def _placed(self, node: E, first: Token) -> E:
+        """Give a node the place from its first token to the last one taken."""
+        return placed(node, (first.start, self._prev.end + 1))
+
+    def _deeper(self, levels: int = 1) -> None:
+        """Enter nested syntax, up to a limit."""
+        self._nesting += levels
+        if self._nesting > MAX_NESTING:
+            self._fail(f"nested more than {MAX_NESTING} levels deep")
+
+
+def placed(node: E, place: tuple[int, int]) -> E:
+    """Remember where in the user's text a node stands."""
+    node.meta["place"] = place
+    return node
+
+
+def place_of(node: exp.Expr | None) -> tuple[int, int] | None:
+    """Return where in the user's text a node stands, from its own place or its parts'."""
+    if node is None:
+        return None
+    own = node.meta.get("place")
+    if own is not None:
+        return (int(own[0]), int(own[1]))
+    places = [n.meta["place"] for n in node.walk() if "place" in n.meta]
+    return (min(p[0] for p in places), max(p[1] for p in places)) if places else None

@@ -1,0 +1,288 @@
+"""Text of a SELECT or an expression comes in; sqlglot's tree goes out, with CQL's window kept on its stream.
+
+The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, CQL; Krishnamurthy, Wu and Franklin
+2006, section 2): ``FROM trades [RANGE 12 MIN SLIDE 5 MIN] t`` and ``FROM trades t [RANGE 12 MIN SLIDE 5 MIN]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import InvalidWindow
+from penstock.language.cursor import placed
+from penstock.language.duration import parse_duration
+from penstock.language.grammar import Grammar
+from penstock.model.duration import DAY
+
+LONGEST_WINDOW_US: Final = 36_525 * DAY  # a hundred years
+
+# What may follow or begin a SELECT elsewhere, and is named in the refusal here.
+_CLAUSES: Final = (
+    ("ORDER BY", "ORDER BY clauses"),
+    ("SORT BY", "SORT BY clauses"),
+    ("CLUSTER BY", "CLUSTER BY clauses"),
+    ("DISTRIBUTE BY", "DISTRIBUTE BY clauses"),
+    ("LIMIT", "LIMIT clauses"),
+    ("OFFSET", "OFFSET clauses"),
+    ("QUALIFY", "QUALIFY clauses"),
+    ("WINDOW", "WINDOW clauses"),
+    ("UNION", "UNION, EXCEPT and INTERSECT"),
+    ("EXCEPT", "UNION, EXCEPT and INTERSECT"),
+    ("MINUS", "UNION, EXCEPT and INTERSECT"),
+    ("INTERSECT", "UNION, EXCEPT and INTERSECT"),
+    ("LATERAL", "LATERAL VIEW and lateral joins"),
+    ("TABLESAMPLE", "TABLESAMPLE clauses"),
+    ("PIVOT", "PIVOT clauses"),
+    ("UNPIVOT", "UNPIVOT clauses"),
+    ("WITH", "query options (WITH …)"),
+)
+_JOINS: Final = {
+    "CROSS": "CROSS joins",
+    "FULL": "FULL joins",
+    "RIGHT": "RIGHT joins",
+    "NATURAL": "NATURAL joins",
+    "SEMI": "SEMI joins",
+    "ANTI": "ANTI joins",
+}
+_AFTER_TABLE: Final = frozenset(word for word, _ in _CLAUSES) | frozenset(_JOINS) | {"INNER", "LEFT", "SET", "VALUES"}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """A window as written; ``slide_us`` is None when there is no SLIDE, and lengths are rows for ROWS."""
+
+    kind: Literal["RANGE", "ROWS"]
+    length: int
+    slide: int | None
+    offset_us: int
+    place: tuple[int, int]
+
+
+def window_of(table: exp.Expr) -> WindowClause | None:
+    """Return the window written after a table's name."""
+    window = table.meta.get("window")
+    return window if isinstance(window, WindowClause) else None
+
+
+class SelectGrammar(Grammar):
+    """SELECT … FROM stream [window] JOIN … WHERE … GROUP BY … HAVING …"""
+
+    def _parse_statement(self) -> exp.Expr:
+        """Read a SELECT, or an expression that stands alone."""
+        return self._select() if self._at(TokenType.SELECT, TokenType.WITH) else self._climb(1)
+
+    def _select(self) -> exp.Select:
+        """Read one SELECT up to its end."""
+        if self._at(TokenType.WITH):
+            self._refuse("common table expressions (WITH)")
+        self._expect(TokenType.SELECT, "SELECT")
+        if self._at(TokenType.HINT):
+            self._refuse("hints")
+        if self._at(TokenType.DISTINCT):
+            self._refuse("SELECT DISTINCT queries")
+        self._take(TokenType.ALL)
+        select = exp.Select(expressions=self._items())
+        if not self._take(TokenType.FROM):
+            self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end")
+        select.set("from_", exp.From(this=self._source()))
+        select.set("joins", self._joins())
+        if self._take(TokenType.WHERE):
+            select.set("where", exp.Where(this=self._climb(1)))
+        if self._take(TokenType.GROUP_BY):
+            select.set("group", exp.Group(expressions=self._keys()))
+        if self._take(TokenType.HAVING):
+            select.set("having", exp.Having(this=self._climb(1)))
+        if self._curr:
+            self._no_more()
+        return select
+
+    def _no_more(self) -> NoReturn:
+        """Complain about what follows where the statement should end."""
+        for words, what in _CLAUSES:
+            if self._at_word(words) or self._at_word(*words.split()):
+                self._refuse(what)
+        self._fail(f"unexpected {self._shown()}")
+
+    def _items(self) -> list[exp.Expr]:
+        """Read the SELECT list."""
+        items = [self._item()]
+        while self._take(TokenType.COMMA):
+            items.append(self._item())
+        return items
+
+    def _item(self) -> exp.Expr:
+        """Read one output and its alias."""
+        first = self._curr
+        value = self._climb(1)
+        if self._take(TokenType.ALIAS):
+            alias = self._name("an alias", any_word=True)
+        elif self._at_name() and not self._at_word("WINDOW"):
+            alias = self._name("an alias")
+        else:
+            return value
+        return self._placed(exp.Alias(this=value, alias=alias), first)
+
+    def _keys(self) -> list[exp.Expr]:
+        """Read the GROUP BY list."""
+        if self._at(TokenType.ALL):
+            self._refuse("GROUP BY ALL queries")
+        keys = [self._key()]
+        while self._take(TokenType.COMMA):
+            keys.append(self._key())
+        if self._at_word("WITH") and self._next.text.upper() in ("ROLLUP", "CUBE"):
+            self._refuse("ROLLUP, CUBE and GROUPING SETS")
+        if self._at(TokenType.GROUPING_SETS):
+            self._refuse("ROLLUP, CUBE and GROUPING SETS")
+        return keys
+
+    def _key(self) -> exp.Expr:
+        """Read one grouping expression."""
+        if self._at(TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS):
+            self._refuse("ROLLUP, CUBE and GROUPING SETS")
+        return self._climb(1)
+
+    # FROM.
+
+    def _source(self) -> exp.Table:
+        """Read a stream or table with its window and alias, in either order."""
+        first = self._curr
+        if self._at(TokenType.L_PAREN, TokenType.SELECT, TokenType.VALUES):
+            self._refuse("subqueries in FROM")
+        if self._at_word("LATERAL"):
+            self._refuse("LATERAL VIEW and lateral joins")
+        table = exp.Table(this=self._name("a stream or table"))
+        if self._at(TokenType.DOT):
+            self._refuse("names of streams and tables with a dot")
+        if self._at(TokenType.L_PAREN):
+            self._refuse("table functions")
+        placed(table, table.this.meta["place"])
+        window = self._window()
+        alias = self._table_alias()
+        second = self._window()
+        if window and second:
+            self._fail("a second window", second.place)
+        if alias:
+            table.set("alias", exp.TableAlias(this=alias))
+        table.meta["window"] = window or second
+        return self._placed(table, first) if table.meta["window"] else table
+
+    def _table_alias(self) -> exp.Identifier | None:
+        """Read the alias of a stream or table, if there is one."""
+        if self._take(TokenType.ALIAS):
+            return self._name("an alias", any_word=True)
+        if self._at_name() and self._curr.text.upper() not in _AFTER_TABLE:
+            return self._name("an alias")
+        return None
+
+    def _joins(self) -> list[exp.Join]:
+        """Read the joins after the stream."""
+        joins = []
+        while join := self._join():
+            joins.append(join)
+        return joins
+
+    def _join(self) -> exp.Join | None:
+        """Read one join, with a comma or with words."""
+        first = self._curr
+        if self._take(TokenType.COMMA):
+            return self._placed(exp.Join(this=self._source()), first)
+        for word, what in _JOINS.items():
+            if self._at_word(word) or self._at_word("LEFT", word) or self._at_word("LATERAL"):
+                self._refuse(what if not self._at_word("LATERAL") else "LATERAL VIEW and lateral joins")
+        side = "LEFT" if self._take_word("LEFT") else None
+        self._take_word("OUTER") if side else self._take_word("INNER")
+        if not self._take(TokenType.JOIN):
+            return None if first is self._curr else self._fail(f"expected JOIN, found {self._shown()}")
+        join = exp.Join(this=self._source(), side=side)
+        if self._take(TokenType.ON):
+            join.set("on", self._climb(1))
+        elif self._take(TokenType.USING):
+            join.set("using", self._using())
+        return self._placed(join, first)
+
+    def _using(self) -> list[exp.Identifier]:
+        """Read the columns of USING."""
+        self._expect(TokenType.L_PAREN, "(")
+        columns = [self._name("a column")]
+        while self._take(TokenType.COMMA):
+            columns.append(self._name("a column"))
+        self._expect(TokenType.R_PAREN, ")")
+        return columns
+
+    # Windows.
+
+    def _window(self) -> WindowClause | None:
+        """Read a window in brackets, if there is one."""
+        first = self._take(TokenType.L_BRACKET)
+        if first is None:
+            return None
+        rows = self._take_word("ROWS")
+        if not rows and not self._take_word("RANGE") and not self._take_word("WINDOW"):
+            self._fail(
+                f"expected RANGE, WINDOW or ROWS, found {self._shown()}", hint="Write [RANGE 12 MIN SLIDE 5 MIN]."
+            )
+        length = self._count() if rows else self._length("range")
+        slide = None
+        if self._take_word("SLIDE"):
+            slide = self._count() if rows else self._length("slide")
+        offset_us = self._duration()[0] if not rows and self._take_word("OFFSET") else 0
+        self._expect(TokenType.R_BRACKET, "]")
+        place = (first.start, self._prev.end + 1)
+        return WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place)
+
+    def _count(self) -> int:
+        """Read a number of rows."""
+        token = self._expect(TokenType.NUMBER, "a number of rows")
+        if not token.text.isdecimal() or not 0 < len(token.text) < 19 or int(token.text) == 0:
+            self._invalid("a number of rows is a positive integer", (token.start, token.end + 1))
+        return int(token.text)
+
+    def _length(self, what: str) -> int:
+        """Read a range or slide: more than nothing, less than a century."""
+        length_us, place = self._duration()
+        if length_us <= 0:
+            self._invalid(f"the {what} of a window is longer than nothing", place)
+        if length_us > LONGEST_WINDOW_US:
+            self._invalid(f"the {what} of a window is at most 100 years", place)
+        return length_us
+
+    def _duration(self) -> tuple[int, tuple[int, int]]:
+        """Read a duration and where it stands."""
+        first = self._curr
+        while self._curr and not self._at(TokenType.R_BRACKET) and not self._at_clause_word():
+            self._advance()
+        if self._curr is first:
+            self._fail(f"expected a duration such as 12 MIN, found {self._shown()}")
+        return self._duration_between(first)
+
+    def _at_clause_word(self) -> bool:
+        """Say whether the next word of a window begins."""
+        return any(self._at_word(word) for word in ("SLIDE", "OFFSET", "RANGE"))
+
+    def _duration_between(self, first: Token) -> tuple[int, tuple[int, int]]:
+        """Convert the source from a token to the last one taken."""
+        place = (first.start, self._prev.end + 1)
+        try:
+            return parse_duration(self.sql[slice(*place)]), place
+        except InvalidWindow as error:
+            raise InvalidWindow(error.what, text=self.sql, place=place, detail=error.detail, hint=error.hint) from None
+
+    def _invalid(self, what: str, place: tuple[int, int]) -> NoReturn:
+        """Raise an InvalidWindow."""
+        raise InvalidWindow(what, text=self.sql, place=place)
+
+
+class Penstock(Spark):
+    """Spark's SQL with windows after streams; functions keep the names they are written with."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, none of which swallows the rest of a statement."""
+
+        COMMANDS: ClassVar[set[Any]] = set()
+
+    Parser = SelectGrammar

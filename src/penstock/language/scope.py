@@ -1,0 +1,175 @@
+"""Names in an expression come in; columns of the query's stream and tables go out, or an error with the nearest name.
+
+A resolved column is a Column whose ``table`` is the number of its source: 0 is the stream, the tables follow in the
+order they are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NoReturn
+
+from sqlglot import exp
+
+from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsupported, nearest
+from penstock.language.canonical import strip
+from penstock.language.cursor import place_of, placed
+from penstock.language.functions import AGGREGATES, classify
+
+WINDOW_COLUMNS: Final = ("window_start", "window_end")
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream or table of a query: its catalog name, what the query calls it, and its columns."""
+
+    kind: Literal["stream", "table"]
+    name: str
+    label: str
+    columns: tuple[str, ...]
+
+    def find(self, column: str) -> str | None:
+        """Return a column's catalog spelling."""
+        wanted = column.lower()
+        return next((name for name in self.columns if name.lower() == wanted), None)
+
+
+@dataclass(slots=True)
+class Scope:
+    """The sources that names can refer to; ``merged`` are the columns of USING, which two sources share."""
+
+    text: str
+    sources: list[Source]
+    merged: dict[str, int] = field(default_factory=dict)
+
+    def column(self, path: Sequence[exp.Expr]) -> exp.Expr:
+        """Resolve a dotted path to a column, with the rest as fields of a struct."""
+        head = path[0].name.lower()
+        for number, source in enumerate(self.sources):
+            if len(path) > 1 and source.label.lower() == head and (found := source.find(path[1].name)):
+                return _fields(bound(number, found, path[:2]), path[2:])
+        matches = [(n, found) for n, source in enumerate(self.sources) if (found := source.find(head))]
+        if head in self.merged:
+            matches = [(n, found) for n, found in matches if n == self.merged[head]]
+        if len(matches) == 1:
+            return _fields(bound(*matches[0], path[:1]), path[1:])
+        if matches:
+            self._ambiguous(path[0], [self.sources[n].label for n, _ in matches])
+        self._unknown(path)
+
+    def _ambiguous(self, name: exp.Expr, labels: list[str]) -> NoReturn:
+        """Raise for a column that several sources have."""
+        what = f'column "{name.name}" is in {", ".join(f"{label!r}" for label in labels)}'.replace("'", '"')
+        hint = f"Write {labels[0]}.{name.name}."
+        raise AmbiguousColumn(what, text=self.text, place=place_of(name), hint=hint)
+
+    def _unknown(self, path: Sequence[exp.Expr]) -> NoReturn:
+        """Raise for a column that no source has."""
+        owner = next((s for s in self.sources if s.label.lower() == path[0].name.lower()), None)
+        searched = [owner] if owner and len(path) > 1 else self.sources
+        name = path[1] if owner and len(path) > 1 else path[0]
+        if name.name.lower() in WINDOW_COLUMNS:
+            self._window_column(name)
+        if len(searched) == 1:
+            what = f'{searched[0].kind} "{searched[0].name}" has no column "{name.name}"'
+        else:
+            what = f'no column "{name.name}" in ' + ", ".join(f'"{s.name}"' for s in searched)
+        known = [column for source in searched for column in source.columns]
+        hint = nearest(name.name, known)
+        detail = None if hint else "existing columns: " + ", ".join(known[:_LISTED]) + (", …" * (len(known) > _LISTED))
+        raise UnknownColumn(what, text=self.text, place=place_of(name), detail=detail, hint=hint)
+
+    def _window_column(self, name: exp.Expr) -> NoReturn:
+        """Raise for window_start and window_end used as columns."""
+        what = f'"{name.name.lower()}" inside an expression is not available'
+        hint = "window_start and window_end come with every answer."
+        raise Unsupported(what, text=self.text, place=place_of(name), hint=hint)
+
+
+def bound(number: int, name: str, path: Sequence[exp.Expr] = ()) -> exp.Column:
+    """Build a resolved column, standing where it was written."""
+    column = exp.Column(this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=str(number)))
+    column.meta["bound"] = True
+    places = [p for part in path if (p := place_of(part))]
+    return placed(column, (places[0][0], places[-1][1])) if places else column
+
+
+def source_number(column: exp.Column) -> int:
+    """Return which source a resolved column belongs to."""
+    return int(column.table)
+
+
+def _fields(column: exp.Column, path: Sequence[exp.Expr]) -> exp.Expr:
+    """Access the fields of a struct."""
+    value: exp.Expr = column
+    for part in path:
+        value = exp.Dot(this=value, expression=exp.Identifier(this=part.name, quoted=True))
+    return value
+
+
+def path_of(node: exp.Expr) -> list[exp.Expr] | None:
+    """Return the names of a dotted path that begins with an unresolved column."""
+    names: list[exp.Expr] = []
+    while isinstance(node, exp.Dot):
+        names.append(node.expression)
+        node = node.this
+    if not isinstance(node, exp.Column) or node.meta.get("bound"):
+        return None
+    return [node.this, *reversed(names)]
+
+
+def resolve(node: exp.Expr, scope: Scope, without_aggregates: str | None = None) -> exp.Expr:
+    """Return a copy with every column resolved and every function allowed.
+
+    ``without_aggregates`` names the clause in which an aggregate is an error.
+    """
+
+    def step(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Star) or (isinstance(part, exp.Dot) and isinstance(part.expression, exp.Star)):
+            _star(part, scope.text)
+        if (path := path_of(part)) is not None:
+            return scope.column(path)
+        if isinstance(part, exp.Anonymous):
+            _function(part, scope.text, without_aggregates)
+        return part
+
+    return _bare(node).transform(step, copy=False)
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """Copy a tree without its parentheses, which its shape already says."""
+    copy = strip(node).copy()
+    for paren in reversed(list(copy.find_all(exp.Paren))):
+        paren.replace(paren.this)
+    return copy
+
+
+def _star(node: exp.Expr, text: str) -> None:
+    """Refuse a star that is not the one of count(*)."""
+    call = node.parent
+    if isinstance(call, exp.Anonymous) and isinstance(node, exp.Star):
+        if call.name.lower() == "count" and len(call.expressions) == 1:
+            return
+        raise LanguageError('only count takes "*"', text=text, place=place_of(node))
+    raise Unsupported("SELECT * is not available", text=text, place=place_of(node), hint="Name the columns.")
+
+
+def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) -> None:
+    """Check a function against the lists and give it its one name."""
+    place = place_of(call)
+    head = (place[0], place[0] + len(call.name)) if place else None
+    kind = classify(call.name, text, head)
+    if kind == "aggregate" and without_aggregates:
+        raise LanguageError(f"aggregates are not allowed in {without_aggregates}", text=text, place=place)
+    name = call.name.lower()
+    call.set("this", name)
+    for argument in call.expressions:
+        if isinstance(argument, exp.Distinct):
+            raise Unsupported(f"{name}(DISTINCT …) is not available yet", text=text, place=place_of(argument))
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Say whether a node is an aggregate call."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES

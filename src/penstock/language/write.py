@@ -1,0 +1,100 @@
+"""A bound query's parts come in; its canonical text, which users read and which binds to an equal query, goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.language.canonical import Naming, conjunction, render
+from penstock.language.cursor import RESERVED
+from penstock.language.dialect import Penstock
+from penstock.language.grammar import NO_PARENTHESES
+from penstock.language.joins import From
+from penstock.language.literals import is_plain_word, quote
+from penstock.language.scope import source_number
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One output: its name and its resolved expression."""
+
+    name: str
+    value: exp.Expr
+
+
+def write_name(name: str) -> str:
+    """Write a name, in backquotes only where it needs them."""
+    reserved = name.lower() in RESERVED | NO_PARENTHESES or name.upper() in Penstock.Tokenizer.KEYWORDS
+    return name if is_plain_word(name) and not reserved else quote(name)
+
+
+def plain_name(value: exp.Expr) -> str:
+    """Name an output that has no alias: a column's or field's own name, or the expression's text."""
+    if isinstance(value, exp.Dot):
+        return str(value.expression.name)
+    return render(value, lambda column: column.name)
+
+
+def write_query(
+    read: From, items: Sequence[Item], keys: Sequence[exp.Expr], grouped: bool, having: Sequence[exp.Expr]
+) -> str:
+    """Write the whole SELECT on one line."""
+    labels = _labels(read)
+    bare = _naming(labels, always=bool(read.joins))
+    parts = ["SELECT", ", ".join(_item(item, bare) for item in items)]
+    parts += ["FROM", write_name(labels[0]), str(read.window), *_joins(read, labels)]
+    if read.filters:
+        parts += ["WHERE", conjunction(read.filters, bare)]
+    if grouped:
+        parts += ["GROUP BY", ", ".join(render(key, bare) for key in keys)]
+    if having:
+        # An alias may have a column's name, and HAVING would take the alias: a qualified name is never an alias.
+        parts += ["HAVING", conjunction(having, _naming(labels, always=True))]
+    return " ".join(parts)
+
+
+def _item(item: Item, naming: Naming) -> str:
+    """Write one output, with an alias unless it is a column of that name."""
+    text = render(item.value, naming)
+    if isinstance(item.value, exp.Column) and item.value.name == item.name:
+        return text
+    return f"{text} AS {write_name(item.name)}"
+
+
+def _labels(read: From) -> list[str]:
+    """Call every source by its own name; a second one of the same name gets a number."""
+    labels: list[str] = []
+    taken = {source.name.lower() for source in read.scope.sources}
+    for source in read.scope.sources:
+        label, number = source.name, 2
+        while label.lower() in (other.lower() for other in labels) or (label != source.name and label.lower() in taken):
+            label, number = f"{source.name}_{number}", number + 1
+        labels.append(label)
+    return labels
+
+
+def _naming(labels: Sequence[str], always: bool) -> Naming:
+    """Name columns for people, with their source where it is needed or asked for."""
+
+    def name(column: exp.Column) -> str:
+        own = write_name(column.name)
+        if not always and not isinstance(column.parent, exp.Dot):
+            return own
+        return f"{write_name(labels[source_number(column)])}.{own}"
+
+    return name
+
+
+def _joins(read: From, labels: Sequence[str]) -> list[str]:
+    """Write the joins with ON."""
+    parts = []
+    naming = _naming(labels, always=True)
+    for number, joined in enumerate(read.joins, 1):
+        source, label = read.scope.sources[number], labels[number]
+        alias = "" if label == source.name else f" AS {write_name(label)}"
+        keys = [exp.EQ(this=other.copy(), expression=own.copy()) for other, own in joined.pairs]
+        word = "LEFT JOIN" if joined.kind == "left" else "JOIN"
+        parts.append(f"{word} {write_name(source.name)}{alias} ON {conjunction(keys, naming)}")
+    return parts

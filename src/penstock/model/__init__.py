@@ -1,0 +1,1 @@
+"""Values that name what users ask for: windows, streams, tables, queries."""

@@ -1,0 +1,22 @@
+"""Lengths of time: how microseconds are written for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MICROSECOND: Final = 1
+MILLISECOND: Final = 1_000
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+_UNITS: Final = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us"))
+
+
+def format_duration(length_us: int) -> str:
+    """Write a length in the largest unit that divides it: 900_000_000 → ``15 min``."""
+    for unit_us, name in _UNITS:
+        if length_us % unit_us == 0:
+            return f"{length_us // unit_us} {name}"
+    raise AssertionError("one microsecond divides every length")

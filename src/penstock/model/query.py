@@ -1,0 +1,67 @@
+"""A bound query: every name resolved, every expression in canonical Spark SQL, ready to be shared.
+
+Canonical text is what makes sharing a matter of equality: two expressions that mean the same over the same
+columns are the same string. A stream's column ``price`` is written `` `price` ``; a column of a joined table is
+written as one quoted name, `` `listing#1f0c.r2000` `` (the join's id, a dot, the column).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.model.window import Window
+
+JoinKind = Literal["inner", "left"]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One table joined to the stream by equality; ``id`` is the same for the same table and keys in every query."""
+
+    id: str
+    table: str
+    kind: JoinKind
+    stream_keys: tuple[str, ...]  # over the stream and the joins before this one
+    table_keys: tuple[str, ...]  # over the table's own bare columns, `symbol`
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate call: function in lower case, canonical arguments; ``count(*)`` has none."""
+
+    function: str
+    arguments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Print the call as SQL writes it."""
+        return f"{self.function}({', '.join(self.arguments) or '*'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One answer column: its name, and its expression over `` `k0` `` … (keys) and `` `a0` `` … (aggregates)."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A continuous aggregate query over one stream."""
+
+    name: str
+    text: str  # canonical text of the SELECT; it binds to an equal query
+    stream: str
+    window: Window
+    joins: tuple[Join, ...]
+    where: str | None
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[Output, ...]
+    having: str | None
+    grouped: bool  # False: an empty window still answers one row
+
+    def __str__(self) -> str:
+        """Print the query's canonical text."""
+        return self.text

@@ -1,0 +1,40 @@
+"""Streams and tables as the catalog knows them: columns, source, event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.model.duration import MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, its Spark type in DDL spelling, and for a computed one its expression."""
+
+    name: str
+    type: str  # "bigint", "decimal(10,2)", "timestamp", "struct<a:int>" …
+    expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream: columns, where rows come from, which column is event time and how late rows may be."""
+
+    name: str
+    columns: tuple[Column, ...]
+    time: str  # name of the timestamp column
+    lateness_us: int = 0
+    max_ahead_us: int = 10 * MINUTE
+    format: str | None = None  # None: a streaming DataFrame of the program itself
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that streams may be joined with; small enough to broadcast."""
+
+    name: str
+    columns: tuple[Column, ...]
+    format: str | None = None  # None: a DataFrame or Arrow table of the program itself
+    options: Mapping[str, str] = field(default_factory=dict)

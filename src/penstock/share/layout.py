@@ -1,0 +1,71 @@
+"""A plan in, the columns of its one Spark job out: which grouping has which number, signature words and key slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.evaluate.components import ROWS, Component
+from penstock.share.locate import Locating, choose_locating
+from penstock.share.plan import Grouping, Plan
+from penstock.share.slices import SliceManager
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One grouping of one tree, as the job knows it."""
+
+    number: int
+    tree: int
+    grouping: Grouping
+    slots: tuple[int, ...]  # where each key stands among the shared key columns
+    carrier: bool  # also keeps the rows that no query takes: they count, and show that the stream is not empty
+    signed: bool  # False: every valid row is taken, no signature needed
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the one job of a plan writes its columns."""
+
+    plan: Plan
+    time: str
+    members: tuple[Member, ...]
+    key_types: tuple[pa.DataType, ...]
+    components: tuple[Component, ...]
+    managers: tuple[SliceManager, ...]
+    locating: tuple[Locating, ...]
+    attempts: frozenset[int] = field(default_factory=frozenset)  # queries whose expressions are evaluated apart
+
+    @property
+    def words(self) -> int:
+        """Return how many signature columns the job has."""
+        return max((m.grouping.words for m in self.members if m.signed), default=0)
+
+
+def lay_out(plan: Plan, time: str) -> Layout:
+    """Number the groupings and give their keys shared columns by type."""
+    members: list[Member] = []
+    slots: list[pa.DataType] = []
+    for tree_number, tree in enumerate(plan.trees):
+        for position, grouping in enumerate(tree.groupings):
+            trivial = not plan.joins and all(c.where is None for c in grouping.conditions)
+            members.append(
+                Member(len(members), tree_number, grouping, _slots(grouping, slots), position == 0, not trivial)
+            )
+    components = dict.fromkeys([ROWS, *(c for m in members for c in m.grouping.components)])
+    managers = tuple(tree.manager() for tree in plan.trees)
+    locating = tuple(choose_locating(m) for m in managers)
+    return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating)
+
+
+def _slots(grouping: Grouping, slots: list[pa.DataType]) -> tuple[int, ...]:
+    """Take the first free shared column of each key's type, adding one where none is left."""
+    taken: list[int] = []
+    for key_type in grouping.key_types:
+        free = next((i for i, t in enumerate(slots) if t == key_type and i not in taken), None)
+        if free is None:
+            slots.append(key_type)
+            free = len(slots) - 1
+        taken.append(free)
+    return tuple(taken)

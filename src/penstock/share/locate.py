@@ -1,0 +1,55 @@
+"""A tree's edges in, the cheapest way to find a row's slice out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.share.slices import Progression, SliceManager
+
+FINER_AT_MOST: Final = 4.0  # granules per slice up to which plain division is taken
+PROGRESSIONS_AT_MOST: Final = 8  # edge progressions up to which a row computes its slice by arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class ByDivision:
+    """Rows are cut by a granule that divides every edge; the driver merges granules to slices."""
+
+    granule: Progression
+
+    def __str__(self) -> str:
+        """Print the way as a plan line."""
+        return f"division by {self.granule.step} us"
+
+
+@dataclass(frozen=True, slots=True)
+class ByArithmetic:
+    """A row's slice starts at the latest of a few progressions' last edges."""
+
+    progressions: tuple[Progression, ...]
+
+    def __str__(self) -> str:
+        """Print the way as a plan line."""
+        return f"arithmetic over {len(self.progressions)} progressions"
+
+
+@dataclass(frozen=True, slots=True)
+class BySearch:
+    """A row looks its slice up among the edges of the batch's stretch of time."""
+
+    def __str__(self) -> str:
+        """Print the way as a plan line."""
+        return "binary search among edges"
+
+
+Locating = ByDivision | ByArithmetic | BySearch
+
+
+def choose_locating(manager: SliceManager) -> Locating:
+    """Divide where a granule is not much finer than the edges, else compute, else search."""
+    granule = manager.granule()
+    if granule is not None and manager.edge_rate(granule.step) * FINER_AT_MOST >= 1.0:
+        return ByDivision(granule)
+    if len(manager.progressions) <= PROGRESSIONS_AT_MOST:
+        return ByArithmetic(tuple(manager.progressions))
+    return BySearch()

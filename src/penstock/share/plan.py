@@ -1,0 +1,154 @@
+"""Queries in, a plan out: trees that share one slicing, groupings that share one set of partials, conditions that share one bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import pyarrow as pa
+
+from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.typed import Definition
+from penstock.model.query import Join
+from penstock.model.window import Window
+from penstock.share.slices import SliceManager, Slicing
+
+Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+BITS_PER_WORD: Final = 62  # signature bits packed in one signed long
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which rows a query takes: the joins they must go through and the predicate they must satisfy."""
+
+    joins: tuple[Join, ...]
+    where: str | None
+
+    def __str__(self) -> str:
+        """Print the condition as a predicate."""
+        parts = [f"{j.kind} join {j.table}" for j in self.joins] + ([self.where] if self.where else [])
+        return " and ".join(parts) or "every row"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneKey:
+    """Names one lane of the synopsis: the same work of the same tree has the same name in every plan."""
+
+    tree: str
+    keys: tuple[str, ...]
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Partials by one list of keys: every condition under it is a bit of the signature."""
+
+    keys: tuple[str, ...]
+    key_types: tuple[pa.DataType, ...]
+    conditions: tuple[Condition, ...]
+    components: tuple[Component, ...]
+    users: tuple[tuple[int, ...], ...]  # for each component, the conditions that need it
+
+    @property
+    def words(self) -> int:
+        """Return how many longs the signature takes."""
+        return -(-len(self.conditions) // BITS_PER_WORD)
+
+    def __str__(self) -> str:
+        """Print the grouping as a plan line."""
+        by = ", ".join(self.keys) or "()"
+        return f"group by {by}: {len(self.conditions)} condition(s), {len(self.components)} partial(s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Queries that share one slicing."""
+
+    name: str
+    slicing: Slicing
+    windows: tuple[Window, ...]
+    groupings: tuple[Grouping, ...]
+    definitions: tuple[Definition, ...]
+
+    def manager(self) -> SliceManager:
+        """Make the slice manager that finds this tree's edges."""
+        return SliceManager(self.windows, self.slicing)
+
+    def lane_key(self, definition: Definition) -> LaneKey:
+        """Name the lane that holds a query's partials."""
+        return LaneKey(self.name, definition.query.keys, condition_of(definition))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that one batch of a stream has to compute."""
+
+    version: int
+    strategy: Strategy
+    joins: tuple[Join, ...]  # each before the ones whose keys read it
+    trees: tuple[Tree, ...]
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """List the queries of all trees."""
+        return tuple(d for tree in self.trees for d in tree.definitions)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """List the stream's columns that some query reads."""
+        return frozenset().union(*(d.typed.columns for d in self.definitions))
+
+
+def condition_of(definition: Definition) -> Condition:
+    """Return the condition of a query's rows."""
+    return Condition(definition.query.joins, definition.query.where)
+
+
+def plan_queries(definitions: Sequence[Definition], strategy: Strategy, version: int) -> Plan:
+    """Put queries into trees: one for all when shared, one for each when not."""
+    sharing, slicing = strategy.split(" ")
+    by_tree = {"all": tuple(definitions)} if sharing == "shared" else {f"q{d.id}": (d,) for d in definitions}
+    cut: Slicing = "paned" if slicing == "paned" else "paired"
+    trees = tuple(_tree(name, cut, members) for name, members in by_tree.items() if members)
+    return Plan(version, strategy, _distinct_joins(definitions), trees)
+
+
+def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...]) -> Tree:
+    """Make one tree of the queries given."""
+    windows = tuple(d.query.window for d in members)
+    by_keys: dict[tuple[str, ...], list[Definition]] = {}
+    for definition in members:
+        by_keys.setdefault(definition.query.keys, []).append(definition)
+    # Fewest keys first: the first grouping also carries the rows that no query takes.
+    groupings = tuple(_grouping(by_keys[keys]) for keys in sorted(by_keys, key=lambda k: (len(k), k)))
+    return Tree(name, slicing, windows, groupings, members)
+
+
+def _grouping(members: Sequence[Definition]) -> Grouping:
+    """Collect the conditions and components of queries with the same keys."""
+    conditions = tuple(dict.fromkeys(condition_of(d) for d in members))
+    position = {condition: i for i, condition in enumerate(conditions)}
+    users: dict[Component, set[int]] = {ROWS: set(range(len(conditions)))}
+    for definition in members:
+        for component in definition.typed.components:
+            users.setdefault(component, set()).add(position[condition_of(definition)])
+    first = members[0]
+    return Grouping(
+        first.query.keys,
+        first.typed.key_types,
+        conditions,
+        tuple(users),
+        tuple(tuple(sorted(needed)) for needed in users.values()),
+    )
+
+
+def _distinct_joins(definitions: Iterable[Definition]) -> tuple[Join, ...]:
+    """List every join once; a query's own order already puts a join after those its keys read."""
+    found: dict[str, Join] = {}
+    for definition in definitions:
+        for join in definition.query.joins:
+            found.setdefault(join.id, join)
+    return tuple(found.values())

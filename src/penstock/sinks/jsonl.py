@@ -1,0 +1,122 @@
+"""Answers in, lines of JSON out: one object an answer, files that roll by size."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import SinkError
+from penstock.sinks.protocol import Progressing
+
+
+class JsonLinesSink:
+    """Appends answers to ``<folder>/<stream>-00000.jsonl`` and goes on to the next file at ``roll_bytes``."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, roll_bytes: int = 64 << 20) -> None:
+        """Write into a folder, made if need be."""
+        self.folder, self.roll_bytes = Path(folder), roll_bytes
+
+    def open(self, stream: str, memory: Progressing) -> JsonLinesWriter:
+        """Open the writer of one stream."""
+        return JsonLinesWriter(self, stream, memory)
+
+
+class JsonLinesWriter:
+    """Writes one stream's answers; after a restart it cuts off what was written but not recorded."""
+
+    def __init__(self, sink: JsonLinesSink, stream: str, memory: Progressing) -> None:
+        """Go on where the last record stands."""
+        self.sink, self.stream, self.memory = sink, stream, memory
+        known = memory.read()
+        self._delivered = int(str(known.get("delivered", -1)))
+        self._file = int(str(known.get("file", 0)))
+        self._length = int(str(known.get("length", 0)))
+        try:
+            sink.folder.mkdir(parents=True, exist_ok=True)
+            self._mend()
+        except OSError as error:
+            raise _failed(sink.folder, error) from error
+
+    @property
+    def delivered(self) -> int:
+        """Return the last commit whose answers the sink holds for good."""
+        return self._delivered
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Append a commit's answers and remember how long the file is."""
+        if number <= self._delivered:
+            return
+        content = "".join(_line(row) for table in tables for row in table.to_pylist()).encode()
+        if content:
+            self._append(content)
+        self._delivered = number
+        self.memory.write({"delivered": number, "file": self._file, "length": self._length})
+
+    def roll(self) -> None:
+        """Do nothing: every commit's lines are durable once delivered."""
+
+    def _append(self, content: bytes) -> None:
+        """Add lines to the current file, or to the next one if it is full."""
+        if self._length >= self.sink.roll_bytes:
+            self._file, self._length = self._file + 1, 0
+        try:
+            with self._path().open("ab") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _failed(self._path(), error) from error
+        self._length += len(content)
+
+    def _mend(self) -> None:
+        """Cut the current file to its recorded length."""
+        if self._path().exists():
+            with self._path().open("r+b") as file:
+                file.truncate(self._length)
+
+    def _path(self) -> Path:
+        """Name the current file."""
+        return self.sink.folder / f"{self.stream}-{self._file:05d}.jsonl"
+
+
+def _line(row: dict[str, Any]) -> str:
+    """Write an answer as one line."""
+    return json.dumps({k: _plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Write a value as JSON can hold it: instants as ISO 8601, decimals and non-finite numbers as text."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        case bytes():
+            return base64.b64encode(value).decode()
+        case list():
+            return [_plain(v) for v in value]
+        case dict():
+            return {k: _plain(v) for k, v in value.items()}
+        case _:
+            return value
+
+
+def _failed(path: Path, error: OSError) -> SinkError:
+    """Word a failure to write."""
+    return SinkError(
+        f"cannot write answers to {path}: {error.strerror}",
+        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+    )

@@ -1,0 +1,115 @@
+"""Answers in, Parquet files out: a file for each list of columns, rolled by size or time, visible by rename."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import SinkError
+from penstock.sinks.protocol import Progressing
+from penstock.store.files import sync_folder
+
+WriteLarge = Callable[[pa.Table, Path, str], list[Path]]  # by the executors: table, folder, name → drafts written
+
+
+class ParquetSink:
+    """Writes ``<folder>/<stream>-<commit>-<columns>.parquet``; answers of queries with equal columns share a file."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        roll_bytes: int = 128 << 20,
+        roll_seconds: float = 60.0,
+        large_rows: int = 4_000_000,
+    ) -> None:
+        """Write into a folder, made if need be; from ``large_rows`` answers on, executors write."""
+        self.folder, self.roll_bytes, self.roll_seconds, self.large_rows = Path(folder), roll_bytes, roll_seconds, large_rows
+        self.write_large: WriteLarge | None = None  # set by an engine that has executors
+
+    def open(self, stream: str, memory: Progressing) -> ParquetWriter:
+        """Open the writer of one stream."""
+        return ParquetWriter(self, stream, memory)
+
+
+class ParquetWriter:
+    """Collects one stream's answers until a file is worth writing.
+
+    A file is named by the first commit in it: when a crash hides whether it was recorded, the same answers are written
+    to the same name again.
+    """
+
+    def __init__(self, sink: ParquetSink, stream: str, memory: Progressing) -> None:
+        """Go on where the last record stands."""
+        self.sink, self.stream, self.memory = sink, stream, memory
+        self._delivered = int(str(memory.read().get("delivered", -1)))
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._first, self._last = self._delivered + 1, self._delivered
+        self._bytes, self._since = 0, time.monotonic()
+        try:
+            sink.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _failed(sink.folder, error) from error
+
+    @property
+    def delivered(self) -> int:
+        """Return the last commit whose answers the sink holds for good."""
+        return self._delivered
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Take a commit's answers; write when enough have come together."""
+        if number <= self._last:
+            return
+        for table in tables:
+            self._waiting.setdefault(_columns_of(table.schema), []).append(table)
+            self._bytes += table.nbytes
+        self._last = number
+        if self._bytes >= self.sink.roll_bytes or time.monotonic() - self._since >= self.sink.roll_seconds:
+            self.roll()
+
+    def roll(self) -> None:
+        """Write what waits, make it visible, and remember how far it goes."""
+        if self._last == self._delivered:
+            return
+        try:
+            drafts = [d for columns, tables in self._waiting.items() for d in self._draft(columns, tables)]
+            for draft in drafts:
+                draft.replace(draft.with_name(draft.name.removeprefix(".").removesuffix(".draft")))
+            if drafts:
+                sync_folder(self.sink.folder)
+        except OSError as error:
+            raise _failed(self.sink.folder, error) from error
+        self.memory.write({"delivered": self._last})
+        self._delivered, self._first = self._last, self._last + 1
+        self._waiting, self._bytes, self._since = {}, 0, time.monotonic()
+
+    def _draft(self, columns: str, tables: Sequence[pa.Table]) -> list[Path]:
+        """Write answers with equal columns to hidden files."""
+        table = pa.concat_tables(tables)
+        name = f"{self.stream}-{self._first:012d}-{columns}"
+        if self.sink.write_large is not None and table.num_rows >= self.sink.large_rows:
+            return self.sink.write_large(table, self.sink.folder, name)
+        draft = self.sink.folder / f".{name}.parquet.draft"
+        pq.write_table(table, draft, compression="zstd")
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        return [draft]
+
+
+def _columns_of(schema: pa.Schema) -> str:
+    """Name a list of columns and types."""
+    return hashlib.sha256(str([(f.name, str(f.type)) for f in schema]).encode()).hexdigest()[:8]
+
+
+def _failed(path: Path, error: OSError) -> SinkError:
+    """Word a failure to write."""
+    return SinkError(
+        f"cannot write answers to {path}: {error.strerror}",
+        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+    )

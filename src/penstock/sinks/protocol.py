@@ -1,0 +1,39 @@
+"""What a sink is: answers of a commit in, kept exactly once out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class SinkWriter(Protocol):
+    """Writes one stream's answers to a sink."""
+
+    @property
+    def delivered(self) -> int:
+        """Return the last commit whose answers the sink holds for good."""
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Take the answers of a commit; their columns are query, window_start, window_end and the query's own."""
+
+    def roll(self) -> None:
+        """Make everything delivered so far visible and durable."""
+
+
+class Sink(Protocol):
+    """A place where answers go; it opens a writer for each stream."""
+
+    def open(self, stream: str, memory: Progressing) -> SinkWriter:
+        """Open the writer of one stream; ``memory`` holds how far it came."""
+
+
+class Progressing(Protocol):
+    """Where a sink remembers how far it came."""
+
+    def read(self) -> dict[str, object]:
+        """Return what was last written; empty at first."""
+
+    def write(self, progress: dict[str, object]) -> None:
+        """Remember, durably if the engine's state is."""

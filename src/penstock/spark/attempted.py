@@ -1,0 +1,95 @@
+"""The one job of a batch, written so that an expression that fails on a row harms its own queries only.
+
+Predicates, keys, arguments and join keys of the watched queries are evaluated apart, each once a row; a failure makes the row
+invisible to the query and is reported by the columns ``f<definition>_first``, ``…_last`` and ``…_rows`` of the result.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.evaluate.components import Component
+from penstock.evaluate.typed import Definition
+from penstock.share.layout import Layout, Member
+from penstock.share.plan import Condition, condition_of
+from penstock.spark.attempt import attempt_struct
+from penstock.spark.lift import is_bare
+from penstock.spark.literals import quoted
+from penstock.spark.writer import VALID, Bounds, Writer
+
+
+class AttemptingWriter(Writer):
+    """A writer that reads watched expressions from columns where they were attempted."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Name a column for every expression of the watched queries."""
+        super().__init__(layout)
+        self.watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
+        texts = dict.fromkeys(t for d in self.watched for t in _texts(d) if not is_bare(t))
+        self.columns = {text: f"__x{i}" for i, text in enumerate(texts)}
+
+    def read(self, text: str) -> str:
+        """Read an expression from where it was attempted."""
+        return f"{self.columns[text]}.v" if text in self.columns else text
+
+    def failed(self, text: str) -> str:
+        """Tell whether an expression failed on the row."""
+        return f"{self.columns[text]} IS NULL" if text in self.columns else "false"
+
+    def holds(self, condition: Condition) -> str:
+        """Write a condition with its predicate read from the attempt."""
+        where = self.read(condition.where) if condition.where else None
+        parts = [p for p in (self.admitted(condition), f"({where})" if where else None) if p]
+        return " AND ".join(parts) or "true"
+
+    def key(self, member: Member, position: int) -> str:
+        """Read a key from the attempt."""
+        text = member.grouping.keys[position]
+        return self.read(text) if text in self.columns else super().key(member, position)
+
+    def guarded(self, component: Component) -> str:
+        """Read an argument from the attempt."""
+        text = component.argument or ""
+        return self.read(text) if text in self.columns else super().guarded(component)
+
+    def signed(self, rows: DataFrame, bounds: Bounds) -> DataFrame:
+        """Attempt every watched expression before labels and signatures."""
+        attempts = [attempt_struct(F.expr(text)).alias(name) for text, name in self.columns.items()]
+        return super().signed(rows.select("*", *attempts), bounds)
+
+    def statistics(self) -> list[Column]:
+        """Add, for every watched query, the first, last and number of rows it failed on."""
+        found = super().statistics()
+        for definition in self.watched:
+            fails = f"({VALID}) AND ({self.failure(definition)})"
+            if len(self.layout.members) > 1:  # each row once: in the first carrier
+                fails = f"__g = 0 AND {fails}"
+            found += [
+                F.expr(f"min(IF({fails}, __t, NULL))").alias(f"f{definition.id}_first"),
+                F.expr(f"max(IF({fails}, __t, NULL))").alias(f"f{definition.id}_last"),
+                F.expr(f"count_if({fails})").alias(f"f{definition.id}_rows"),
+            ]
+        return found
+
+    def failure(self, definition: Definition) -> str:
+        """Write when a row fails a query: a join key, else the predicate, else a key or argument of a taken row."""
+        condition = condition_of(definition)
+        where = condition.where
+        inner = [self.failed(k) for k in _taken_texts(definition)]
+        taken = f"{self.read(where)} AND ({' OR '.join(inner) or 'false'})" if where else " OR ".join(inner) or "false"
+        asked = f"{self.failed(where)} OR ({taken})" if where else taken
+        joins = [f"{quoted(f'__j{j.id}.{i}')} IS NULL" for j in condition.joins for i in range(len(j.stream_keys))]
+        return " OR ".join([*joins, f"({self.admitted(condition) or 'true'}) AND ({asked})"])
+
+
+def _taken_texts(definition: Definition) -> list[str]:
+    """List what is computed of the rows a query takes."""
+    arguments = [c.argument for c in definition.typed.components if c.argument is not None]
+    return [*definition.query.keys, *arguments]
+
+
+def _texts(definition: Definition) -> list[str]:
+    """List all expressions of a query that are computed of rows."""
+    where = definition.query.where
+    return [*([where] if where else []), *_taken_texts(definition)]

@@ -1,0 +1,60 @@
+"""A Spark exception in, what it says about a query's data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.evaluate.typed import Definition
+from penstock.model.query import Query
+from penstock.share.layout import Layout
+from penstock.spark.partials import joined_rows
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_data_error(error: Exception) -> bool:
+    """Tell a row that an expression cannot take (SQLSTATE class 22) from trouble with Spark itself."""
+    if isinstance(error, PySparkException):
+        state = error.getSqlState()
+        return state is not None and state.startswith("22")
+    return isinstance(error, Py4JJavaError) and "SQLSTATE: 22" in str(error.java_exception)
+
+
+def explain_failure(
+    batch: DataFrame, frames: Mapping[str, DataFrame], layout: Layout, definition: Definition, ts_us: int
+) -> str:
+    """Say which expression of a query failed on the row of a time, in Spark's words."""
+    query = definition.query
+    rows = joined_rows(batch, layout, frames).where(F.col("__t") == ts_us)
+    when = _instant(ts_us)
+    for text in _expressions(query):
+        try:
+            rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
+        except Exception as error:
+            return f"{first_sentence(error)} in {text}, on a row of {when}"
+    return f"an expression failed on a row of {when}"
+
+
+def first_sentence(error: Exception) -> str:
+    """Take the first sentence of Spark's message."""
+    text = str(error).replace("\n", " ").strip()
+    return text.split(". ", 1)[0].split("SQLSTATE", 1)[0].strip(" .")[:300]
+
+
+def _expressions(query: Query) -> list[str]:
+    """List a query's row expressions in the order they are computed; arguments only of rows that WHERE takes."""
+    inside = [*query.keys, *(a for aggregate in query.aggregates for a in aggregate.arguments)]
+    if query.where is None:
+        return inside
+    return [query.where, *(f"IF({query.where}, {text}, NULL)" for text in inside)]
+
+
+def _instant(ts_us: int) -> str:
+    """Write a time for people."""
+    return (_EPOCH + timedelta(microseconds=ts_us)).isoformat()

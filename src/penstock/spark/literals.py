@@ -1,0 +1,25 @@
+"""Numbers that change from batch to batch in, array literals out: generated code stays the same text and is reused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.internal import InternalFunction
+
+
+def longs(numbers: Iterable[int]) -> Column:
+    """Make an array literal of bigints; folded by the optimizer and handed to generated code by reference."""
+    text = ",".join(str(int(n)) for n in numbers)
+    return F.expr(f"cast(split('{text}', ',') as array<bigint>)")
+
+
+def position_in(sorted_array: Column, value: Column) -> Column:
+    """Return the index of the value, or −(insertion point) − 1; Spark's internal search, wrapped here alone."""
+    return InternalFunction.array_binary_search(sorted_array, value)
+
+
+def quoted(name: str) -> str:
+    """Write a name as a Spark identifier."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,121 @@
+"""A stream's frame and a callback in, one Spark streaming query out: stateless, restarted only for new columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.errors import PenstockError, SourceError
+from penstock.spark.literals import quoted
+
+Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
+
+# In the session that Spark clones for the query alone; the user's own session keeps its settings.
+BATCH_SETTINGS: Final = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+class Running:
+    """Runs one stream's query; what a batch raises reaches the caller as it was."""
+
+    def __init__(self, name: str, frame: DataFrame, checkpoint: Path, process: Process) -> None:
+        """Prepare to feed batches of a frame to a callback."""
+        self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
+        self.columns: frozenset[str] = frozenset()
+        self._query: StreamingQuery | None = None
+        self._error: BaseException | None = None
+        self._prepared = False
+        self._lock = threading.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Tell whether the query runs."""
+        return self._query is not None and self._query.isActive
+
+    def run_available(self, columns: Iterable[str]) -> None:
+        """Process all that the source holds now, then return."""
+        self._launch(columns, {"availableNow": True})
+        self.wait()
+
+    def start(self, columns: Iterable[str], every: str = "0 seconds") -> None:
+        """Run on, a batch whenever there are rows."""
+        self._launch(columns, {"processingTime": every})
+
+    def stop(self) -> None:
+        """Stop after the current batch."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()
+        self._raise()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the query to end and raise what a batch raised."""
+        query = self._query
+        if query is None:
+            return True
+        try:
+            ended = query.awaitTermination(timeout) if timeout is not None else query.awaitTermination()
+        except StreamingQueryException as error:
+            self._query = None
+            self._raise()
+            raise SourceError(
+                f'stream "{self.name}" stopped: {_first_line(error)}',
+                hint="Mend the source and start again: nothing that was committed is lost.",
+            ) from None
+        self._raise()
+        return ended is not False
+
+    def _launch(self, columns: Iterable[str], trigger: dict[str, object]) -> None:
+        """Start the query with the columns in use only: nothing prunes through foreachBatch."""
+        self.columns, self._error, self._prepared = frozenset(columns), None, False
+        used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
+        writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
+        self._query = writer.trigger(**trigger).start()  # type: ignore[arg-type]
+
+    def _take(self, batch: DataFrame, batch_id: int) -> None:
+        """Feed one batch to the callback."""
+        try:
+            if not self._prepared:
+                for key, value in BATCH_SETTINGS.items():
+                    batch.sparkSession.conf.set(key, value)
+                self._prepared = True
+            self.process(batch, batch_id, self._position(batch_id))
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _position(self, batch_id: int) -> str:
+        """Read the source's position of a batch from Spark's checkpoint."""
+        try:
+            return (self.checkpoint / "offsets" / str(batch_id)).read_text()
+        except OSError:
+            return ""
+
+    def _raise(self) -> None:
+        """Raise what a batch raised."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error if isinstance(error, PenstockError) else _wrapped(self.name, error)
+
+
+def _wrapped(name: str, error: BaseException) -> BaseException:
+    """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
+    module = type(error).__module__
+    if module.startswith(("pyspark", "py4j")):
+        return SourceError(f'stream "{name}" stopped: {_first_line(error)}', hint="Nothing that was committed is lost.")
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    """Take the first line of a message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

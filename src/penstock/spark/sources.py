@@ -1,0 +1,129 @@
+"""Streams and tables as the catalog knows them in, Spark frames out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType, nearest
+from penstock.model.schema import Column, Stream, Table
+from penstock.spark.generator import Market, stream_trades
+from penstock.spark.literals import quoted
+
+FILE_FORMATS: Final = ("parquet", "csv", "json")
+FORMATS: Final = (*FILE_FORMATS, "trades")
+
+
+def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
+    """Open a stream's source with its declared columns; computed columns are added."""
+    if stream.format == "trades":
+        return _generated(session, stream)
+    path = _path(stream)
+    declared = [c for c in stream.columns if c.expression is None]
+    options = {k: v for k, v in stream.options.items() if k != "path"}
+    reader = session.readStream.schema(_ddl(declared)).options(**options).format(stream.format or "")
+    return _with_computed(reader.load(path), stream.columns)
+
+
+def read_batch(session: SparkSession, table: Table) -> DataFrame:
+    """Read a table's files with its declared columns."""
+    path = _path(table)
+    declared = [c for c in table.columns if c.expression is None]
+    options = {k: v for k, v in table.options.items() if k != "path"}
+    reader = session.read.schema(_ddl(declared)).options(**options).format(table.format or "")
+    return _with_computed(reader.load(path), table.columns)
+
+
+def columns_of(frame: DataFrame) -> tuple[Column, ...]:
+    """Describe a frame's columns as the catalog does."""
+    return tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+
+
+def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Column, ...]:
+    """Let Spark find the columns of files that are there already."""
+    if item.format == "trades":
+        return columns_of(_generated(session, item))
+    options = {k: v for k, v in item.options.items() if k != "path"}
+    if item.format in ("csv", "json"):
+        options.setdefault("inferSchema", "true")
+    try:
+        return columns_of(session.read.format(item.format or "").options(**options).load(_path(item)))
+    except SourceError:
+        raise
+    except Exception as error:
+        raise SourceError(
+            f'cannot find the columns of "{item.name}": {str(error).splitlines()[0]}', hint="Declare its columns."
+        ) from None
+
+
+def given_frame(frames: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
+    """Return the frame that the program gave for a stream, or ask for it again after a restart."""
+    if stream.name not in frames:
+        raise SourceError(
+            f'stream "{stream.name}" was made from a DataFrame, which a restart cannot bring back',
+            hint=f'Call create_stream("{stream.name}", …) again before processing.',
+        )
+    return frames[stream.name]
+
+
+def check_columns(stream: Stream) -> None:
+    """Refuse a time column that is no timestamp, and names that Penstock keeps for itself."""
+    found = {c.name: c.type.lower() for c in stream.columns}
+    if stream.time not in found:
+        raise UnknownColumn(
+            f'stream "{stream.name}" has no column "{stream.time}" to take the time from',
+            detail=f"existing columns: {', '.join(found)}",
+            hint=nearest(stream.time, found),
+        )
+    if found[stream.time] not in ("timestamp", "timestamp_ntz", "timestamp_ltz"):
+        raise WrongType(
+            f'time column "{stream.time}" of stream "{stream.name}" is {found[stream.time]}, not a timestamp',
+            hint="Compute one: ts TIMESTAMP GENERATED ALWAYS AS (timestamp_millis(ts_ms)).",
+        )
+    kept = [name for name in found if name.startswith("__")]
+    if kept:
+        raise CatalogError(f'stream "{stream.name}": column names must not begin with "__": {kept[0]}', hint="Rename it.")
+
+
+def _with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+    """Add computed columns, in the declared order."""
+    if all(c.expression is None for c in columns):
+        return frame
+    return frame.select(
+        *(
+            F.col(quoted(c.name)) if c.expression is None else F.expr(c.expression).cast(c.type).alias(c.name)
+            for c in columns
+        )
+    )
+
+
+def _path(item: Stream | Table) -> str:
+    """Return where an item's files are, or say what is missing."""
+    if item.format not in FILE_FORMATS:
+        raise SourceError(f'"{item.name}": unknown format "{item.format}"', hint=f"Formats: {', '.join(FORMATS)}.")
+    path = item.options.get("path")
+    if not path:
+        raise SourceError(f'"{item.name}" has no path', hint="Add OPTIONS (path = '…').")
+    if "://" not in path and not Path(path.split("*")[0]).exists() and "*" not in path:
+        raise SourceError(f'"{item.name}": {path} does not exist', hint="Make the folder, or correct the path.")
+    return path
+
+
+def _generated(session: SparkSession, item: Stream | Table) -> DataFrame:
+    """Open the generator as a stream."""
+    options = dict(item.options)
+    rows_per_batch = int(options.pop("rows_per_batch", "10000"))
+    try:
+        market = Market.from_options(options)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f'"{item.name}": {error}') from None
+    return stream_trades(session, market, rows_per_batch)
+
+
+def _ddl(columns: Iterable[Column]) -> str:
+    """Write columns as Spark's DDL."""
+    return ", ".join(f"{quoted(c.name)} {c.type}" for c in columns)

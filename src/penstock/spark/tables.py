@@ -1,0 +1,86 @@
+"""Tables in, broadcastable frames with numbered rows out; read again only when their files have changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import SourceError
+from penstock.model.query import Join
+from penstock.model.schema import Table
+from penstock.spark.literals import quoted
+from penstock.spark.sources import read_batch
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """One join's side of a table, at one version."""
+
+    version: str
+    frame: DataFrame
+
+
+class Tables:
+    """Keeps each joined table in memory at its current version."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Start with nothing loaded."""
+        self.session = session
+        self._frames: dict[str, DataFrame] = {}
+        self._loaded: dict[str, _Loaded] = {}
+
+    def register(self, name: str, frame: DataFrame) -> None:
+        """Take a table of the program itself."""
+        self._frames[name] = frame
+        for join_id in [j for j in self._loaded if j.rpartition("#")[0] == name]:
+            self._loaded.pop(join_id).frame.unpersist()
+
+    def current(self, joins: tuple[Join, ...], tables: Mapping[str, Table]) -> tuple[dict[str, DataFrame], dict[str, str]]:
+        """Return each join's frame and version, reading what has changed since the last batch."""
+        frames, versions = {}, {}
+        for join in joins:
+            table = tables[join.table]
+            version = _version(table)
+            loaded = self._loaded.get(join.id)
+            if loaded is None or loaded.version != version:
+                if loaded is not None:
+                    loaded.frame.unpersist()
+                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table))
+            frames[join.id], versions[join.id] = loaded.frame, version
+        return frames, versions
+
+    def _prepare(self, join: Join, table: Table) -> DataFrame:
+        """Name columns after the join, add its keys and number the rows of each key from 0."""
+        frame = self._frames.get(table.name)
+        if frame is None:
+            frame = read_batch(self.session, table)
+        keys = [f"{join.id}.@{i}" for i in range(len(join.table_keys))]
+        columns = [F.col(quoted(c.name)).alias(f"{join.id}.{c.name}") for c in table.columns]
+        keyed = frame.select(*columns, *(F.expr(k).alias(n) for k, n in zip(join.table_keys, keys, strict=True)))
+        names = ", ".join(quoted(k) for k in keys)
+        present = " AND ".join(f"{quoted(k)} IS NOT NULL" for k in keys)  # NULL never equals anything
+        number = F.expr(f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) - 1")
+        prepared = keyed.where(present).select("*", number.alias(f"{join.id}.#")).persist()
+        try:
+            prepared.count()
+        except Exception as error:
+            raise SourceError(f'cannot read table "{table.name}": {str(error).splitlines()[0]}') from None
+        return prepared
+
+
+def _version(table: Table) -> str:
+    """Name a table's version by the names, sizes and times of its files."""
+    path = table.options.get("path")
+    if table.format is None or path is None:
+        return "given"
+    root = Path(path)
+    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    if not root.exists():
+        raise SourceError(f'table "{table.name}": {path} does not exist', hint="Put the file back, or drop its queries.")
+    seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]

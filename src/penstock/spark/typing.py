@@ -1,0 +1,134 @@
+"""A bound query in, the same query with Spark's types out, or the reason why Spark refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import sqlglot
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
+from sqlglot import expressions as exp
+
+from penstock.errors import Unsupported, WrongType
+from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.typed import TypedQuery
+from penstock.model.query import Query
+from penstock.model.schema import Column, Stream, Table
+from penstock.spark.literals import quoted
+
+
+class Typer:
+    """Asks Spark for types on empty tables; remembers what it was told."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Ask one session."""
+        self.session = session
+        self._frames: dict[tuple[object, ...], DataFrame] = {}
+        self._types: dict[tuple[object, ...], tuple[T.DataType, ...]] = {}
+
+    def type_query(self, query: Query, stream: Stream, tables: Mapping[str, Table]) -> TypedQuery:
+        """Type every expression of a query."""
+        known = _columns(query, stream, tables)
+        arguments = [a for aggregate in query.aggregates for a in aggregate.arguments]
+        where = [query.where] if query.where else []
+        joined = [k for join in query.joins for k in join.stream_keys]
+        texts = [*query.keys, *arguments, *where, *joined]
+        types = self._typed(known, texts, query)
+        self._check_boolean(where, types[len(query.keys) + len(arguments) :], "WHERE", query)
+        key_types = tuple(_arrow(t, text, query) for t, text in zip(types, query.keys, strict=False))
+        argument_types = iter([_arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)])
+        aggregates = tuple(bind_aggregate(a, [next(argument_types) for _ in a.arguments]) for a in query.aggregates)
+        outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
+        read = _read_columns([*texts], {c.name for c in stream.columns})
+        return TypedQuery(query, key_types, aggregates, outputs, read)
+
+    def _output_types(
+        self, query: Query, keys: Sequence[T.DataType], aggregates: Sequence[pa.DataType]
+    ) -> tuple[pa.DataType, ...]:
+        """Type the SELECT list and HAVING over keys and aggregates."""
+        known = [Column(f"k{i}", t.simpleString()) for i, t in enumerate(keys)]
+        known += [Column(f"a{i}", ddl_of(t)) for i, t in enumerate(aggregates)]
+        having = [query.having] if query.having else []
+        texts = [*(o.expression for o in query.outputs), *having]
+        types = self._typed(known or [Column("a", "boolean")], texts, query)
+        self._check_boolean(having, types[len(query.outputs) :], "HAVING", query)
+        return tuple(_arrow(t, o.name, query) for t, o in zip(types, query.outputs, strict=False))
+
+    def _typed(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> tuple[T.DataType, ...]:
+        """Ask Spark for the types of expressions over columns."""
+        if not texts:
+            return ()
+        key = (tuple(known), tuple(texts))
+        if key not in self._types:
+            self._types[key] = self._ask(known, texts, query)
+        return self._types[key]
+
+    def _ask(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> tuple[T.DataType, ...]:
+        """Analyse expressions on an empty table."""
+        frame = self._frame(known)
+        try:
+            fields = frame.select(*(F.expr(text).alias(f"x{i}") for i, text in enumerate(texts))).schema.fields
+        except (AnalysisException, ParseException) as error:
+            raise WrongType(_reason(error), detail=f"in {query.text}") from None
+        return tuple(field.dataType for field in fields)
+
+    def _frame(self, known: Sequence[Column]) -> DataFrame:
+        """Make an empty table with the columns given."""
+        key = tuple(known)
+        if key not in self._frames:
+            ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in known)
+            self._frames[key] = self.session.createDataFrame([], ddl)
+        return self._frames[key]
+
+    @staticmethod
+    def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: str, query: Query) -> None:
+        """Refuse a condition that is not a boolean."""
+        for text, found in zip(texts, types, strict=False):
+            if not isinstance(found, T.BooleanType | T.NullType):
+                raise WrongType(f"{clause} needs a boolean, and {text} is {found.simpleString()}", detail=query.text)
+
+
+def ddl_of(type_: pa.DataType) -> str:
+    """Write an Arrow type as Spark's DDL does."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(type_).simpleString()
+
+
+def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> list[Column]:
+    """List the columns that a query's expressions may name."""
+    found = [Column(c.name, c.type) for c in stream.columns]
+    for join in query.joins:
+        found += [Column(f"{join.id}.{c.name}", c.type) for c in tables[join.table].columns]
+    return found
+
+
+def _arrow(found: T.DataType, text: str, query: Query) -> pa.DataType:
+    """Turn Spark's type into Arrow's."""
+    if isinstance(found, T.NullType):
+        return pa.null()
+    try:
+        return to_arrow_type(found, timezone="UTC")
+    except Exception:
+        raise Unsupported(f"{text} has type {found.simpleString()}, which answers cannot hold", detail=query.text) from None
+
+
+def _read_columns(texts: Sequence[str], names: set[str]) -> frozenset[str]:
+    """Find the stream's columns in canonical expressions."""
+    found: set[str] = set()
+    for text in texts:
+        for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column):
+            root = column.parts[0].name
+            if root in names:
+                found.add(root)
+    return frozenset(found)
+
+
+def _reason(error: AnalysisException | ParseException) -> str:
+    """Take Spark's first sentence, without its plan."""
+    text = str(error).split("SQLSTATE", 1)[0].split("\n", 1)[0].strip()
+    return text.rstrip(". ;")

@@ -1,0 +1,197 @@
+"""A layout in, the expressions of its one Spark job out, as Spark SQL text: few calls into the JVM for any number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.evaluate.components import ROWS, Component
+from penstock.model.query import Join
+from penstock.share.layout import Layout, Member
+from penstock.share.locate import ByArithmetic, ByDivision
+from penstock.share.plan import BITS_PER_WORD, Condition
+from penstock.spark.lift import is_bare, last_of, partial_texts
+from penstock.spark.literals import longs, position_in, quoted
+
+# A row's class is its position among (watermark, first time ahead of the clock): −1 late, 0 or −2 on time, else invalid.
+VALID: Final = "__class between -2 and 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a batch is judged by, fixed and recorded before it is processed."""
+
+    watermark_us: int
+    ahead_us: int  # first time that is too far ahead of the clock
+    edges: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tree → edges, for searched trees only
+
+
+def number_of(join: Join) -> str:
+    """Name the column that numbers the table's rows of one key; NULL where no row of the table matched."""
+    return quoted(f"{join.id}.#")
+
+
+class Writer:
+    """Writes the job's expressions as Spark SQL text: few calls into the JVM, whatever the number of queries."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Keep the layout whose columns are written."""
+        self.layout = layout
+        self.joins = layout.plan.joins
+
+    # -- what a row is ------------------------------------------------------------------------------------------
+
+    def base(self) -> str:
+        """Tell a row of the stream from the repetitions that joins make of it."""
+        once = [f"coalesce({number_of(j)}, 0) = 0" for j in self.joins]
+        return " AND ".join(once) or "true"
+
+    def admitted(self, condition: Condition) -> str | None:
+        """Write the joins' part of a condition; None when every row passes."""
+        own = {j.id: j for j in condition.joins}
+        parts = []
+        for join in self.joins:
+            mine = own.get(join.id)
+            if mine is None:
+                parts.append(f"coalesce({number_of(join)}, 0) = 0")
+            elif mine.kind == "inner":
+                parts.append(f"{number_of(join)} IS NOT NULL")
+        return " AND ".join(parts) or None
+
+    def holds(self, condition: Condition) -> str:
+        """Write a whole condition; joins first, so that the predicate is asked only of admitted rows."""
+        parts = [p for p in (self.admitted(condition), f"({condition.where})" if condition.where else None) if p]
+        return " AND ".join(parts) or "true"
+
+    def word(self, member: Member, word: int) -> str:
+        """Write one long of a grouping's signature."""
+        chosen = member.grouping.conditions[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
+        bits = [f"IF({self.holds(c)}, {1 << i}L, 0L)" for i, c in enumerate(chosen)]
+        return f"IF({VALID}, {' | '.join(bits)}, 0L)"
+
+    def label(self, tree: int, bounds: Bounds) -> Column:
+        """Write where a valid row's slice (or granule) starts."""
+        locating = self.layout.locating[tree]
+        if isinstance(locating, ByDivision):
+            place = F.expr(last_of(locating.granule))
+        elif isinstance(locating, ByArithmetic):
+            lasts = [last_of(p) for p in locating.progressions]
+            place = F.expr(lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})")
+        else:
+            place = position_in(longs(bounds.edges[tree]), F.col("__t")).cast("bigint")
+        return F.when(F.expr(VALID), place)
+
+    # -- the two steps -------------------------------------------------------------------------------------------
+
+    def signed(self, rows: DataFrame, bounds: Bounds) -> DataFrame:
+        """Add labels and signatures, then one copy of the row for each grouping that takes it."""
+        labels = [self.label(t, bounds).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
+        if not labels:
+            labels = [F.expr(f"IF({VALID}, 0L, NULL)").alias("__l0")]
+        words = [
+            F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")
+            for m in self.layout.members
+            if m.signed
+            for w in range(m.grouping.words)
+        ]
+        rows = rows.select("*", *labels, *words)
+        if len(self.layout.members) < 2:
+            return rows
+        taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
+        return rows.select("*", F.expr(f"explode(array({', '.join(taken)}))").alias("__g")).where("__g IS NOT NULL")
+
+    def taken(self, member: Member) -> str:
+        """Tell whether a grouping needs the row; a tree's first grouping keeps all, so that nothing goes uncounted."""
+        if member.carrier:
+            return "true"
+        if not member.signed:
+            return VALID
+        return " OR ".join(f"__s{member.number}_{w} <> 0" for w in range(member.grouping.words))
+
+    def aggregated(self, rows: DataFrame) -> DataFrame:
+        """Group by label, grouping, signature and keys, and aggregate."""
+        layout = self.layout
+        by = [F.expr(self.pick([(m, f"__l{m.tree}") for m in layout.members] or [(None, "__l0")])).alias("label")]
+        if len(layout.members) > 1:
+            by.append(F.col("__g").alias("grouping"))
+        for slot in range(layout.words):
+            choice = [(m, f"__s{m.number}_{slot}") for m in layout.members if m.signed and slot < m.grouping.words]
+            by.append(F.expr(self.pick(choice)).alias(f"s{slot}"))
+        for slot, _ in enumerate(layout.key_types):
+            choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
+            by.append(F.expr(self.pick(choice)).alias(f"k{slot}"))
+        return rows.groupBy(*by).agg(*self.statistics(), *self.partials())
+
+    def pick(self, choices: Sequence[tuple[Member | None, str]]) -> str:
+        """Choose an expression by the row's grouping; the only one needs no choice."""
+        if len(self.layout.members) < 2:
+            return choices[0][1]
+        by_text: dict[str, list[str]] = {}
+        for member, text in choices:
+            assert member is not None
+            by_text.setdefault(text, []).append(str(member.number))
+        if len(by_text) == 1 and len(choices) == len(self.layout.members):
+            return choices[0][1]
+        cases = [f"WHEN __g IN ({', '.join(numbers)}) THEN {text}" for text, numbers in by_text.items()]
+        return f"CASE {' '.join(cases)} END"
+
+    def key(self, member: Member, position: int) -> str:
+        """Write a key, asked only of rows that some condition takes."""
+        text = member.grouping.keys[position]
+        needed = self.needed(member, range(len(member.grouping.conditions)))
+        return text if needed is None else f"IF({needed}, {text}, NULL)"
+
+    def needed(self, member: Member, conditions: Sequence[int]) -> str | None:
+        """Tell whether any of the conditions takes the row; None when all rows of the group are taken."""
+        if not member.signed:
+            return VALID
+        parts = []
+        for word in range(member.grouping.words):
+            mask = sum(1 << (c % BITS_PER_WORD) for c in conditions if c // BITS_PER_WORD == word)
+            if mask:
+                parts.append(f"(__s{member.number}_{word} & {mask}L) <> 0")
+        return f"({' OR '.join(parts)})"
+
+    # -- aggregates ----------------------------------------------------------------------------------------------
+
+    def statistics(self) -> list[Column]:
+        """Count what every batch must know of itself."""
+        base = self.base()
+        late = f"__class = -1 AND {base}" if self.joins else "__class = -1"
+        found = [F.expr("count(*)").alias("rows"), F.expr("max(__t)").alias("last"), F.expr(f"count_if({late})").alias("late")]
+        if self.joins:
+            found.append(F.expr(f"count_if({base})").alias("base"))
+        return found
+
+    def partials(self) -> list[Column]:
+        """Aggregate every component once for all groupings."""
+        columns = []
+        for number, component in enumerate(self.layout.components):
+            if component == ROWS:
+                continue
+            assert component.argument is not None
+            texts = partial_texts(component, self.guarded(component))
+            columns += [F.expr(text).alias(f"c{number}_{part}") for part, text in enumerate(texts)]
+        return columns
+
+    def guarded(self, component: Component) -> str:
+        """Write an argument so that it is computed only for rows that a user of it takes."""
+        text = component.argument or ""
+        if is_bare(text):
+            return text
+        needs = []
+        for member in self.layout.members:
+            if component not in member.grouping.components:
+                continue
+            users = member.grouping.users[member.grouping.components.index(component)]
+            needs.append((member, self.needed(member, users) or "true"))
+        if len(self.layout.members) > 1:
+            wanted = " OR ".join(f"(__g = {m.number} AND {n})" for m, n in needs)
+        else:
+            wanted = needs[0][1]
+        return f"IF({wanted}, {text}, NULL)"
+

@@ -1,0 +1,168 @@
+"""Due evaluations in, answer tables out: reads lanes, lets each shape finish together, asks Spark at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.evaluate.finishing import AskSpark, Finished, Finisher, Shape
+from penstock.evaluate.typed import Definition
+from penstock.share.plan import LaneKey
+from penstock.store.answers import DEFINITION
+from penstock.store.synopsis import Synopsis
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+INSTANT = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Windows of one query to be answered now, by their ends in order."""
+
+    definition: Definition
+    lane: LaneKey
+    ends: Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A window that could not be answered, because an expression over its aggregates failed."""
+
+    definition: int
+    window_end_us: int
+    reason: str
+
+
+@dataclass(slots=True)
+class _Work:
+    """The due windows of one lane and shape, on their way to answers."""
+
+    due: list[Due]
+    finisher: Finisher
+    definition: Int64Array
+    starts: Int64Array
+    ends: Int64Array
+    inputs: pa.Table
+    overflow: BoolArray
+    finished: Finished | None = None
+
+
+class Answering:
+    """Answers due evaluations from a synopsis; keeps compiled shapes between batches."""
+
+    def __init__(self, synopsis: Synopsis, ask_spark: AskSpark) -> None:
+        """Read from a synopsis; ``ask_spark`` finishes what is not listed."""
+        self.synopsis = synopsis
+        self.ask_spark = ask_spark
+        self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], Finisher] = {}
+
+    def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
+        """Compute all due answers; windows that fail are left out and reported."""
+        by_work: dict[tuple[LaneKey, Shape], list[Due]] = {}
+        for one in due:
+            by_work.setdefault((one.lane, Shape.of(one.definition.typed)), []).append(one)
+        works = [self._merge(lane, members) for (lane, _), members in by_work.items()]
+        self._finish(works)
+        failures = [f for work in works for f in _failures(work)]
+        failed = {(f.definition, f.window_end_us) for f in failures}
+        return _tables(works, failed), failures
+
+    def _finisher(self, definition: Definition) -> Finisher:
+        """Return the compiled shape of a query."""
+        key = (Shape.of(definition.typed), definition.typed.key_types)
+        if key not in self._finishers:
+            self._finishers[key] = Finisher(definition.typed)
+        return self._finishers[key]
+
+    def _merge(self, lane_key: LaneKey, members: list[Due]) -> _Work:
+        """Merge partials for all windows of a lane and shape at once."""
+        lane = self.synopsis.lanes[lane_key]
+        ends = np.concatenate([d.ends for d in members])
+        ranges = np.repeat([d.definition.query.window.range_us for d in members], [len(d.ends) for d in members])
+        ids = np.repeat([d.definition.id for d in members], [len(d.ends) for d in members])
+        grouped = members[0].definition.query.grouped
+        merged = lane.evaluate(ends - ranges, ends, keep_empty=not grouped)
+        evaluation, group = merged.evaluation, merged.group
+        finisher = self._finisher(members[0].definition)
+        groups = self.synopsis.groups(lane_key)
+        keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
+        inputs, overflow = finisher.inputs(keys, dict(zip(lane.components, merged.values, strict=True)))
+        if lane_key.keys:
+            order = np.lexsort((groups.ranks()[group], evaluation))
+            evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
+        starts = (ends - ranges)[evaluation]
+        return _Work(members, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
+
+    def _finish(self, works: Sequence[_Work]) -> None:
+        """Finish in Arrow what can be, the rest in one Spark job."""
+        asked = [w for w in works if not w.finisher.in_arrow and w.inputs.num_rows]
+        for work in works:
+            if work.finisher.in_arrow:
+                work.finished = work.finisher.finish(work.inputs)
+        if asked:
+            answers = self.ask_spark([w.finisher.request(w.inputs) for w in asked])
+            for work, finished in zip(asked, answers, strict=True):
+                work.finished = finished
+
+
+def _failures(work: _Work) -> list[Failure]:
+    """List the windows of a piece of work that cannot be answered."""
+    if work.finished is None:
+        return []
+    failed = work.finished.failed | work.overflow
+    if not failed.any():
+        return []
+    found: dict[tuple[int, int], Failure] = {}
+    for row in np.flatnonzero(failed):
+        key = (int(work.definition[row]), int(work.ends[row]))
+        reason = "an aggregate does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
+        found.setdefault(key, Failure(*key, reason))
+    return list(found.values())
+
+
+def _tables(works: Sequence[_Work], failed: set[tuple[int, int]]) -> list[pa.Table]:
+    """Put answers with the same columns into one table."""
+    by_schema: dict[tuple[str, ...], list[pa.Table]] = {}
+    for work in works:
+        for names, table in _named(work, failed).items():
+            by_schema.setdefault((*names, *map(str, table.schema.types)), []).append(table)
+    return [pa.concat_tables(tables).combine_chunks() for tables in by_schema.values()]
+
+
+def _named(work: _Work, failed: set[tuple[int, int]]) -> dict[tuple[str, ...], pa.Table]:
+    """Give the finished columns the names their queries ask for, without what HAVING or a failure takes away."""
+    if work.finished is None:
+        return {}
+    keep = work.finished.keep & ~work.finished.failed & ~work.overflow
+    if failed:
+        pairs = zip(work.definition.tolist(), work.ends.tolist(), strict=True)
+        keep &= np.fromiter((pair not in failed for pair in pairs), np.bool_, len(keep))
+    columns = [pa.array(work.definition), pa.array(work.starts).cast(INSTANT), pa.array(work.ends).cast(INSTANT)]
+    by_names: dict[tuple[str, ...], list[int]] = {}
+    for one in work.due:
+        by_names.setdefault(tuple(o.name for o in one.definition.query.outputs), []).append(one.definition.id)
+    tables = {}
+    for names, ids in by_names.items():
+        mask = keep if len(by_names) == 1 else keep & np.isin(work.definition, ids)
+        whole = pa.table([*columns, *work.finished.table.columns], [DEFINITION, "window_start", "window_end", *names])
+        table = whole if mask.all() else whole.filter(pa.array(mask))
+        if table.num_rows:
+            tables[names] = table
+    return tables
+
+
+def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Put a query's answers in the order of their windows; groups already are in order within one."""
+    if not tables:
+        return schema.empty_table()
+    whole = pa.concat_tables([t.cast(schema) for t in tables]).combine_chunks()
+    order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
+    return whole.take(pa.array(order))
+
+

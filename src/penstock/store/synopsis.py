@@ -1,0 +1,239 @@
+"""Tables of partials in, lanes of the kernel out: the stored partials of one stream, as evaluations read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.evaluate.components import ROWS, Component, Values, column_count, planes_of, values_from, values_of
+from penstock.evaluate.groups import Groups
+from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.share.layout import Layout, Member
+from penstock.share.locate import BySearch
+from penstock.share.plan import BITS_PER_WORD, LaneKey
+
+Kernel = Literal["fast", "scan"]
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+MOST_CELLS: Final = 48_000_000  # of one dense lane; beyond, its partials are scanned instead
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What a batch held, as its partials tell."""
+
+    rows: int
+    late: int
+    invalid: int
+    first_us: int | None  # start of the earliest slice
+    last_us: int | None  # greatest valid time
+    lowest: int | None  # labels
+    highest: int | None
+    failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
+
+
+class Synopsis:
+    """All lanes of one stream."""
+
+    def __init__(self, kernel: Kernel = "fast") -> None:
+        """Start empty."""
+        self.kernel = kernel
+        self.lanes: dict[LaneKey, Lane] = {}
+        self.partial_operations = 0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
+        self._retired_operations = 0
+        self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
+        self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
+
+    @property
+    def final_operations(self) -> int:
+        """Return how many partials were merged to answers."""
+        return self._retired_operations + sum(lane.operations for lane in self.lanes.values())
+
+    def groups(self, key: LaneKey) -> Groups:
+        """Return the groups of a lane's grouping."""
+        return self._groups[key.tree, key.keys]
+
+    def presence(self, tree: str) -> Int64Array:
+        """Return the slices of a tree that hold a row of the stream, in order."""
+        return self._present.get(tree, np.empty(0, np.int64))
+
+    def prepare(self, layout: Layout) -> None:
+        """Open the lanes a plan needs and close those it has no use for."""
+        wanted: dict[LaneKey, dict[Component, None]] = {}
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                wanted.setdefault(tree.lane_key(definition), {}).update(dict.fromkeys(definition.typed.components))
+            for grouping in tree.groupings:
+                self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
+        for key in self.lanes.keys() - wanted.keys():
+            self._retired_operations += self.lanes.pop(key).operations
+        for key, components in wanted.items():
+            self._open(key, tuple(components))
+        trees = {t.name for t in layout.plan.trees}
+        kept = {(t.name, g.keys) for t in layout.plan.trees for g in t.groupings}
+        self._groups = {k: g for k, g in self._groups.items() if k in kept}
+        self._present = {k: p for k, p in self._present.items() if k in trees}
+
+    def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
+        """Add a batch's partials to the lanes and tell what the batch held."""
+        number = _grouping_numbers(partials)
+        arrived = _statistics(layout, partials, number)
+        spans = []
+        for member in layout.members:
+            rows = partials if number is None else partials.filter(pa.array(number == member.number))
+            labels = self._add(layout, member, rows, edges)
+            if len(labels):
+                spans.append((int(labels.min()), int(labels.max())))
+        if not spans:
+            return arrived
+        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+        return Arrived(
+            arrived.rows, arrived.late, arrived.invalid, low, arrived.last_us, low, high, arrived.failures
+        )
+
+    def expire(self, floors: Mapping[LaneKey, int]) -> None:
+        """Drop, lane by lane, the slices before the start of every window still to come."""
+        for key, floor in floors.items():
+            self.lanes[key].expire(floor)
+        for tree in {key.tree for key in floors}:
+            floor = min(f for key, f in floors.items() if key.tree == tree)
+            known = self._present.get(tree)
+            if known is not None:
+                self._present[tree] = known[np.searchsorted(known, floor) :]
+
+    def _open(self, key: LaneKey, components: tuple[Component, ...]) -> None:
+        """Make a lane, or widen one by components it has not had."""
+        lane = self.lanes.get(key)
+        if lane is None:
+            self.lanes[key] = DenseLane(components) if self.kernel == "fast" else ScanLane(components)
+            return
+        missing = tuple(c for c in components if c not in lane.components)
+        if missing:
+            lane.add_components(missing)
+
+    def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
+        """Add one grouping's partials to the lane of each condition; return the slices touched."""
+        rows = rows.filter(rows["label"].is_valid())
+        tree = layout.plan.trees[member.tree]
+        labels = _slice_starts(layout, member, rows, edges)
+        if member.carrier:
+            base = rows["base"] if "base" in rows.column_names else rows["rows"]
+            self._note_presence(tree.name, labels[base.to_numpy() > 0])
+        words = [rows[f"s{w}"].to_numpy() for w in range(member.grouping.words)] if member.signed else []
+        taken = np.any([w != 0 for w in words], axis=0) if words else None
+        if taken is not None and not taken.all():
+            rows, labels = rows.filter(pa.array(taken)), labels[taken]
+            words = [w[taken] for w in words]
+        self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
+        groups = self._encode(tree.name, member, rows)
+        values = _read_components(layout, member, rows)
+        for position, condition in enumerate(member.grouping.conditions):
+            key = LaneKey(tree.name, member.grouping.keys, condition)
+            mask = _bit(words, position) if member.signed else None
+            self._add_to_lane(key, labels, groups, values, mask)
+        return labels
+
+    def _add_to_lane(
+        self,
+        key: LaneKey,
+        labels: Int64Array,
+        groups: Int64Array,
+        values: Mapping[Component, Values],
+        mask: BoolArray | None,
+    ) -> None:
+        """Add the rows of one condition to its lane."""
+        lane = self.lanes[key]
+        chosen = [values[c] for c in lane.components]
+        if mask is not None and not mask.all():
+            labels, groups = labels[mask], groups[mask]
+            chosen = [_pick(c, v, mask) for c, v in zip(lane.components, chosen, strict=True)]
+        if not len(labels):
+            return
+        lane.add(labels, groups, chosen)
+        if isinstance(lane, DenseLane) and lane.cells > MOST_CELLS:
+            self.lanes[key] = lane.to_scan()
+
+    def _encode(self, tree: str, member: Member, rows: pa.Table) -> Int64Array:
+        """Number the groups of the rows."""
+        if not member.grouping.keys:
+            return np.zeros(rows.num_rows, np.int64)
+        return self._groups[tree, member.grouping.keys].encode([rows[f"k{slot}"] for slot in member.slots])
+
+    def _note_presence(self, tree: str, labels: Int64Array) -> None:
+        """Remember which slices hold rows of the stream."""
+        known = self._present.get(tree)
+        self._present[tree] = np.unique(labels if known is None else np.concatenate([known, labels]))
+
+
+def _grouping_numbers(partials: pa.Table) -> Int64Array | None:
+    """Return each partial's grouping; None when there is but one."""
+    if "grouping" not in partials.column_names:
+        return None
+    return np.asarray(partials["grouping"].to_numpy(), np.int64)
+
+
+def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -> Arrived:
+    """Read the batch's counts from the first grouping, which carries every row."""
+    rows = partials if number is None else partials.filter(pa.array(number == 0))
+    counted = rows["base"] if "base" in rows.column_names else rows["rows"]
+    valid = rows["label"].is_valid().to_numpy()
+    base = counted.to_numpy()
+    last = rows["last"].to_numpy()[valid]
+    failures = {}
+    for definition in layout.attempts:
+        hit = rows[f"f{definition}_rows"].to_numpy() > 0
+        if hit.any():
+            first, final = rows[f"f{definition}_first"].to_numpy()[hit], rows[f"f{definition}_last"].to_numpy()[hit]
+            failing = int(rows[f"f{definition}_rows"].to_numpy()[hit].sum())
+            failures[definition] = (int(first.min()), int(final.max()), failing)
+    return Arrived(
+        int(base.sum()),
+        int(rows["late"].to_numpy().sum()),
+        int(base[~valid].sum()),
+        None,
+        int(last.max()) if len(last) else None,
+        None,
+        None,
+        failures,
+    )
+
+
+def _slice_starts(
+    layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]
+) -> Int64Array:
+    """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
+    labels = np.asarray(rows["label"].to_numpy(), np.int64)
+    if isinstance(layout.locating[member.tree], BySearch):
+        found = np.where(labels >= 0, labels, -labels - 2)
+        return np.asarray(edges[member.tree], np.int64)[found]
+    return layout.managers[member.tree].slice_starts(labels)
+
+
+def _read_components(layout: Layout, member: Member, rows: pa.Table) -> dict[Component, Values]:
+    """Read a grouping's partials."""
+    values: dict[Component, Values] = {}
+    for component in member.grouping.components:
+        if component == ROWS:
+            values[component] = values_of(component, [rows["rows"]])
+            continue
+        number = layout.components.index(component)
+        values[component] = values_of(component, [rows[f"c{number}_{i}"] for i in range(column_count(component))])
+    return values
+
+
+def _bit(words: Sequence[Int64Array], position: int) -> BoolArray:
+    """Tell which rows a condition takes."""
+    word, bit = divmod(position, BITS_PER_WORD)
+    taken: BoolArray = (words[word] & (1 << bit)) != 0
+    return taken
+
+
+def _pick(component: Component, values: Values, mask: BoolArray) -> Values:
+    """Keep the values of some rows."""
+    return values_from(component, tuple(plane[mask] for plane in planes_of(component, values)))

@@ -1,0 +1,51 @@
+"""What all tests share: fixed or fresh seeds, one Spark session, the real data sets when they are at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A busy machine is slow, not wrong: no deadlines. `make test` repeats exactly; `make soak` looks for what is new.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "soak",
+    max_examples=2_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Start one embedded session for all tests that need Spark."""
+    from penstock.spark.session import embedded, stop_embedded
+
+    yield embedded()
+    stop_embedded()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of real data sets, or skip the test where there is none."""
+    beside_checkout = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("PENSTOCK_DATA", beside_checkout))
+    if not folder.is_dir():
+        pytest.skip(f"no data sets in {folder}; set PENSTOCK_DATA to their folder")
+    return folder

@@ -1,0 +1,146 @@
+"""The house: rooms know their left neighbours only, Spark stays in its room, and the papers on the wall are true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).resolve().parents[1]
+SOURCE = HOUSE / "src" / "penstock"
+LONGEST_FILE = 350
+
+# From left to right; rooms in one line do not know each other.
+ROOMS = (
+    ("errors",),
+    ("model",),
+    ("language",),
+    ("share",),
+    ("evaluate",),
+    ("store",),
+    ("spark",),
+    ("sinks",),
+    ("catalog", "progress"),
+    ("pipeline",),
+    ("engine",),
+    ("bench", "demo", "testing"),
+    ("cli",),
+)
+PLACE = {room: place for place, rooms in enumerate(ROOMS) for room in rooms}
+SPARK_ROOMS = {"spark", "bench"}  # and engine, for types only
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    file: Path
+    line: int
+    module: str
+    for_types: bool
+
+    @property
+    def room(self) -> str:
+        return room_of(self.file)
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(HOUSE)}:{self.line} imports {self.module}"
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def sources() -> list[Path]:
+    return sorted(file for file in SOURCE.rglob("*.py") if file != SOURCE / "__init__.py")
+
+
+def imports_of(file: Path) -> Iterator[Import]:
+    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    typed = {id(node) for block in blocks for part in block.body for node in ast.walk(part)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports relatively"
+            modules = [node.module or ""]
+            if node.module == "penstock":
+                modules = [f"penstock.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (Import(file, node.lineno, module, id(node) in typed) for module in modules)
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    return tuple(found for file in sources() for found in imports_of(file))
+
+
+def knows_its_place(found: Import) -> bool:
+    target = found.module.split(".")[1]
+    if target == found.room or target not in PLACE:
+        return target == found.room or not (SOURCE / target).exists()  # a name of the package itself, not a room
+    return PLACE[target] < PLACE[found.room]
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(file) for file in sources()} - PLACE.keys() - {"__main__"} == set()
+
+
+def test_rooms_know_their_left_neighbours_only() -> None:
+    inside = [f for f in all_imports() if f.module.startswith("penstock.") and f.room in PLACE]
+    assert [str(found) for found in inside if not knows_its_place(found)] == []
+
+
+def test_only_the_spark_room_imports_pyspark() -> None:
+    sparked = [f for f in all_imports() if f.module.split(".")[0] in ("pyspark", "py4j") and f.room not in SPARK_ROOMS]
+    assert [str(found) for found in sparked if not (found.room == "engine" and found.for_types)] == []
+
+
+def test_nothing_needs_pandas() -> None:
+    assert [str(found) for found in all_imports() if found.module.split(".")[0] == "pandas"] == []
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {str(f.relative_to(HOUSE)): len(f.read_text(encoding="utf-8").splitlines()) for f in sources()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_the_licence_is_apache_2() -> None:
+    text = (HOUSE / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_constraints_are_exact_versions_without_places() -> None:
+    lines = (HOUSE / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.+!]+", line)] == []
+    assert [line for line in lines if "://" in line or "--" in line or "@" in line] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    import tomllib
+
+    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {re.split(r"[<>=]", line)[0].lower() for line in asked}
+    pinned = {line.split("==")[0].lower() for line in (HOUSE / "constraints.txt").read_text().splitlines()}
+    assert names - pinned == set()
+    assert "pandas" not in names | pinned
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_the_commands_that_a_page_names_are_make_targets(name: str) -> None:
+    page = HOUSE / name
+    if not page.exists():
+        pytest.skip(f"{name} is not written yet")
+    named = set(re.findall(r"(?:^|`)\s*(?:\$ )?make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert named
+    assert named - targets == set()
