@@ -105,7 +105,8 @@ class Catalog:
     def create_queries(self, typed: Iterable[TypedQuery]) -> list[Definition]:
         """Enter queries, durable together; the same query under the same name again changes nothing."""
         with self._lock:
-            found, fresh = [], []
+            found: list[Definition] = []
+            fresh: list[Definition] = []
             for query in typed:
                 name = query.query.name
                 known = self._queries.get(name.lower())
@@ -119,9 +120,7 @@ class Catalog:
                 fresh.append(definition)
                 found.append(definition)
             try:
-                self._record(
-                    *({"op": "create query", "name": d.name, "id": d.id, "text": d.query.text} for d in fresh)
-                )
+                self._record(*({"op": "create query", "name": d.name, "id": d.id, "text": d.query.text} for d in fresh))
             except StateError:
                 for definition in fresh:
                     del self._queries[definition.name.lower()]
@@ -152,13 +151,17 @@ class Catalog:
             holders = {"query": self._queries}
         for holder, names in holders.items():
             if key in names:
-                raise CatalogError(f'{holder} "{name}" exists already', hint=f"Drop the {holder} first, or choose another name.")
+                raise CatalogError(
+                    f'{holder} "{name}" exists already', hint=f"Drop the {holder} first, or choose another name."
+                )
 
     def _require_unused(self, kind: Kind, name: str) -> None:
         """Refuse to drop what a query reads."""
         for definition in self._queries.values():
             query = definition.query
-            if (kind == "stream" and query.stream == name) or any(kind == "table" and j.table == name for j in query.joins):
+            if (kind == "stream" and query.stream == name) or any(
+                kind == "table" and j.table == name for j in query.joins
+            ):
                 raise CatalogError(f'{kind} "{name}" is read by query "{query.name}"', hint="Drop the query first.")
 
     def _record(self, *changes: dict[str, Any]) -> None:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 STRATEGIES = ("shared paired", "shared paned", "unshared paired", "unshared paned")
 
 strategy_option = click.option(
-    "--strategy", type=click.Choice(STRATEGIES), default="shared paired", show_default=True, help="How queries share slices."
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default="shared paired",
+    show_default=True,
+    help="How queries share slices.",
 )
 
 
@@ -42,7 +46,11 @@ def cli() -> None:
 @click.option("--once", is_flag=True, help="Process what the sources hold now, then stop.")
 @click.option("--flush", is_flag=True, help="With --once: end the streams and answer their last windows.")
 @click.option(
-    "--sink", "sinks", multiple=True, metavar="KIND:FOLDER", help="Where answers go: parquet:FOLDER or jsonl:FOLDER; repeatable."
+    "--sink",
+    "sinks",
+    multiple=True,
+    metavar="KIND:FOLDER",
+    help="Where answers go: parquet:FOLDER or jsonl:FOLDER; repeatable.",
 )
 @click.option("--show", type=int, default=0, metavar="N", help="Print the last N answers of every query at the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
@@ -100,7 +108,7 @@ def demo(rows: int, queries: int, seed: int) -> None:
 @click.argument("name")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the figures to this file.")
 @click.option("--full", is_flag=True, help="Also the slowest comparisons.")
-@click.option("--rows", type=click.IntRange(1000), help="Fewer or more rows than the benchmark's own workload, for a quick look.")
+@click.option("--rows", type=click.IntRange(1000), help="Another number of rows, for a quick look.")
 def bench(name: str, path: Path | None, full: bool, rows: int | None) -> None:
     """Run the benchmark NAME of the source checkout's bench/ folder."""
     folder = Path(__file__).resolve().parents[2] / "bench"
@@ -212,7 +220,7 @@ def _report(engine: Engine, seconds: float) -> dict[str, Any]:
                 "late": counts.late,
                 "invalid": counts.invalid,
                 "answers": pipeline.metrics.answers,
-                "open_windows": pipeline.open_windows(at_work.snapshot()),
+                "open_windows": at_work.open_windows(),
                 "reports": pipeline.reports,
             }
         )
@@ -224,7 +232,8 @@ def _report_text(report: dict[str, Any]) -> str:
     lines = []
     for s in report["streams"]:
         lines.append(
-            f"{s['stream']}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) through {s['queries']} queries, "
+            f"{s['stream']}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
+            f"through {s['queries']} queries, "
             f"{s['answers']:,} answers in {report['seconds']:.1f} s"
         )
         if s["open_windows"]:

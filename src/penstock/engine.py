@@ -3,7 +3,7 @@
 ::
 
     text ─parse─► Statement ─bind─► Query ─type─► Definition ─plan─► Layout        language/ spark/typing share/
-    source ─► batch ─► partials ─► synopsis ─► due windows ─► answers ─► sinks     streaming, pipeline, store/ sinks/
+    source ─► batch ─► partials ─► synopsis ─► due windows ─► answers ─► sinks     stream/ store/ sinks/
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import CreateQuery, CreateStream, CreateTable, Drop, Select, Statement
 from penstock.model.schema import Stream, Table
-from penstock.pipeline import Pipeline, wall_clock_us
 from penstock.share.explain import explain_plan
 from penstock.share.plan import Strategy
 from penstock.sinks.delivery import Delivery
+from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
 from penstock.spark.session import adopt, embedded
 from penstock.spark.tables import Tables
 from penstock.spark.typing import Typer
+from penstock.spark.writing import executor_writer
 from penstock.store.answers import DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
 from penstock.store.journal import Journal
 from penstock.store.synopsis import Kernel
-from penstock.streaming import StreamAtWork
+from penstock.stream.at_work import StreamAtWork
+from penstock.stream.pipeline import Pipeline, wall_clock_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,9 +63,9 @@ class Engine:
     ) -> None:
         """Open a state folder (or keep everything in memory) and bring back what it holds."""
         self.strategy, self.kernel, self.clock, self.sinks = strategy, kernel, clock, tuple(sinks)
-        self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self._folder = None if state is None else StateFolder(Path(state))
         self.session = embedded() if spark is None else adopt(spark)
+        self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self.catalog = Catalog(Journal(self._folder.journal if self._folder else None))
         self._typer, self._tables = Typer(self.session), Tables(self.session)
         self._frames: dict[str, DataFrame] = {}
@@ -96,7 +98,7 @@ class Engine:
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
         """Take a DataFrame or Arrow table of the program itself as a table."""
-        frame = self.session.createDataFrame(source) if isinstance(source, pa.Table) else source
+        frame = self.session.createDataFrame(source.combine_chunks()) if isinstance(source, pa.Table) else source
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
 
@@ -218,6 +220,9 @@ class Engine:
         pipeline = Pipeline(
             stream, self.session, self._tables, commits, answers, self.strategy, self.kernel, self.clock
         )
+        for sink in self.sinks:
+            if isinstance(sink, ParquetSink) and sink.write_large is None:
+                sink.write_large = executor_writer(self.session)
         delivery = Delivery(name, self.sinks, answers, folder.sinks if folder else None, self.catalog.name_of)
         checkpoint = folder.checkpoint(name) if folder else Path(self._scratch.name) / "checkpoint" / name
         return StreamAtWork(stream, self.catalog, pipeline, delivery, lambda: self._frame(stream), checkpoint)

@@ -190,9 +190,9 @@ def _sum_or_avg(function: str, type_: Any, values: list[Any]) -> Any:
     if function == "sum":
         return exact
     precision, scale = min(38, type_.precision + 4), min(38, type_.scale + 4)
-    quotient = Context(prec=39, rounding=ROUND_HALF_UP).divide(exact, Decimal(len(values)))
-    fitted = quotient.quantize(Decimal(1).scaleb(-scale, wide), context=wide)
-    return fitted if abs(fitted) < Decimal(10) ** (precision - scale) else FAILED
+    size = (2 * abs(total) * 10 ** (scale - type_.scale) + len(values)) // (2 * len(values))
+    fitted = Decimal(-size if total < 0 else size).scaleb(-scale, wide)
+    return fitted if size < 10**precision else FAILED
 
 
 def _spread(function: str, values: list[float]) -> float | None:

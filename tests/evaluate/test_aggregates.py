@@ -52,7 +52,7 @@ def test_result_types_are_sparks(function: str, type_: pa.DataType, result: pa.D
 def test_count_shares_rows_and_names_its_arguments() -> None:
     assert bind_aggregate(Aggregate("count", ()), ()).components == (ROWS,)
     both = bind_aggregate(Aggregate("count", ("`a`", "`b`")), (pa.int32(), pa.string()))
-    assert [c.argument for c in both.components] == ["`a`, `b`"]
+    assert [c.argument for c in both.components] == ["CASE WHEN (`a`) IS NOT NULL AND (`b`) IS NOT NULL THEN 1 END"]
 
 
 def test_sum_and_avg_of_one_argument_share_their_components() -> None:
@@ -116,6 +116,13 @@ def test_a_long_decimal_average_takes_the_exact_way() -> None:
     failed = lowered("avg", wide, [top]).failed  # decimal(38,6) leaves 32 digits before the point
     assert failed is not None
     assert failed.tolist() == [True]
+
+
+def test_an_average_of_38_decimal_places_is_rounded_once() -> None:
+    # 41 times the last place over 91 is 0.45054…; rounding to 39 places first would make that a half.
+    place, nothing = Decimal((0, (1,), -38)), Decimal((0, (0,), -38))
+    result = lowered("avg", pa.decimal128(38, 38), [place] * 41 + [nothing] * 50, [place] * 46 + [nothing] * 45)
+    assert result.array.to_pylist() == [nothing, place]
 
 
 def test_nulls_alone_sum_to_null_and_count_to_zero() -> None:

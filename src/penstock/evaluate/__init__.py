@@ -1,0 +1,1 @@
+"""From partials to answers: components, lanes, aggregates, expressions."""

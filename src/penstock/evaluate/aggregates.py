@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,9 +21,6 @@ ValuesOf: TypeAlias = Mapping[Component, Values]
 
 SYNONYMS: Final = {"mean": "avg", "variance": "var_samp", "std": "stddev_samp", "stddev": "stddev_samp"}
 SPREADS: Final = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
-# Spark divides decimals to 39 digits, rounding half up, before it fits the quotient to the result's scale.
-DIVISION: Final = Context(prec=39, rounding=ROUND_HALF_UP)
-WIDE: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,9 @@ def type_name(type_: pa.DataType) -> str:
 
 def _bind_count(aggregate: Aggregate) -> BoundAggregate:
     """Bind count(*) to rows, and count(a, b) to rows where no argument is NULL."""
-    component = Component("count", ", ".join(aggregate.arguments), None) if aggregate.arguments else ROWS
+    present = " AND ".join(f"({a}) IS NOT NULL" for a in aggregate.arguments)
+    counted = aggregate.arguments[0] if len(aggregate.arguments) == 1 else f"CASE WHEN {present} THEN 1 END"
+    component = Component("count", counted, None) if aggregate.arguments else ROWS
     return BoundAggregate(aggregate, (component,), pa.int64(), _lower_count)
 
 
@@ -167,20 +165,22 @@ def _lower_float_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 
 
 def _lower_decimal_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
-    """Answer the average of decimals, rounded half up; it fails where the sum or the average does not fit."""
+    """Answer the average of decimals, rounded half up; it fails where the sum or the average does not fit.
+
+    Spark cuts the quotient off after 39 places before it rounds to at most 38: the same as rounding the exact one.
+    """
     counts, limbs = _counts(bound, values), _plane(values[bound.components[1]])
-    null = counts == 0
-    argument = bound.components[1].decimal
-    sums, failed = decimals_of(limbs, _sum_type(argument), null)
-    shift = bound.type.scale - argument.scale
+    null, argument = counts == 0, bound.components[1].decimal
+    _, failed = decimals_of(limbs, _sum_type(argument), null)
+    factor = 10 ** (bound.type.scale - argument.scale)
     short, too_long = int64_of(limbs)
-    most = 2**61 // 10**shift  # below this and for fewer rows the first rounding, to 39 digits, changes nothing
-    quick = ~too_long & (-most < short) & (short < most) & (counts < 10**9)
-    if bool((quick | null).all()):
-        quotients = _divide_half_up(short * 10**shift, np.maximum(counts, 1))
-        array, overflow = decimals_of(np.pad(quotients[:, None], ((0, 0), (0, 3))), bound.type, null)
+    most = 2**61 // factor
+    if bool((null | (~too_long & (-most < short) & (short < most))).all()):
+        quotients = _divide_half_up(short * factor, np.maximum(counts, 1))
+        averages = np.pad(quotients[:, None], ((0, 0), (0, 3)))
     else:
-        array, overflow = _divide_decimals(sums, counts, bound.type)
+        averages = _divide_long(limbs, factor, np.maximum(counts, 1))
+    array, overflow = decimals_of(averages, bound.type, null | failed)
     failed |= overflow
     return Lowered(array, failed if failed.any() else None)
 
@@ -190,16 +190,15 @@ def _divide_half_up(numbers: Int64Array, by: Int64Array) -> Int64Array:
     return np.asarray(np.sign(numbers) * ((2 * np.abs(numbers) + by) // (2 * by)), np.int64)
 
 
-def _divide_decimals(sums: pa.Array, counts: Int64Array, type_: pa.Decimal128Type) -> tuple[pa.Array, BoolArray]:
-    """Divide one by one, where numbers are too long for 64 bits; also say which quotients the type cannot hold."""
-    quantum, bound = Decimal(1).scaleb(-type_.scale, WIDE), Decimal(1).scaleb(type_.precision - type_.scale, WIDE)
-    quotients: list[Decimal | None] = []
-    failed = np.zeros(len(counts), bool)
-    for i, (total, count) in enumerate(zip(sums.to_pylist(), counts.tolist(), strict=True)):
-        quotient = None if total is None else DIVISION.divide(total, Decimal(count)).quantize(quantum, context=WIDE)
-        failed[i] = quotient is not None and abs(quotient) >= bound
-        quotients.append(None if failed[i] else quotient)
-    return pa.array(quotients, type_), failed
+def _divide_long(limbs: Int64Array, factor: int, counts: Int64Array) -> Int64Array:
+    """Multiply by a factor and divide numbers of any length one by one, rounding halves away from zero."""
+    quotients = np.empty_like(limbs)
+    for i, (parts, count) in enumerate(zip(limbs.tolist(), counts.tolist(), strict=True)):
+        total = sum(limb << (32 * place) for place, limb in enumerate(parts))
+        size, sign = (2 * abs(total) * factor + count) // (2 * count), -1 if total < 0 else 1
+        low = (sign * ((size >> (32 * place)) & 0xFFFFFFFF) for place in range(3))
+        quotients[i] = [*low, sign * min(size >> 96, 2**62)]  # what is cut here is far beyond any decimal
+    return quotients
 
 
 def _lower_extreme(bound: BoundAggregate, values: ValuesOf) -> Lowered:

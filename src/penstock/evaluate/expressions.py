@@ -8,26 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
 from penstock.evaluate import operators
+from penstock.evaluate.coercion import (
+    COMPARED,
+    Columns,
+    Node,
+    Operation,
+    Unlisted,
+    arithmetic_type,
+    binary,
+    common_type,
+    comparable_type,
+    constant,
+    literal_as,
+    number_literal,
+    string_literal,
+    ternary,
+    unary,
+    widen,
+)
 from penstock.evaluate.operators import Evaluated
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Columns = Mapping[str, pa.Array]
-Operation = Callable[[Columns, int], Evaluated]
-
 MAX_DEPTH: Final = 60  # deeper ones go to Spark rather than down the interpreter's stack
 MAX_DOUBLES_IN_LIST: Final = 10  # Spark hashes longer lists, where −0.0 and 0.0 may differ
-DECIMAL_DIGITS: Final = 38
-INTEGERS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # with Spark's decimal digits for each
-COMPARED: Final = (pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.float32(), pa.float64(), *INTEGERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +56,13 @@ class Compiled:
         return self.operation(columns, count)
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A compiled part; ``number`` is the value of a numeric literal, which can take another type exactly."""
-
-    type: pa.DataType
-    operation: Operation
-    number: Decimal | None = None
-    is_literal: bool = False
-    value: Any = None  # of a literal
-
-
-class Unlisted(Exception):
-    """A part is not in the listed set; Spark has to evaluate the expression."""
-
-
 def compile_expression(text: str, types: Mapping[str, pa.DataType]) -> Compiled | None:
     """Compile canonical Spark SQL over typed columns, or return None if Spark has to evaluate it."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    if "\\" in text:  # an escape, which dialects read differently
+        return None
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
         node = _compile(cast("exp.Expression", tree), types, 0)
@@ -99,55 +97,17 @@ def _column(tree: exp.Column, _: Child, types: Mapping[str, pa.DataType]) -> Nod
 
 def _literal(tree: exp.Literal, _: Child, __: Any) -> Node:
     """Type a literal as Spark does: 10 is an int, 10.5 a decimal(3,1), 1e1 a double."""
-    return _string(tree.this) if tree.is_string else _number(tree.this)
-
-
-def _string(text: str) -> Node:
-    """Make a string; control and quote characters may have been escapes, which dialects read differently."""
-    if not text.isprintable() or set(text) & set("\\'\""):
-        raise Unlisted
-    return _constant(text, pa.string())
-
-
-def _number(text: str) -> Node:
-    """Make a number of the type that its spelling has in Spark."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        raise Unlisted from None
-    if "e" in text.lower():
-        return _constant(float(text), pa.float64())
-    if "." in text:
-        return _decimal(number)
-    for type_, bits in ((pa.int32(), 31), (pa.int64(), 63)):
-        if -(2**bits) <= number < 2**bits:
-            return _constant(int(number), type_, number)
-    raise Unlisted
-
-
-def _decimal(number: Decimal) -> Node:
-    """Make a decimal just wide enough."""
-    _, digits, exponent = number.as_tuple()
-    scale = -int(exponent)
-    precision = max(len(digits), scale)
-    if precision > DECIMAL_DIGITS:
-        raise Unlisted
-    return _constant(number, pa.decimal128(precision, scale), number)
+    return string_literal(tree.this) if tree.is_string else number_literal(tree.this)
 
 
 def _boolean(tree: exp.Boolean, _: Child, __: Any) -> Node:
     """Make true or false."""
-    return _constant(bool(tree.this), pa.bool_())
+    return constant(bool(tree.this), pa.bool_())
 
 
 def _null(_: exp.Null, __: Child, ___: Any) -> Node:
     """Make a null, whose type its neighbours decide."""
-    return _constant(None, pa.null())
-
-
-def _constant(value: Any, type_: pa.DataType, number: Decimal | None = None) -> Node:
-    """Make a literal."""
-    return Node(type_, lambda _, count: operators.constant(value, type_, count), number, True, value)
+    return constant(None, pa.null())
 
 
 def _paren(tree: exp.Paren, child: Child, _: Any) -> Node:
@@ -158,15 +118,15 @@ def _paren(tree: exp.Paren, child: Child, _: Any) -> Node:
 def _negate(tree: exp.Neg, child: Child, _: Any) -> Node:
     """Change the sign; a minus right before a number belongs to the number, so −2147483648 is an int."""
     if isinstance(tree.this, _nodes().Literal) and not tree.this.is_string:
-        return _number(f"-{tree.this.this}")
+        return number_literal(f"-{tree.this.this}")
     operand = child(_operand(tree.this))
-    return _unary(operators.negate, _arithmetic_type([operand]), operand)
+    return unary(operators.negate, arithmetic_type([operand]), operand)
 
 
 def _absolute(tree: exp.Abs, child: Child, _: Any) -> Node:
     """Drop the sign."""
     operand = child(tree.this)
-    return _unary(operators.absolute, _arithmetic_type([operand]), operand)
+    return unary(operators.absolute, arithmetic_type([operand]), operand)
 
 
 def _arithmetic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
@@ -175,8 +135,8 @@ def _arithmetic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
     def build(tree: exp.Binary, child: Child, _: Any) -> Node:
         """Compile both sides and widen them."""
         left, right = child(_operand(tree.left)), child(_operand(tree.right))
-        type_ = _arithmetic_type([left, right])
-        return _binary(step, type_, _widen(left, type_), _widen(right, type_))
+        type_ = arithmetic_type([left, right])
+        return binary(step, type_, widen(left, type_), widen(right, type_))
 
     return build
 
@@ -184,8 +144,8 @@ def _arithmetic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
 def _divide(tree: exp.Div, child: Child, _: Any) -> Node:
     """Divide as doubles, which is what Spark does with all but decimals."""
     left, right = child(_operand(tree.left)), child(_operand(tree.right))
-    _arithmetic_type([left, right])
-    return _binary(operators.divide, pa.float64(), _widen(left, pa.float64()), _widen(right, pa.float64()))
+    arithmetic_type([left, right])
+    return binary(operators.divide, pa.float64(), widen(left, pa.float64()), widen(right, pa.float64()))
 
 
 def _comparison(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
@@ -200,8 +160,8 @@ def _comparison(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
 
 def _compared(step: Callable[[Evaluated, Evaluated], Evaluated], left: Node, right: Node) -> Node:
     """Bring both sides to one type and compare."""
-    type_ = _comparable_type([left, right])
-    return _binary(step, pa.bool_(), _widen(left, type_), _widen(right, type_))
+    type_ = comparable_type([left, right])
+    return binary(step, pa.bool_(), widen(left, type_), widen(right, type_))
 
 
 def _between(tree: exp.Between, child: Child, _: Any) -> Node:
@@ -209,7 +169,7 @@ def _between(tree: exp.Between, child: Child, _: Any) -> Node:
     value = child(_operand(tree.this))
     low = _compared(COMPARE[">="], value, child(_operand(tree.args["low"])))
     high = _compared(COMPARE["<="], value, child(_operand(tree.args["high"])))
-    return _binary(operators.both, pa.bool_(), low, high)
+    return binary(operators.both, pa.bool_(), low, high)
 
 
 def _in(tree: exp.In, child: Child, _: Any) -> Node:
@@ -217,12 +177,12 @@ def _in(tree: exp.In, child: Child, _: Any) -> Node:
     value, members = child(_operand(tree.this)), [child(member) for member in tree.expressions]
     if not members or not all(member.is_literal for member in members):
         raise Unlisted
-    type_ = _common_type([value, *members])
+    type_ = common_type([value, *members])
     if type_ not in COMPARED or (pa.types.is_floating(type_) and len(members) > MAX_DOUBLES_IN_LIST):
         raise Unlisted
-    known = [_literal_as(member, type_) for member in members if member.value is not None]
+    known = [literal_as(member, type_) for member in members if member.value is not None]
     array, has_null = pa.array(known, type_), len(known) < len(members)
-    operand = _widen(value, type_).operation
+    operand = widen(value, type_).operation
     return Node(pa.bool_(), lambda columns, count: operators.among(operand(columns, count), array, has_null))
 
 
@@ -231,14 +191,14 @@ def _logic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
 
     def build(tree: exp.Binary, child: Child, _: Any) -> Node:
         """Compile both sides, which must be boolean."""
-        return _binary(step, pa.bool_(), _truth(child(tree.left)), _truth(child(tree.right)))
+        return binary(step, pa.bool_(), _truth(child(tree.left)), _truth(child(tree.right)))
 
     return build
 
 
 def _not(tree: exp.Not, child: Child, _: Any) -> Node:
     """Negate a truth value."""
-    return _unary(operators.invert, pa.bool_(), _truth(child(tree.this)))
+    return unary(operators.invert, pa.bool_(), _truth(child(tree.this)))
 
 
 def _is(tree: exp.Is, child: Child, _: Any) -> Node:
@@ -246,13 +206,13 @@ def _is(tree: exp.Is, child: Child, _: Any) -> Node:
     operand = child(_operand(tree.this))
     if not isinstance(tree.expression, _nodes().Null) or pa.types.is_null(operand.type):
         raise Unlisted
-    return _unary(operators.is_null, pa.bool_(), operand)
+    return unary(operators.is_null, pa.bool_(), operand)
 
 
 def _differs(tree: exp.NullSafeNEQ, child: Child, _: Any) -> Node:
     """Compare with null equal to null, and turn it round."""
     compared = _compared(operators.same, child(_operand(tree.left)), child(_operand(tree.right)))
-    return _unary(operators.invert, pa.bool_(), compared)
+    return unary(operators.invert, pa.bool_(), compared)
 
 
 def _if(tree: exp.If, child: Child, _: Any) -> Node:
@@ -271,23 +231,23 @@ def _case(tree: exp.Case, child: Child, _: Any) -> Node:
             condition = _compared(COMPARE["="], child(tree.this), condition)
         branches.append((condition, child(branch.args["true"])))
     default = tree.args.get("default")
-    return _choose(branches, _constant(None, pa.null()) if default is None else child(default))
+    return _choose(branches, constant(None, pa.null()) if default is None else child(default))
 
 
 def _choose(branches: Sequence[tuple[Node, Node]], default: Node) -> Node:
     """Nest the branches from the last to the first, all in one type."""
-    type_ = _common_type([*(value for _, value in branches), default])
-    node = _widen(default, type_)
+    type_ = common_type([*(value for _, value in branches), default])
+    node = widen(default, type_)
     for condition, value in reversed(branches):
-        node = _ternary(_truth(condition), _widen(value, type_), node)
+        node = ternary(_truth(condition), widen(value, type_), node)
     return node
 
 
 def _coalesce(tree: exp.Coalesce, child: Child, _: Any) -> Node:
     """Take the first value that is not null."""
     operands = [child(operand) for operand in (tree.this, *tree.expressions)]
-    type_ = _common_type(operands)
-    runs = [_widen(operand, type_).operation for operand in operands]
+    type_ = common_type(operands)
+    runs = [widen(operand, type_).operation for operand in operands]
     return Node(type_, lambda columns, count: operators.first_known([run(columns, count) for run in runs]))
 
 
@@ -295,33 +255,10 @@ def _cast(tree: exp.Cast, child: Child, _: Any) -> Node:
     """Widen integers and doubles; no such cast can fail."""
     target = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "INT": pa.int32()}.get(tree.to.this.name)
     operand = child(tree.this)
-    if target is None or _common_type([operand, Node(target, operand.operation)]) != target:
+    if target is None or common_type([operand, Node(target, operand.operation)]) != target:
         raise Unlisted
-    widened = _widen(operand, target)
+    widened = widen(operand, target)
     return Node(target, widened.operation)
-
-
-def _unary(step: Callable[[Evaluated], Evaluated], type_: pa.DataType, operand: Node) -> Node:
-    """Apply an operator to one operand."""
-    run = operand.operation
-    return Node(type_, lambda columns, count: step(run(columns, count)))
-
-
-def _binary(
-    step: Callable[[Evaluated, Evaluated], Evaluated], type_: pa.DataType, left: Node, right: Node
-) -> Node:
-    """Apply an operator to two operands."""
-    first, second = left.operation, right.operation
-    return Node(type_, lambda columns, count: step(first(columns, count), second(columns, count)))
-
-
-def _ternary(condition: Node, then: Node, otherwise: Node) -> Node:
-    """Apply a choice to its condition and branches."""
-    test, yes, no = condition.operation, then.operation, otherwise.operation
-    return Node(
-        then.type,
-        lambda columns, count: operators.choose(test(columns, count), yes(columns, count), no(columns, count)),
-    )
 
 
 def _operand(tree: Any) -> Any:
@@ -336,71 +273,7 @@ def _operand(tree: Any) -> Any:
 
 def _truth(node: Node) -> Node:
     """Require a boolean, or a null taken for one."""
-    return _widen(node, pa.bool_())
-
-
-def _arithmetic_type(nodes: Sequence[Node]) -> pa.DataType:
-    """Return the type that arithmetic has: int, bigint or double."""
-    type_ = _common_type(nodes)
-    if type_ not in (pa.int32(), pa.int64(), pa.float64()):
-        raise Unlisted
-    return type_
-
-
-def _comparable_type(nodes: Sequence[Node]) -> pa.DataType:
-    """Return the type to compare in; integers and decimals meet in a decimal that holds both exactly."""
-    types = {node.type for node in nodes}
-    if any(map(pa.types.is_decimal, types)) and all(pa.types.is_decimal(t) or t in INTEGERS for t in types):
-        scale = max(getattr(t, "scale", 0) for t in types)
-        whole = max(t.precision - t.scale if pa.types.is_decimal(t) else INTEGERS[t] for t in types)
-        if whole + scale > DECIMAL_DIGITS:
-            raise Unlisted
-        return pa.decimal128(whole + scale, scale)
-    type_ = _common_type(nodes)
-    if type_ not in COMPARED and not pa.types.is_timestamp(type_) and not pa.types.is_decimal(type_):
-        raise Unlisted
-    return type_
-
-
-def _common_type(nodes: Sequence[Node]) -> pa.DataType:
-    """Return the one type of all, the widest integer, or double where integers or decimal literals meet doubles."""
-    types = {node.type for node in nodes if not pa.types.is_null(node.type)}
-    if len(types) == 1:
-        return types.pop()
-    if types and all(t in INTEGERS for t in types):
-        return max(types, key=lambda t: INTEGERS[t])
-    exact = all(t in INTEGERS or t == pa.float64() for t in types - {n.type for n in nodes if n.number is not None})
-    literals_exact = all(n.type in INTEGERS or pa.types.is_decimal(n.type) for n in nodes if n.number is not None)
-    if pa.float64() in types and exact and literals_exact:
-        return pa.float64()
-    raise Unlisted
-
-
-def _widen(node: Node, type_: pa.DataType) -> Node:
-    """Bring a value to a wider type."""
-    if node.type == type_:
-        return node
-    if node.is_literal and (node.number is not None or pa.types.is_null(node.type)):
-        return _constant(_literal_as(node, type_), type_)
-    listed = (*INTEGERS, pa.float64())
-    if not pa.types.is_null(node.type) and not (node.type in INTEGERS and type_ in listed) and not _decimals(node, type_):
-        raise Unlisted
-    run = node.operation
-    return Node(type_, lambda columns, count: operators.convert(run(columns, count), type_))
-
-
-def _decimals(node: Node, type_: pa.DataType) -> bool:
-    """Tell whether an integer or decimal goes to a decimal, which the caller made wide enough."""
-    return pa.types.is_decimal(type_) and (node.type in INTEGERS or pa.types.is_decimal(node.type))
-
-
-def _literal_as(node: Node, type_: pa.DataType) -> Any:
-    """Return a literal's value in another type."""
-    if node.number is None:
-        return node.value
-    if pa.types.is_floating(type_):
-        return float(node.number)
-    return node.number if pa.types.is_decimal(type_) else int(node.number)
+    return widen(node, pa.bool_())
 
 
 def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -110,7 +110,5 @@ def _sorted(keys: Sequence[pa.Array]) -> Int64Array:
             columns[f"{number}n"] = pc.is_nan(key)
             key = pc.if_else(pc.is_nan(key), pa.scalar(0.0, key.type), key)
         columns[f"{number}v"] = key
-    order = pc.sort_indices(
-        pa.table(columns), sort_keys=[(name, "ascending") for name in columns], null_placement="at_start"
-    )
+    order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending", "at_start") for name in columns])
     return np.asarray(order.to_numpy(), np.int64)

@@ -11,7 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.language.grammar import (
+from penstock.language.literals import quote, write_string
+from penstock.language.operators import (
     ADDITIVE,
     AND,
     BINARY,
@@ -22,7 +23,6 @@ from penstock.language.grammar import (
     PREDICATE,
     UNARY,
 )
-from penstock.language.literals import quote, write_string
 
 Naming = Callable[[exp.Column], str]
 PRIMARY: Final = UNARY + 1
@@ -48,7 +48,8 @@ def render(node: exp.Expr, naming: Naming = quoted_name) -> str:
 
 def conjunction(nodes: Sequence[exp.Expr], naming: Naming = quoted_name) -> str:
     """Write conditions joined by AND, in order."""
-    return " AND ".join(_operand(node, naming, AND) for node in nodes)
+    lowest = AND if len(nodes) > 1 else OR
+    return " AND ".join(_operand(node, naming, lowest) for node in nodes)
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
@@ -165,14 +166,14 @@ def _primary(node: exp.Expr, naming: Naming) -> str:
             return naming(node)
         case exp.Anonymous():
             return f"{node.name.lower()}({_listed(node.expressions, naming)})"
-        case exp.Literal():
-            return write_string(node.name) if node.is_string else node.name
         case exp.Dot():
             return f"{_operand(node.this, naming, PRIMARY)}.{quote(node.expression.name)}"
         case exp.Bracket():
             return f"{_operand(node.this, naming, PRIMARY)}[{_listed(node.expressions, naming)}]"
         case exp.Case():
             return _case(node, naming)
+        case exp.Cast() if node.meta.get("literal"):
+            return f"{node.args['to'].name.upper()} {_constant(node.this)}"
         case exp.TryCast() | exp.Cast():
             function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
             return f"{function}({_render(node.this, naming)[0]} AS {node.args['to'].name})"
@@ -185,6 +186,8 @@ def _primary(node: exp.Expr, naming: Naming) -> str:
 def _constant(node: exp.Expr) -> str:
     """Write a leaf of the tree."""
     match node:
+        case exp.Literal():
+            return write_string(node.name) if node.is_string else node.name
         case exp.Null():
             return "NULL"
         case exp.Boolean():

@@ -14,7 +14,8 @@ from penstock.language.literals import word_set
 
 E = TypeVar("E", bound=exp.Expr)
 MAX_NESTING: Final = 40
-MAX_CHAIN: Final = 1_000  # operands of one chain such as a AND b AND …: Spark's own parser recurses on each
+MAX_CHAIN: Final = 500  # operators of one chain such as a + b + …: Spark recurses on each, and overflows at 1,000
+MAX_DEPTH: Final = 600  # of a whole expression, for the same reason
 
 _WORD: Final = re.compile(r"\w+\Z")
 # Words that never are names without backquotes: each one begins or continues a clause.

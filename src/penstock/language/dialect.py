@@ -74,7 +74,7 @@ class SelectGrammar(Grammar):
 
     def _parse_statement(self) -> exp.Expr:
         """Read a SELECT, or an expression that stands alone."""
-        return self._select() if self._at(TokenType.SELECT, TokenType.WITH) else self._climb(1)
+        return self._select() if self._at(TokenType.SELECT, TokenType.WITH) else self._expression()
 
     def _select(self) -> exp.Select:
         """Read one SELECT up to its end."""
@@ -92,11 +92,11 @@ class SelectGrammar(Grammar):
         select.set("from_", exp.From(this=self._source()))
         select.set("joins", self._joins())
         if self._take(TokenType.WHERE):
-            select.set("where", exp.Where(this=self._climb(1)))
+            select.set("where", exp.Where(this=self._expression()))
         if self._take(TokenType.GROUP_BY):
             select.set("group", exp.Group(expressions=self._keys()))
         if self._take(TokenType.HAVING):
-            select.set("having", exp.Having(this=self._climb(1)))
+            select.set("having", exp.Having(this=self._expression()))
         if self._curr:
             self._no_more()
         return select
@@ -118,7 +118,7 @@ class SelectGrammar(Grammar):
     def _item(self) -> exp.Expr:
         """Read one output and its alias."""
         first = self._curr
-        value = self._climb(1)
+        value = self._expression()
         if self._take(TokenType.ALIAS):
             alias = self._name("an alias", any_word=True)
         elif self._at_name() and not self._at_word("WINDOW"):
@@ -144,7 +144,7 @@ class SelectGrammar(Grammar):
         """Read one grouping expression."""
         if self._at(TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS):
             self._refuse("ROLLUP, CUBE and GROUPING SETS")
-        return self._climb(1)
+        return self._expression()
 
     # FROM.
 
@@ -200,7 +200,7 @@ class SelectGrammar(Grammar):
             return None if first is self._curr else self._fail(f"expected JOIN, found {self._shown()}")
         join = exp.Join(this=self._source(), side=side)
         if self._take(TokenType.ON):
-            join.set("on", self._climb(1))
+            join.set("on", self._expression())
         elif self._take(TokenType.USING):
             join.set("using", self._using())
         return self._placed(join, first)

@@ -12,33 +12,11 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.language.cursor import MAX_CHAIN, placed
+from penstock.language.cursor import MAX_CHAIN, MAX_DEPTH, place_of, placed
 from penstock.language.literals import word_set
+from penstock.language.operators import AND, BINARY, BIT_OR, NOT, OR, PREDICATE, UNARY
 from penstock.language.terms import STRINGS, TYPES, Terms
 
-OR, AND, NOT, PREDICATE, COMPARISON, BIT_OR, BIT_XOR, BIT_AND, ADDITIVE, MULTIPLICATIVE, UNARY = range(1, 12)
-
-BINARY: Final[dict[TokenType, tuple[int, type[exp.Binary]]]] = {
-    TokenType.OR: (OR, exp.Or),
-    TokenType.AND: (AND, exp.And),
-    TokenType.EQ: (COMPARISON, exp.EQ),
-    TokenType.NULLSAFE_EQ: (COMPARISON, exp.NullSafeEQ),
-    TokenType.NEQ: (COMPARISON, exp.NEQ),
-    TokenType.LT: (COMPARISON, exp.LT),
-    TokenType.LTE: (COMPARISON, exp.LTE),
-    TokenType.GT: (COMPARISON, exp.GT),
-    TokenType.GTE: (COMPARISON, exp.GTE),
-    TokenType.PIPE: (BIT_OR, exp.BitwiseOr),
-    TokenType.CARET: (BIT_XOR, exp.BitwiseXor),
-    TokenType.AMP: (BIT_AND, exp.BitwiseAnd),
-    TokenType.PLUS: (ADDITIVE, exp.Add),
-    TokenType.DASH: (ADDITIVE, exp.Sub),
-    TokenType.DPIPE: (ADDITIVE, exp.DPipe),
-    TokenType.STAR: (MULTIPLICATIVE, exp.Mul),
-    TokenType.SLASH: (MULTIPLICATIVE, exp.Div),
-    TokenType.MOD: (MULTIPLICATIVE, exp.Mod),
-    TokenType.DIV: (MULTIPLICATIVE, exp.IntDiv),
-}
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _PATTERNS: Final = {TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.RLIKE: exp.RegexpLike}
 NO_PARENTHESES: Final = word_set(
@@ -51,12 +29,30 @@ _FIELDS: Final = word_set(
 )
 
 
+def typed_literal(value: exp.Expr, type_: str) -> exp.Expr:
+    """Build DATE '…' as a cast that remembers it is a literal: Spark checks it when it reads it, not row by row."""
+    node = exp.Cast(this=value, to=exp.Var(this=type_))
+    node.meta["literal"] = True
+    return node
+
+
 class Grammar(Terms):
     """Spark's expressions by precedence climbing, on sqlglot's tokens and tree."""
 
     def _parse_disjunction(self) -> exp.Expr:
         """Read one expression of any kind."""
-        return self._climb(OR)
+        return self._expression()
+
+    def _expression(self) -> exp.Expr:
+        """Read one whole expression, not too deep for what comes after."""
+        tree = self._climb(OR)
+        waiting = [(tree, 1)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > MAX_DEPTH:
+                self._fail("nested too deeply", place_of(node))
+            waiting += [(child, depth + 1) for child in node.iter_expressions()]
+        return tree
 
     def _climb(self, lowest: int) -> exp.Expr:
         """Read operators that bind at least as tightly as ``lowest``; chains lean left."""
@@ -236,7 +232,7 @@ class Grammar(Terms):
             return self._extract()
         if word in _TYPED_LITERALS and follows in STRINGS:
             self._advance()
-            return exp.Cast(this=self._string(), to=exp.Var(this=TYPES[word]))
+            return typed_literal(self._string(), TYPES[word])
         if follows == TokenType.L_PAREN and (word or self._at(TokenType.IDENTIFIER)):
             return self._call()
         if word in NO_PARENTHESES:

@@ -88,7 +88,7 @@ class StatementGrammar(SelectGrammar):
 
     def read_expression(self) -> exp.Expr:
         """Read one expression and nothing after it."""
-        expression = self._climb(1)
+        expression = self._expression()
         if self._curr:
             self._fail(f"unexpected {self._shown()}")
         return expression
@@ -204,7 +204,7 @@ class StatementGrammar(SelectGrammar):
                 self._refuse("computed columns of tables")
             self._expect_word("GENERATED", "ALWAYS", "AS")
             self._open()
-            computed = self._climb(1)
+            computed = self._expression()
             self._close()
         if self._take(TokenType.COMMENT):
             self._string()
@@ -245,7 +245,8 @@ class StatementGrammar(SelectGrammar):
         options: dict[str, str] = {}
         while not self._at(TokenType.R_PAREN):
             place = self._here
-            key = self._string().name if self._at(TokenType.STRING) else self._dotted("an option")
+            quoted = self._take(TokenType.STRING)  # one string only: the next one is the value
+            key = self._string_value(quoted) if quoted else self._dotted("an option")
             self._take(TokenType.EQ)
             if key.lower() in (k.lower() for k in options):
                 self._fail(f'option "{key}" is there twice', place)

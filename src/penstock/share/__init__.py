@@ -1,0 +1,1 @@
+"""What queries have in common: slices, conditions, groupings; the plan and its layout."""

@@ -1,4 +1,4 @@
-"""Queries in, a plan out: trees that share one slicing, groupings that share one set of partials, conditions that share one bit."""
+"""Queries in, a plan out: trees share one slicing, groupings one set of partials, conditions one bit."""
 
 from __future__ import annotations
 

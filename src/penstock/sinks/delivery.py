@@ -17,7 +17,9 @@ NameOf = Callable[[int], str]
 class Delivery:
     """Hands one stream's answers to its sinks."""
 
-    def __init__(self, stream: str, sinks: Sequence[Sink], answers: AnswerLog, folder: Path | None, name_of: NameOf) -> None:
+    def __init__(
+        self, stream: str, sinks: Sequence[Sink], answers: AnswerLog, folder: Path | None, name_of: NameOf
+    ) -> None:
         """Open a writer in each sink, and give it what it missed."""
         self.name_of = name_of
         self.writers = [s.open(stream, _memory(folder, f"{stream}-{i}")) for i, s in enumerate(sinks)]

@@ -30,7 +30,12 @@ class ParquetSink:
         large_rows: int = 4_000_000,
     ) -> None:
         """Write into a folder, made if need be; from ``large_rows`` answers on, executors write."""
-        self.folder, self.roll_bytes, self.roll_seconds, self.large_rows = Path(folder), roll_bytes, roll_seconds, large_rows
+        self.folder, self.roll_bytes, self.roll_seconds, self.large_rows = (
+            Path(folder),
+            roll_bytes,
+            roll_seconds,
+            large_rows,
+        )
         self.write_large: WriteLarge | None = None  # set by an engine that has executors
 
     def open(self, stream: str, memory: Progressing) -> ParquetWriter:

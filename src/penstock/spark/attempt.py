@@ -6,19 +6,49 @@ BETWEEN and NULLIF (a projection below), and constant folding (while planning). 
 branch that may not be taken, so the attempted expression is put into one whose condition is always true, in a way
 that the optimizer cannot see.
 
+Two attempts in one projection that differ only in the order of AND, OR, + or * are one to subexpression elimination,
+which evaluates the first for both; where one guards and the other does not, turn that elimination off.
+
 Errors in a constant that generated code prepares before the first row (a malformed regular expression or date
 pattern) are not caught: they concern the statement rather than the data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from pyspark import SparkContext
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
+
+
+# Without these, Spark may evaluate a part before its guard: eliminating subexpressions takes a part that occurs
+# twice out of its condition, and factoring `(g AND e) OR (h AND e)` gives `e AND (g OR h)`.
+GUARDS_KEPT: Final = {
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
+}
+
+
+@contextmanager
+def guards_kept(session: SparkSession) -> Iterator[None]:
+    """Plan and run with guards in their places, then give the session its settings back."""
+    before = {name: session.conf.get(name, None) for name in GUARDS_KEPT}
+    for name, value in GUARDS_KEPT.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +81,10 @@ def attempt_struct(column: Column) -> Column:
 
 
 def _catalyst() -> Catalyst:
-    """Return the functions of the running session's JVM."""
-    return _connect(cast(Any, SparkSession.active())._jvm)
+    """Return the functions of the running JVM."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "an attempt needs a running Spark"
+    return _connect(context._jvm)
 
 
 @lru_cache(maxsize=1)

@@ -20,21 +20,19 @@ from numpy.typing import NDArray
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from penstock.spark.attempt import attempt_struct
+from penstock.evaluate.finishing import Finished, FinishRequest
+from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 
 ROWS_PER_TASK: Final = 50_000
 
-# Without these, Spark may evaluate a part before its guard: eliminating subexpressions takes a part that occurs
-# twice out of its condition, and factoring `(g AND e) OR (h AND e)` gives `e AND (g OR h)`.
 SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.subexpressionElimination.enabled": "false",
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
+    **GUARDS_KEPT,
 }
 
 # Names that no key or aggregate has.
@@ -46,25 +44,6 @@ HAVING: Final = "#having"
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class FinishRequest:
-    """Rows of keys and aggregates, and the expressions over them."""
-
-    table: pa.Table
-    outputs: tuple[str, ...]
-    having: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Outputs ``o0`` … in the order of the request's rows; what HAVING drops is null and cannot fail."""
-
-    table: pa.Table
-    keep: Mask  # HAVING is true; an output may still have failed
-    failed: Mask  # HAVING or an output failed; the failed output is null, the others keep their values
-    reason: str | None  # the first failure: its error and its expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +97,8 @@ def _all_failed(request: FinishRequest, error: Exception) -> Finished:
     count = request.table.num_rows
     table = pa.table([pa.nulls(count)] * len(request.outputs), names=_names(request))
     expressions = ", ".join((*request.outputs, *filter(None, [request.having])))
-    return Finished(table, np.zeros(count, dtype=bool), np.ones(count, dtype=bool), f"{_brief(error)} In: {expressions}")
+    nowhere = np.zeros(count, dtype=bool)
+    return Finished(table, nowhere, ~nowhere, f"{_brief(error)} In: {expressions}")
 
 
 def _run(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
@@ -235,7 +215,10 @@ def _in_order(answers: pa.Table) -> pa.Table:
 
 
 def _take(rows: pa.Table, request: FinishRequest, columns: Sequence[str]) -> Finished:
-    """Read values and failures of one request from its rows."""
+    """Read values and failures of one request: what HAVING drops is null and cannot fail.
+
+    A row that HAVING keeps and whose output failed is in both masks; its other outputs have their values.
+    """
     failed, keep = np.zeros(rows.num_rows, dtype=bool), np.ones(rows.num_rows, dtype=bool)
     if request.having is not None:
         having = rows[HAVING].combine_chunks()
@@ -265,7 +248,8 @@ def _explained(session: SparkSession, request: FinishRequest, answer: Finished) 
     if not answer.failed.any():
         return answer
     at = int(answer.failed.argmax())
-    failing = [text for text, column in zip(request.outputs, answer.table.columns, strict=True) if not column[at].is_valid]
+    nulls = [not column[at].is_valid for column in answer.table.columns]
+    failing = [text for text, null in zip(request.outputs, nulls, strict=True) if null]
     candidates = failing if answer.keep[at] else [cast(str, request.having)]
     row = _load(session, request.table.slice(at, 1))
     reason = next(filter(None, (_failure(row, text) for text in candidates)), "An expression failed.")

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -59,6 +59,16 @@ class Market:
                 raise ValueError(f"{share} is not a share between 0 and 1")
         if not (0 < self.burst_rows < 1 and 0 < self.burst_time < 1 and self.late_by_us >= 1):
             raise ValueError("burst shares lie strictly between 0 and 1, and lateness is positive")
+
+    @staticmethod
+    def from_options(options: Mapping[str, str]) -> Market:
+        """Read a market from options in text, as CREATE STREAM … USING trades gives them."""
+        kinds: dict[str, Callable[[str], Any]] = {field.name: type(field.default) for field in fields(Market)}
+        unknown = sorted(options.keys() - kinds.keys())
+        if unknown:
+            raise ValueError(f'no option "{unknown[0]}"; options: rows_per_batch, {", ".join(kinds)}')
+        read: dict[str, Any] = {name: kinds[name](value) for name, value in options.items()}
+        return Market(**read)
 
     @property
     def start_us(self) -> int:

@@ -59,7 +59,8 @@ def _exact_texts(kind: pa.DataType, argument: str) -> list[str]:
 def _wide_decimal_texts(kind: pa.DataType, argument: str) -> list[str]:
     """Split x = low + high · 10^(19 − scale), both of few enough digits to be summed without overflow."""
     power = SPLIT_DIGITS - kind.scale
-    unit = f"cast({'1' + '0' * power if power >= 0 else '0.' + '0' * (-power - 1) + '1'}BD as decimal(38, {max(0, -power)}))"
+    digits = "1" + "0" * power if power >= 0 else "0." + "0" * (-power - 1) + "1"
+    unit = f"cast({digits}BD as decimal(38, {max(0, -power)}))"
     low = f"({argument} % {unit})"
     high = f"cast(({argument} - {low}) / {unit} as decimal(28, 0))"
     return [f"sum(cast({low} as decimal(28, {kind.scale})))", f"sum({high})"]

@@ -3,7 +3,8 @@
 Every row gets its event time, its place before or after the watermark, its slice, and for each grouping its keys
 and its signature (one bit for each condition that takes it); rows with equal ones are aggregated in Catalyst.
 Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``grouping``, ``s0``… (signature),
-``k0``… (keys), ``rows``, ``base`` (rows of the stream itself), ``last`` (greatest time), ``late``, ``c0_0``… (partials).
+``k0``… (keys), ``rows``, ``base`` (rows of the stream itself), ``first`` and ``last`` (times), ``late``, and
+``c0_0``… (partials).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 
 from penstock.model.query import Join
 from penstock.share.layout import Layout
-from penstock.spark.attempt import attempt_struct
+from penstock.spark.attempt import attempt_struct, guards_kept
 from penstock.spark.attempted import AttemptingWriter
 from penstock.spark.literals import longs, position_in, quoted
 from penstock.spark.writer import Bounds, Writer
@@ -24,7 +25,10 @@ from penstock.spark.writer import Bounds, Writer
 
 def compute_partials(batch: DataFrame, layout: Layout, tables: Mapping[str, DataFrame], bounds: Bounds) -> pa.Table:
     """Run the one job of a batch."""
-    return partials_frame(batch, layout, tables, bounds).toArrow()
+    if not layout.attempts:
+        return partials_frame(batch, layout, tables, bounds).toArrow()
+    with guards_kept(batch.sparkSession):
+        return partials_frame(batch, layout, tables, bounds).toArrow()
 
 
 def partials_frame(batch: DataFrame, layout: Layout, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:

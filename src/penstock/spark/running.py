@@ -11,10 +11,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import PenstockError, SourceError
 from penstock.spark.literals import quoted
 
+Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
 
 # In the session that Spark clones for the query alone; the user's own session keeps its settings.
@@ -44,12 +46,12 @@ class Running:
 
     def run_available(self, columns: Iterable[str]) -> None:
         """Process all that the source holds now, then return."""
-        self._launch(columns, {"availableNow": True})
+        self._launch(columns, lambda writer: writer.trigger(availableNow=True))
         self.wait()
 
     def start(self, columns: Iterable[str], every: str = "0 seconds") -> None:
         """Run on, a batch whenever there are rows."""
-        self._launch(columns, {"processingTime": every})
+        self._launch(columns, lambda writer: writer.trigger(processingTime=every))
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -58,13 +60,13 @@ class Running:
             query.stop()
         self._raise()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self) -> None:
         """Wait for the query to end and raise what a batch raised."""
         query = self._query
         if query is None:
-            return True
+            return
         try:
-            ended = query.awaitTermination(timeout) if timeout is not None else query.awaitTermination()
+            query.awaitTermination()
         except StreamingQueryException as error:
             self._query = None
             self._raise()
@@ -73,14 +75,13 @@ class Running:
                 hint="Mend the source and start again: nothing that was committed is lost.",
             ) from None
         self._raise()
-        return ended is not False
 
-    def _launch(self, columns: Iterable[str], trigger: dict[str, object]) -> None:
+    def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
         """Start the query with the columns in use only: nothing prunes through foreachBatch."""
         self.columns, self._error, self._prepared = frozenset(columns), None, False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
         writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
-        self._query = writer.trigger(**trigger).start()  # type: ignore[arg-type]
+        self._query = trigger(writer).start()
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         """Feed one batch to the callback."""

@@ -86,7 +86,9 @@ def check_columns(stream: Stream) -> None:
         )
     kept = [name for name in found if name.startswith("__")]
     if kept:
-        raise CatalogError(f'stream "{stream.name}": column names must not begin with "__": {kept[0]}', hint="Rename it.")
+        raise CatalogError(
+            f'stream "{stream.name}": column names must not begin with "__": {kept[0]}', hint="Rename it."
+        )
 
 
 def _with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:

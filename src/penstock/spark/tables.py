@@ -40,7 +40,9 @@ class Tables:
         for join_id in [j for j in self._loaded if j.rpartition("#")[0] == name]:
             self._loaded.pop(join_id).frame.unpersist()
 
-    def current(self, joins: tuple[Join, ...], tables: Mapping[str, Table]) -> tuple[dict[str, DataFrame], dict[str, str]]:
+    def current(
+        self, joins: tuple[Join, ...], tables: Mapping[str, Table]
+    ) -> tuple[dict[str, DataFrame], dict[str, str]]:
         """Return each join's frame and version, reading what has changed since the last batch."""
         frames, versions = {}, {}
         for join in joins:
@@ -81,6 +83,8 @@ def _version(table: Table) -> str:
     root = Path(path)
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
     if not root.exists():
-        raise SourceError(f'table "{table.name}": {path} does not exist', hint="Put the file back, or drop its queries.")
+        raise SourceError(
+            f'table "{table.name}": {path} does not exist', hint="Put the file back, or drop its queries."
+        )
     seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]

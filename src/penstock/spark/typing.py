@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from sqlglot import expressions as exp
 
 from penstock.errors import Unsupported, WrongType
@@ -40,7 +40,9 @@ class Typer:
         types = self._typed(known, texts, query)
         self._check_boolean(where, types[len(query.keys) + len(arguments) :], "WHERE", query)
         key_types = tuple(_arrow(t, text, query) for t, text in zip(types, query.keys, strict=False))
-        argument_types = iter([_arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)])
+        argument_types = iter(
+            [_arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)]
+        )
         aggregates = tuple(bind_aggregate(a, [next(argument_types) for _ in a.arguments]) for a in query.aggregates)
         outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
         read = _read_columns([*texts], {c.name for c in stream.columns})
@@ -94,8 +96,6 @@ class Typer:
 
 def ddl_of(type_: pa.DataType) -> str:
     """Write an Arrow type as Spark's DDL does."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
     return from_arrow_type(type_).simpleString()
 
 
@@ -114,7 +114,9 @@ def _arrow(found: T.DataType, text: str, query: Query) -> pa.DataType:
     try:
         return to_arrow_type(found, timezone="UTC")
     except Exception:
-        raise Unsupported(f"{text} has type {found.simpleString()}, which answers cannot hold", detail=query.text) from None
+        raise Unsupported(
+            f"{text} has type {found.simpleString()}, which answers cannot hold", detail=query.text
+        ) from None
 
 
 def _read_columns(texts: Sequence[str], names: set[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""A layout in, the expressions of its one Spark job out, as Spark SQL text: few calls into the JVM for any number of queries."""
+"""A layout in, the expressions of its one Spark job out: SQL text, few calls into the JVM for any number of queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.share.plan import BITS_PER_WORD, Condition
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
 
-# A row's class is its position among (watermark, first time ahead of the clock): −1 late, 0 or −2 on time, else invalid.
+# A row's class is its position among (watermark, first time too far ahead): −1 late, 0 or −2 on time, else invalid.
 VALID: Final = "__class between -2 and 0"
 
 
@@ -162,7 +162,12 @@ class Writer:
         """Count what every batch must know of itself."""
         base = self.base()
         late = f"__class = -1 AND {base}" if self.joins else "__class = -1"
-        found = [F.expr("count(*)").alias("rows"), F.expr("max(__t)").alias("last"), F.expr(f"count_if({late})").alias("late")]
+        found = [
+            F.expr("count(*)").alias("rows"),
+            F.expr("min(__t)").alias("first"),
+            F.expr("max(__t)").alias("last"),
+            F.expr(f"count_if({late})").alias("late"),
+        ]
         if self.joins:
             found.append(F.expr(f"count_if({base})").alias("base"))
         return found
@@ -194,4 +199,3 @@ class Writer:
         else:
             wanted = needs[0][1]
         return f"IF({wanted}, {text}, NULL)"
-

@@ -164,5 +164,3 @@ def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     whole = pa.concat_tables([t.cast(schema) for t in tables]).combine_chunks()
     order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
     return whole.take(pa.array(order))
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,7 +75,7 @@ class DiskAnswerLog:
     def append(self, batch: int, tables: Sequence[pa.Table]) -> None:
         """Write a batch's answers; a batch without answers leaves no file."""
         if tables:
-            write_whole(self._path(batch), lambda file: [_write(file, t) for t in tables] and None)
+            write_whole(self._path(batch), lambda file: _write_all(file, tables))
             self._numbers.append(batch)
 
     def last(self) -> int | None:
@@ -93,10 +93,11 @@ class DiskAnswerLog:
         return self.folder / f"{batch:012d}.answers"
 
 
-def _write(file: object, table: pa.Table) -> None:
-    """Write one table as an Arrow stream."""
-    with pa.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
+def _write_all(file: BinaryIO, tables: Sequence[pa.Table]) -> None:
+    """Write tables as Arrow streams, one behind the other."""
+    for table in tables:
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
 
 
 def _read(path: Path) -> list[pa.Table]:

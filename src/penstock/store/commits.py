@@ -48,14 +48,16 @@ class Commit:
     catalog_version: int
     watermark_us: int | None  # after the batch; None while no valid row was seen
     last_us: int | None  # greatest valid ts
-    first_us: int | None  # start of the earliest slice
+    first_us: int | None  # smallest valid ts
     clock_us: int
     counts: Counts  # of all batches so far
     source: str  # the source's position, as Spark's checkpoint words it
     tables: Mapping[str, str] = field(default_factory=dict)  # join → version of its table
     due: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # definition → first window end, windows
     starts: Mapping[str, int] = field(default_factory=dict)  # definition → from when its partials are whole
-    next_ends: Mapping[str, int | None] = field(default_factory=dict)  # definition → next window end; None: not yet known
+    next_ends: Mapping[str, int | None] = field(
+        default_factory=dict
+    )  # definition → next window end; None: not yet known
     paused: Mapping[str, Paused] = field(default_factory=dict)
     attempts: tuple[int, ...] = ()  # definitions whose expressions were evaluated apart
     edges: Mapping[str, Sequence[int]] = field(default_factory=dict)  # searched tree → edges its labels index

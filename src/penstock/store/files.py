@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from penstock.errors import StateError
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, make it durable, and rename it into place."""
     draft = path.with_name(f".{path.name}.draft")
     try:
@@ -40,7 +40,8 @@ def sync_folder(folder: Path) -> None:
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a JSON record with its checksum."""
-    write_whole(path, lambda file: file.write(seal(record)) and None)
+    sealed = seal(record)
+    write_whole(path, lambda file: file.write(sealed))
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -68,4 +68,6 @@ class StateFolder:
         found = read_record(marker).get("format")
         if found != FORMAT:
             self.release()
-            raise StateError(f"the state folder {self.path} has format {found}, not {FORMAT}", hint="Use the version that wrote it.")
+            raise StateError(
+                f"the state folder {self.path} has format {found}, not {FORMAT}", hint="Use the version that wrote it."
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -31,10 +31,9 @@ class Arrived:
     rows: int
     late: int
     invalid: int
-    first_us: int | None  # start of the earliest slice
-    last_us: int | None  # greatest valid time
-    lowest: int | None  # labels
-    highest: int | None
+    first_us: int | None  # smallest and greatest valid time
+    last_us: int | None
+    highest: int | None  # slice
     failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
 
 
@@ -45,7 +44,9 @@ class Synopsis:
         """Start empty."""
         self.kernel = kernel
         self.lanes: dict[LaneKey, Lane] = {}
-        self.partial_operations = 0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
+        self.partial_operations = (
+            0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
+        )
         self._retired_operations = 0
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
@@ -84,18 +85,13 @@ class Synopsis:
         """Add a batch's partials to the lanes and tell what the batch held."""
         number = _grouping_numbers(partials)
         arrived = _statistics(layout, partials, number)
-        spans = []
+        highest = None
         for member in layout.members:
             rows = partials if number is None else partials.filter(pa.array(number == member.number))
             labels = self._add(layout, member, rows, edges)
             if len(labels):
-                spans.append((int(labels.min()), int(labels.max())))
-        if not spans:
-            return arrived
-        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-        return Arrived(
-            arrived.rows, arrived.late, arrived.invalid, low, arrived.last_us, low, high, arrived.failures
-        )
+                highest = int(labels.max()) if highest is None else max(highest, int(labels.max()))
+        return replace(arrived, highest=highest)
 
     def expire(self, floors: Mapping[LaneKey, int]) -> None:
         """Drop, lane by lane, the slices before the start of every window still to come."""
@@ -184,29 +180,25 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
     counted = rows["base"] if "base" in rows.column_names else rows["rows"]
     valid = rows["label"].is_valid().to_numpy()
     base = counted.to_numpy()
-    last = rows["last"].to_numpy()[valid]
+    first, last = rows["first"].to_numpy()[valid], rows["last"].to_numpy()[valid]
     failures = {}
     for definition in layout.attempts:
         hit = rows[f"f{definition}_rows"].to_numpy() > 0
         if hit.any():
-            first, final = rows[f"f{definition}_first"].to_numpy()[hit], rows[f"f{definition}_last"].to_numpy()[hit]
-            failing = int(rows[f"f{definition}_rows"].to_numpy()[hit].sum())
-            failures[definition] = (int(first.min()), int(final.max()), failing)
+            failing = [rows[f"f{definition}_{part}"].to_numpy()[hit] for part in ("first", "last", "rows")]
+            failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
     return Arrived(
         int(base.sum()),
         int(rows["late"].to_numpy().sum()),
         int(base[~valid].sum()),
-        None,
+        int(first.min()) if len(first) else None,
         int(last.max()) if len(last) else None,
-        None,
         None,
         failures,
     )
 
 
-def _slice_starts(
-    layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]
-) -> Int64Array:
+def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
     """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
     labels = np.asarray(rows["label"].to_numpy(), np.int64)
     if isinstance(layout.locating[member.tree], BySearch):

@@ -23,7 +23,9 @@ class Progress:
     first_us: int | None = None
     counts: Counts = field(default_factory=Counts)
     ended: bool = False
-    starts: dict[int, int | None] = field(default_factory=dict)  # definition → from when whole; None: from the first row
+    starts: dict[int, int | None] = field(
+        default_factory=dict
+    )  # definition → from when whole; None: from the first row
     next_ends: dict[int, int] = field(default_factory=dict)  # definition → next window end, once known
     paused: dict[int, Paused] = field(default_factory=dict)
     cuts: dict[str, list[tuple[int | None, SliceManager]]] = field(default_factory=dict)  # tree → slicings, since when
@@ -32,6 +34,16 @@ class Progress:
     def frontier_us(self) -> int | None:
         """Return the first time of which no row was seen yet."""
         return None if self.last_us is None else self.last_us + 1
+
+    def see(self, first_us: int, last_us: int) -> None:
+        """Widen the stretch of time in which rows were seen."""
+        self.first_us = first_us if self.first_us is None else min(first_us, self.first_us)
+        self.last_us = last_us if self.last_us is None else max(last_us, self.last_us)
+
+    def greatest_us(self) -> int:
+        """Return the greatest valid time; there must have been one."""
+        assert self.last_us is not None
+        return self.last_us
 
     def enter(self, layout: Layout, floors: Mapping[LaneKey, int]) -> None:
         """Give the plan's new queries their start, and forget those that are gone."""
@@ -44,8 +56,9 @@ class Progress:
                     self._enter_one(definition, members, tree.name, floors.get(tree.lane_key(definition)))
             self.cuts.setdefault(tree.name, []).append((self.frontier_us, layout.managers[number]))
         for gone in known - current:
-            for state in (self.starts, self.next_ends, self.paused):
-                state.pop(gone, None)  # type: ignore[attr-defined]
+            self.starts.pop(gone, None)
+            self.next_ends.pop(gone, None)
+            self.paused.pop(gone, None)
 
     def _enter_one(self, new: Definition, members: list[Definition], tree: str, floor_us: int | None) -> None:
         """Find the first time from which what is stored can answer a query, and its first window."""

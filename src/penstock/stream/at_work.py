@@ -12,11 +12,12 @@ import pyarrow as pa
 from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
-from penstock.pipeline import Pipeline, Snapshot
 from penstock.sinks.delivery import Delivery
 from penstock.spark.running import Running
 from penstock.store.answering import sorted_answers
 from penstock.store.answers import answers_of
+from penstock.stream.pausing import resume
+from penstock.stream.pipeline import Pipeline, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,8 +111,10 @@ class StreamAtWork:
             while not self._stopping.is_set():
                 wanted = self.columns()
                 running.start(wanted)
-                while not self._stopping.is_set() and self.columns() <= wanted and not running.wait(0.05):
+                while running.active and self.columns() <= wanted and not self._stopping.wait(0.05):
                     pass
+                if not running.active:
+                    running.wait()
                 with self._busy:
                     running.stop()
         except BaseException as error:
@@ -137,4 +140,9 @@ class StreamAtWork:
     def resume(self, definition: Definition) -> None:
         """Let a paused query answer again."""
         with self._busy:
-            self.pipeline.resume(definition)
+            resume(self.pipeline.progress, definition)
+
+    def open_windows(self) -> int:
+        """Count the windows that hold rows and are not final."""
+        with self._busy:
+            return self.pipeline.agenda.open_windows(self.pipeline.plan(self.snapshot()))

@@ -1,0 +1,1 @@
+"""Benchmarks of a source checkout: ``penstock bench NAME`` runs the module of that name."""

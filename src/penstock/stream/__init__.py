@@ -1,0 +1,1 @@
+"""One stream at work: batches in, commits and answers out."""

@@ -1,0 +1,88 @@
+"""Where a stream stands in, the windows to answer now out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.evaluate.due import due_ends, last_held_end
+from penstock.evaluate.typed import Definition
+from penstock.share.layout import Layout
+from penstock.share.plan import Tree
+from penstock.store.answering import Due
+from penstock.store.commits import Commit
+from penstock.store.synopsis import Synopsis
+from penstock.stream.progress import Progress
+
+Until = Callable[[Tree, Definition], int]
+
+
+@dataclass(slots=True)
+class Agenda:
+    """Lists due windows and moves each query's next one behind them."""
+
+    progress: Progress
+    synopsis: Synopsis
+    reports: list[str] = field(default_factory=list)
+
+    def due(self, layout: Layout, watermark_us: int) -> list[Due]:
+        """List the windows that a watermark makes final."""
+        return self._due(layout, lambda tree, definition: watermark_us)
+
+    def rest(self, layout: Layout) -> list[Due]:
+        """List the windows left when the stream ends: final ones, and those that hold a row."""
+        return [] if self.progress.watermark_us is None else self._due(layout, self._last_end)
+
+    def recorded(self, layout: Layout, commit: Commit) -> list[Due]:
+        """List the windows that a commit found due."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                recorded = commit.due.get(str(definition.id))
+                following = commit.next_ends.get(str(definition.id))
+                if recorded is not None and following is not None:
+                    found += self._windows(tree, definition, recorded[0], following - 1)
+        return found
+
+    def open_windows(self, layout: Layout) -> int:
+        """Count the windows that hold rows and are not final."""
+        watermark, number = self.progress.watermark_us, 0
+        if watermark is None or self.progress.ended:
+            return 0
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                last = self._last_end(tree, definition)
+                first = self.progress.first_end(definition, last)
+                if first is not None and last >= first:
+                    number += (last - first) // definition.query.window.slide_us + 1
+        return number
+
+    def _due(self, layout: Layout, until: Until) -> list[Due]:
+        """List each query's windows up to a time of its own."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                target = until(tree, definition)
+                first = self.progress.first_end(definition, target)
+                if first is not None:
+                    found += self._windows(tree, definition, first, target)
+        return found
+
+    def _windows(self, tree: Tree, definition: Definition, first_us: int, until_us: int) -> list[Due]:
+        """List one query's windows, without those of a paused one from its failure on."""
+        present = self.synopsis.presence(tree.name)
+        query = definition.query
+        due = due_ends(query.window, first_us, until_us, present, empty_too=not query.grouped)
+        self.progress.next_ends[definition.id] = due.next_end_us
+        if due.skipped:
+            self.reports.append(f'query "{query.name}": the stream was silent, {due.skipped:,} empty windows skipped')
+        paused = self.progress.paused.get(definition.id)
+        ends = due.ends if paused is None else due.ends[due.ends <= paused.until_us]
+        return [Due(definition, tree.lane_key(definition), ends)] if len(ends) else []
+
+    def _last_end(self, tree: Tree, definition: Definition) -> int:
+        """Return the later of the watermark and the end of the last window that holds a row."""
+        watermark = self.progress.watermark_us
+        assert watermark is not None
+        held = last_held_end(definition.query.window, self.synopsis.presence(tree.name))
+        return watermark if held is None else max(held, watermark)

@@ -1,0 +1,60 @@
+"""Failures in, paused queries out; and back to work from the first window after the failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.evaluate.typed import Definition
+from penstock.store.answering import Failure
+from penstock.store.answers import DEFINITION
+from penstock.store.commits import Paused
+from penstock.stream.progress import Progress
+
+
+def pause_for_rows(progress: Progress, definition: Definition, first_us: int, last_us: int, reason: str) -> None:
+    """Pause a query that failed on rows: no window that holds one is answered."""
+    window = definition.query.window
+    resume = window.end_at_or_after(last_us + 1 + window.range_us)
+    known = progress.paused.get(definition.id)
+    if known is not None:  # rows go on failing while it is paused
+        first_us, reason = min(known.until_us, first_us), known.reason
+        resume = max(resume, known.resume_end_us)
+    progress.paused[definition.id] = Paused(first_us, resume, known.ts_us if known else first_us, reason)
+
+
+def pause_for_window(progress: Progress, definition: Definition, failure: Failure) -> None:
+    """Pause a query whose expression over aggregates failed: neither this window nor a later one is answered."""
+    end = failure.window_end_us
+    resume = definition.query.window.end_after(end)
+    known = progress.paused.get(definition.id)
+    if known is not None:
+        end, resume = min(end, known.until_us + 1), max(resume, known.resume_end_us)
+    progress.paused[definition.id] = Paused(end - 1, resume, failure.window_end_us, failure.reason)
+
+
+def resume(progress: Progress, definition: Definition) -> None:
+    """Let a query answer again: windows that ended meanwhile are not answered."""
+    paused = progress.paused.pop(definition.id, None)
+    if paused is None:
+        return
+    first = paused.resume_end_us
+    if progress.watermark_us is not None:
+        first = max(first, definition.query.window.end_after(progress.watermark_us))
+    progress.next_ends[definition.id] = first
+
+
+def before_failures(tables: Sequence[pa.Table], paused: Mapping[int, Paused]) -> list[pa.Table]:
+    """Keep the answers of windows before their query's failure."""
+    kept = []
+    for table in tables:
+        definitions, ends = table[DEFINITION].to_numpy(), table["window_end"].cast(pa.int64()).to_numpy()
+        allowed = np.ones(len(ends), np.bool_)
+        for number, pause in paused.items():
+            allowed &= (definitions != number) | (ends <= pause.until_us)
+        mine = table if allowed.all() else table.filter(pa.array(allowed))
+        if mine.num_rows:
+            kept.append(mine)
+    return kept

@@ -1,0 +1,230 @@
+"""Statements: CREATE, DROP, scripts, and the errors that point into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.errors import InvalidWindow, MalformedSQL, PenstockError, UnknownColumn, Unsupported, WrongType
+from penstock.language.parse import CreateQuery, CreateStream, CreateTable, Drop, Select, parse_query, parse_script
+from penstock.model.query import Query
+from penstock.model.schema import Column, Stream, Table
+
+TRADES = """
+CREATE STREAM trades (              -- what is bought and sold
+  symbol STRING, price DOUBLE, `time` BIGINT,
+  ts TIMESTAMP GENERATED ALWAYS AS (timestamp_millis(time * 1000)),
+  extra struct<a: int, b: array<decimal(10, 2)>>
+) USING csv OPTIONS (path = '/data/trades', header true, 'max.files' '10', kafka.group.id = 'it''s')
+WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS
+"""
+
+
+def only(text: str) -> object:
+    """Parse a script of one statement."""
+    [statement] = parse_script(text)
+    return statement
+
+
+def test_create_stream_gives_columns_source_and_watermark() -> None:
+    assert only(TRADES) == CreateStream(
+        Stream(
+            "trades",
+            (
+                Column("symbol", "string"),
+                Column("price", "double"),
+                Column("time", "bigint"),
+                Column("ts", "timestamp", "timestamp_millis(`time` * 1000)"),
+                Column("extra", "struct<a:int,b:array<decimal(10,2)>>"),
+            ),
+            "ts",
+            5_000_000,
+            format="csv",
+            options={"path": "/data/trades", "header": "true", "max.files": "10", "kafka.group.id": "it's"},
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("watermark", "lateness_us"),
+    [
+        ("WATERMARK FOR ts", 0),
+        ("WATERMARK FOR ts AS ts", 0),
+        ("watermark for TS as Ts - interval '2' minute", 120_000_000),
+        ("WATERMARK FOR ts AS ts - 1500 ms", 1_500_000),
+        ("WATERMARK FOR ts AS ts - '3 s'", 3_000_000),
+    ],
+)
+def test_a_watermark_may_have_a_delay(watermark: str, lateness_us: int) -> None:
+    for text in (f"USING csv {watermark}", f"{watermark} USING csv OPTIONS ()"):
+        created = only(f"CREATE STREAM s (ts timestamp) {text}")
+        assert isinstance(created, CreateStream)
+        assert (created.stream.time, created.stream.lateness_us) == ("ts", lateness_us)
+
+
+def test_create_table_drop_and_create_query() -> None:
+    table = Table("listing", (Column("symbol", "string"), Column("r2000", "boolean")), "parquet", {"path": "x"})
+    script = """
+    CREATE TABLE listing (symbol string, r2000 boolean) USING parquet OPTIONS (path 'x');
+    ; -- nothing here
+    CREATE QUERY big AS SELECT count(*) FROM trades [RANGE 1 h SLIDE 1 min];
+    DROP QUERY big; DROP STREAM trades; drop table `Odd Name`;
+    """
+    created, query, *drops = parse_script(script)
+    assert created == CreateTable(table)
+    assert isinstance(query, CreateQuery)
+    assert (query.name, query.select.text) == ("big", "SELECT count(*) FROM trades [RANGE 1 h SLIDE 1 min]")
+    assert drops == [Drop("query", "big"), Drop("stream", "trades"), Drop("table", "Odd Name")]
+
+
+def test_a_query_inside_create_query_has_places_in_its_own_text() -> None:
+    created = only("CREATE QUERY q AS SELECT count(prise) FROM trades t [RANGE 1 h SLIDE 1 min]")
+    assert isinstance(created, CreateQuery)
+    alone = parse_query(created.select.text)
+    assert [n.meta for n in created.select.expression.walk()] == [n.meta for n in alone.expression.walk()]
+
+
+def test_an_error_in_a_script_points_into_the_whole_script() -> None:
+    script = "DROP QUERY a;\nSELECT count(*) FROM t [RANGE 1 s SLIDE 0 s];\nDROP QUERY b"
+    with pytest.raises(InvalidWindow) as raised:
+        parse_script(script)
+    assert raised.value.text == script
+    assert script[slice(*raised.value.place or ())] == "0 s"
+    assert str(raised.value) == (
+        "error[InvalidWindow]: the slide of a window is longer than nothing\n"
+        "  SELECT count(*) FROM t [RANGE 1 s SLIDE 0 s];\n"
+        "                                          ^^^"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "what"),
+    [
+        ("CREATE STREAM s (ts timestamp) USING csv", MalformedSQL, 'stream "s" has no WATERMARK'),
+        ("CREATE STREAM s (ts timestamp) WATERMARK FOR ts", MalformedSQL, '"s" has no USING'),
+        ("CREATE STREAM s (a int) USING csv WATERMARK FOR ts", UnknownColumn, 'stream "s" has no column "ts"'),
+        (
+            "CREATE STREAM s (ts bigint) USING csv WATERMARK FOR ts",
+            WrongType,
+            'the column of event time "ts" is bigint, not timestamp',
+        ),
+        ("CREATE STREAM s (a int, A int) USING csv", MalformedSQL, 'column "A" is there twice'),
+        ("CREATE TABLE s (a thing) USING csv", MalformedSQL, 'there is no type "thing"'),
+        ("CREATE TABLE s (a decimal(39)) USING csv", MalformedSQL, "there is no decimal(39,0)"),
+        ("CREATE TABLE s (a int) USING csv USING csv", MalformedSQL, "a second USING"),
+        ("CREATE TABLE s (a int) USING csv OPTIONS (a '1', A '2')", MalformedSQL, 'option "A" is there twice'),
+        ("CREATE TABLE s (a int) USING csv OPTIONS (a)", MalformedSQL, 'expected a string, found ")"'),
+        ("CREATE STREAM s AS SELECT 1", Unsupported, "CREATE STREAM … AS SELECT statements are not available"),
+        ("CREATE STREAM IF NOT EXISTS s (a int)", Unsupported, "IF EXISTS clauses are not available"),
+        ("CREATE VIEW v AS SELECT 1", MalformedSQL, 'expected QUERY, STREAM or TABLE, found "VIEW"'),
+        ("ALTER QUERY q SET x", Unsupported, "ALTER statements are not available"),
+        ("SHOW TABLES", Unsupported, "SHOW statements are not available"),
+        ("EXPLAIN SELECT 1", Unsupported, "EXPLAIN statements are not available"),
+        ("GRANT ALL", Unsupported, "GRANT statements are not available"),
+        ("hello", MalformedSQL, 'expected SELECT, CREATE or DROP, found "hello"'),
+        ("DROP QUERY a b", MalformedSQL, 'unexpected "b"'),
+        (
+            "CREATE STREAM s (a int, b int GENERATED ALWAYS AS (sum(a))) USING csv",
+            PenstockError,
+            "aggregates are not allowed in a computed column",
+        ),
+        (
+            "CREATE STREAM s (a int, b int GENERATED ALWAYS AS (c)) USING csv",
+            UnknownColumn,
+            'stream "s" has no column "c"',
+        ),
+        (
+            "CREATE STREAM s (a int, b int GENERATED ALWAYS AS (now())) USING csv",
+            Unsupported,
+            "now() is not available",
+        ),
+    ],
+)
+def test_a_wrong_statement_says_what_is_wrong(text: str, kind: type[PenstockError], what: str) -> None:
+    with pytest.raises(kind) as raised:
+        parse_script(text)
+    assert raised.value.what == what
+    assert raised.value.place is not None
+
+
+def test_an_empty_script_has_no_statements() -> None:
+    assert parse_script("") == parse_script(" ;; -- nothing\n /* at all */ ") == []
+
+
+def test_a_query_may_end_in_a_semicolon_but_not_be_followed() -> None:
+    assert isinstance(parse_query("SELECT count(*) FROM t [RANGE 1 s SLIDE 1 s];"), Select)
+    with pytest.raises(MalformedSQL, match="expected one statement, found several"):
+        parse_query("SELECT 1 FROM t; DROP STREAM t")
+    with pytest.raises(MalformedSQL, match="expected a SELECT"):
+        parse_query("DROP STREAM t")
+
+
+def test_semicolons_and_comments_inside_strings_are_text() -> None:
+    [statement] = parse_script("SELECT count(*) FROM t [RANGE 1 s SLIDE 1 s] WHERE a = ';--/*' -- ; '\n")
+    assert isinstance(statement, Select)
+
+
+def test_a_megabyte_is_refused_before_it_is_read() -> None:
+    with pytest.raises(MalformedSQL, match="the statement is longer than 100,000 characters"):
+        parse_query("SELECT " + "a, " * 333_333)
+    with pytest.raises(MalformedSQL, match="the statement is longer"):
+        parse_script("DROP QUERY a; SELECT " + "a" * 100_001)
+    with pytest.raises(MalformedSQL, match="the script is longer"):
+        parse_script(" " * 5_000_001)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT \0", "SELECT '\ud800'", "SELECT 'abc", 'SELECT "abc', "SELECT `abc", "/* abc"]
+)
+def test_text_that_is_no_text_is_malformed(text: str) -> None:
+    with pytest.raises(MalformedSQL) as raised:
+        parse_script(text)
+    assert str(raised.value).startswith("error[MalformedSQL]")
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("trades [RANGE 12 MIN SLIDE 5 MIN] t", "[RANGE 12 min SLIDE 5 min]"),
+        ("trades T[RANGE '12 min' SLIDE '5 min']", "[RANGE 12 min SLIDE 5 min]"),
+        ("trades AS t [range 90 s slide 1500 ms]", "[RANGE 90 s SLIDE 1500 ms]"),
+        ("trades [WINDOW 10 s SLIDE 10 s] AS t", "[RANGE 10 s SLIDE 10 s]"),
+        ("trades t [RANGE INTERVAL 5 MINUTES SLIDE INTERVAL '1' MINUTE]", "[RANGE 5 min SLIDE 1 min]"),
+        ("trades t [RANGE 7 s SLIDE 3 s OFFSET 1 s]", "[RANGE 7 s SLIDE 3 s OFFSET 1 s]"),
+        ("trades t [RANGE 7 s SLIDE 3 s OFFSET 4 s]", "[RANGE 7 s SLIDE 3 s OFFSET 1 s]"),
+        ("trades t [RANGE 60s SLIDE 1d]", "[RANGE 1 min SLIDE 1 d]"),
+        ("trades /* x */ t /* y */ [ RANGE 1.5 s -- z\n SLIDE 1 week ]", "[RANGE 1500 ms SLIDE 7 d]"),
+    ],
+)
+def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text: str, window: str) -> None:
+    assert str(bound(f"SELECT max(t.tags[0]) FROM {text} WHERE t.tags[1] = 'x'").window) == window
+
+
+@pytest.mark.parametrize(
+    ("window", "kind", "what"),
+    [
+        ("", Unsupported, "queries without a window are not available"),
+        ("[RANGE 5 s]", Unsupported, "windows without SLIDE are not available"),
+        ("[ROWS 5 SLIDE 1]", Unsupported, "ROWS windows are not available"),
+        ("[ROWS 5]", Unsupported, "ROWS windows are not available"),
+        ("[ROWS 0 SLIDE 1]", InvalidWindow, "a number of rows is a positive integer"),
+        ("[RANGE 5 SLIDE 1 s]", InvalidWindow, '"5" has no unit'),
+        ("[RANGE 0 s SLIDE 1 s]", InvalidWindow, "the range of a window is longer than nothing"),
+        ("[RANGE 101 weeks SLIDE 1 year]", InvalidWindow, '"year" has no fixed length'),
+        ("[RANGE 6000 weeks SLIDE 1 s]", InvalidWindow, "the range of a window is at most 100 years"),
+        ("[RANGE 99999999999999999 d SLIDE 1 s]", InvalidWindow, '"99999999999999999 d" is too long'),
+        ("[SLIDE 1 s]", MalformedSQL, 'expected RANGE, WINDOW or ROWS, found "SLIDE"'),
+        ("[RANGE SLIDE 1 s]", MalformedSQL, 'expected a duration such as 12 MIN, found "SLIDE"'),
+        ("[RANGE 1 s SLIDE 1 s", MalformedSQL, 'expected "]", found the end'),
+        ("[RANGE 1 s SLIDE 1 s] [RANGE 1 s SLIDE 1 s]", MalformedSQL, "a second window"),
+        ("[RANGE 1 s SLIDE 1 s] t [RANGE 1 s SLIDE 1 s]", MalformedSQL, "a second window"),
+        ("[0]", MalformedSQL, 'expected RANGE, WINDOW or ROWS, found "0"'),
+    ],
+)
+def test_a_window_that_cannot_be_is_refused(
+    bound: Callable[[str], Query], window: str, kind: type[PenstockError], what: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        bound(f"SELECT count(*) FROM trades {window}")
+    assert raised.value.what == what

@@ -1,0 +1,89 @@
+"""Runs a case through the engine, batch by batch, and compares its answers with the oracle's."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine import Engine
+from tests.oracle.cases import SCHEMA, Case, QuerySpec
+from tests.oracle.duck import Oracle, answered_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_case(spark: SparkSession, case: Case) -> None:
+    """Feed the batches to the stream's callback and compare every query."""
+    with Engine(spark=spark, strategy=case.strategy, kernel=case.kernel) as engine:  # type: ignore[arg-type]
+        set_up(engine, case)
+        for query in case.queries:
+            engine.create_query(query.name, query.text)
+        feed(engine, case)
+        check_counts(engine, case)
+        oracle = Oracle(case)
+        for query in case.queries:
+            ends = answered_ends(query, case)
+            compare(case, query, engine.results(query.name), oracle.answers(query, ends))
+
+
+def set_up(engine: Engine, case: Case) -> None:
+    frame = engine.session.createDataFrame(SCHEMA.empty_table())
+    engine.create_stream("s", frame, time="ts", lateness=f"{case.lateness_us} us")
+    engine.create_table("t", case.table)
+
+
+def feed(engine: Engine, case: Case) -> None:
+    at_work = engine.stream("s")
+    for number, batch in enumerate(case.batches):
+        at_work.process(engine.session.createDataFrame(batch), number)
+    if case.flush:
+        at_work.flush()
+
+
+def check_counts(engine: Engine, case: Case) -> None:
+    """Every row is on time, late or invalid, each counted on its own."""
+    late, watermark, greatest = 0, None, None
+    for batch in case.batches:
+        times = batch["ts"].drop_null().cast(pa.int64()).to_pylist()
+        late += sum(1 for t in times if watermark is not None and t < watermark)
+        greatest = max([*times, *([] if greatest is None else [greatest])], default=greatest)
+        watermark = None if greatest is None else greatest - case.lateness_us
+    counts = engine.stream("s").pipeline.progress.counts
+    rows = sum(len(b) for b in case.batches)
+    invalid = sum(b["ts"].null_count for b in case.batches)
+    assert (counts.ingested, counts.late, counts.invalid) == (rows, late, invalid), f"seed {case.seed}"
+    assert counts.ingested == counts.on_time + counts.late + counts.invalid
+
+
+def compare(case: Case, query: QuerySpec, found: pa.Table, expected: list[dict[str, Any]]) -> None:
+    """Compare answers row by row, in their order."""
+    where = f"seed {case.seed}, {case.strategy}, {case.kernel}, {query.name}: {query.text}"
+    rows = found.to_pylist()
+    ends = found["window_end"].cast(pa.int64()).to_pylist()
+    starts = found["window_start"].cast(pa.int64()).to_pylist()
+    assert ends == [e["window_end"] for e in expected], where
+    assert starts == [e - query.range_us for e in ends], where
+    for row, wanted in zip(rows, expected, strict=True):
+        for name in wanted:
+            if name != "window_end":
+                assert same(row[name], wanted[name]), (
+                    f"{where}\n  {name}: {row[name]!r} is not {wanted[name]!r} in {row}"
+                )
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Compare two values: exact, but for doubles that were added in another order."""
+    if found is None or wanted is None:
+        return found is None and wanted is None
+    if isinstance(found, float) or isinstance(wanted, float):
+        a, b = float(found), float(wanted)
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-6)
+    if isinstance(found, Decimal) or isinstance(wanted, Decimal):
+        return Decimal(found) == Decimal(wanted)
+    return bool(found == wanted)

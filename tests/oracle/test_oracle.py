@@ -1,0 +1,32 @@
+"""Every strategy, kernel and way of cutting into batches gives the answers of DuckDB on plain rows."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.oracle.cases import make_case
+from tests.oracle.harness import check_case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("seed", range(44))
+def test_random_queries_equal_the_oracle(spark: SparkSession, seed: int) -> None:
+    check_case(spark, make_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1012))
+def test_late_rows_enter_windows_that_are_not_final(spark: SparkSession, seed: int) -> None:
+    check_case(spark, make_case(seed, most_queries=15, late_rows=True))
+
+
+@pytest.mark.soak
+def test_fresh_seeds_equal_the_oracle(spark: SparkSession) -> None:
+    for _ in range(int(os.environ.get("PENSTOCK_SOAK_CASES", "2000"))):
+        seed = random.SystemRandom().randrange(1 << 40)
+        check_case(spark, make_case(seed, late_rows=seed % 3 == 0))

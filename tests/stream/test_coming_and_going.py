@@ -1,0 +1,80 @@
+"""Queries join and leave a running stream: what they answer is whole, and the others do not notice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine import Engine
+from tests.oracle.cases import Case, QuerySpec, make_case
+from tests.oracle.duck import Oracle, answered_ends, moments
+from tests.oracle.harness import compare, set_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_with_churn(spark: SparkSession, case: Case) -> dict[str, pa.Table]:
+    """Create and drop queries between batches; remember a dropped query's answers."""
+    answers: dict[str, pa.Table] = {}
+    with Engine(spark=spark, strategy=case.strategy, kernel=case.kernel) as engine:  # type: ignore[arg-type]
+        set_up(engine, case)
+        at_work = engine.stream("s")
+        for number in range(len(case.batches) + 1):
+            for query in case.queries:
+                if case.joins_at.get(query.name, 0) == number:
+                    engine.create_query(query.name, query.text)
+                if case.leaves_at.get(query.name) == number:
+                    answers[query.name] = engine.results(query.name)
+                    engine.drop_query(query.name)
+            if number < len(case.batches):
+                at_work.process(engine.session.createDataFrame(case.batches[number]), number)
+        if case.flush:
+            at_work.flush()
+        for query in case.queries:
+            if query.name not in answers:
+                answers[query.name] = engine.results(query.name)
+    return answers
+
+
+def check_churn(spark: SparkSession, case: Case) -> None:
+    answers, oracle = run_with_churn(spark, case), Oracle(case)
+    times = moments(case.batches, case.lateness_us)
+    for query in case.queries:
+        found = answers[query.name]
+        expected = oracle.answers(query, expected_ends(case, query, found, times))
+        compare(case, query, found, expected)
+
+
+def expected_ends(case: Case, query: QuerySpec, found: pa.Table, times: list) -> list[int]:
+    """List the windows a query has to answer, given the one it began with; it may not begin late."""
+    joined, left = case.joins_at.get(query.name, 0), case.leaves_at.get(query.name, len(times))
+    if joined >= left:
+        return []
+    seen = [m for m in times[:left] if m.watermark is not None]
+    last = seen[-1].watermark if seen else None
+    before = times[joined - 1].last if joined else None
+    if before is None:  # as if it were there from the first row
+        shown = Case(
+            **{**vars(case), "flush": case.flush and query.name not in case.leaves_at, "batches": case.batches[:left]}
+        )
+        return answered_ends(query, shown)
+    if last is None:
+        return []
+    wholly = before + 1 + query.range_us
+    latest_first = wholly + (query.offset_us - wholly) % query.slide_us
+    ends = found["window_end"].cast(pa.int64()).to_pylist()
+    first = min([latest_first, *ends])
+    until = last
+    if case.flush and query.name not in case.leaves_at:
+        stamps = [t for b in case.batches for t in b["ts"].drop_null().cast(pa.int64()).to_pylist()]
+        held = [t + query.range_us - (t + query.range_us - query.offset_us) % query.slide_us for t in stamps]
+        until = max([last, *(h for h, t in zip(held, stamps, strict=True) if h > t)])
+    return list(range(first, until + 1, query.slide_us))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2012))
+def test_answers_are_whole_while_queries_come_and_go(spark: SparkSession, seed: int) -> None:
+    check_churn(spark, make_case(seed, most_queries=12, churn=True))

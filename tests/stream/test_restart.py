@@ -1,0 +1,67 @@
+"""A state folder brings an engine back to where it stood, and every sink holds each answer once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.engine import Engine
+from penstock.errors import StateError, StreamEnded
+from penstock.sinks.jsonl import JsonLinesSink
+from penstock.sinks.parquet import ParquetSink
+from tests.oracle.cases import Case, make_case
+from tests.oracle.duck import Oracle, answered_ends
+from tests.oracle.harness import compare, set_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_engine(spark: SparkSession, folder: Path, case: Case) -> Engine:
+    sinks = [ParquetSink(folder / "parquet"), JsonLinesSink(folder / "jsonl")]
+    return Engine(folder / "state", spark=spark, strategy=case.strategy, kernel=case.kernel, sinks=sinks)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [3001, 3004, 3005, 3006])
+def test_a_restart_between_any_two_batches_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    case = make_case(seed, most_queries=12)
+    for number, batch in enumerate(case.batches):
+        with open_engine(spark, tmp_path, case) as engine:
+            set_up(engine, case)
+            for query in case.queries:
+                engine.create_query(query.name, query.text)
+            at_work = engine.stream("s")
+            if number:  # Spark may replay the batch before: it is in already
+                at_work.process(engine.session.createDataFrame(case.batches[number - 1]), number - 1)
+            at_work.process(engine.session.createDataFrame(batch), number)
+    with open_engine(spark, tmp_path, case) as engine:
+        set_up(engine, case)
+        if case.flush:
+            engine.stream("s").flush()
+        oracle, rows = Oracle(case), 0
+        for query in case.queries:
+            found = engine.results(query.name)
+            compare(case, query, found, oracle.answers(query, answered_ends(query, case)))
+            rows += found.num_rows
+    lines = sum(len(p.read_text().splitlines()) for p in (tmp_path / "jsonl").glob("*.jsonl"))
+    assert lines == rows
+    assert sum(pq.read_metadata(p).num_rows for p in (tmp_path / "parquet").glob("*.parquet")) == rows
+
+
+def test_an_ended_stream_takes_no_more_rows(spark: SparkSession, tmp_path: Path) -> None:
+    case = make_case(3004, most_queries=2)
+    for _ in range(2):
+        with open_engine(spark, tmp_path, case) as engine:
+            set_up(engine, case)
+            engine.stream("s").process(engine.session.createDataFrame(case.batches[0]), 0)
+            engine.stream("s").flush()
+            with pytest.raises(StreamEnded, match="was ended"):
+                engine.stream("s").process(engine.session.createDataFrame(case.batches[0]), 1)
+
+
+def test_a_second_engine_on_one_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with Engine(tmp_path, spark=spark), pytest.raises(StateError, match="another engine"):
+        Engine(tmp_path, spark=spark)
