@@ -190,9 +190,11 @@ class Engine:
         """Carry out a statement that is not a CREATE QUERY."""
         match statement:
             case CreateStream(stream=stream):
+                sources.check_source(stream)
                 columns = stream.columns or sources.inferred_columns(self.session, stream)
                 self._enter_stream(replace(stream, columns=columns))
             case CreateTable(table=table):
+                sources.check_source(table)
                 columns = table.columns or sources.inferred_columns(self.session, table)
                 self.catalog.create_table(replace(table, columns=columns))
             case Drop(kind=kind, name=name):

@@ -26,7 +26,6 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-
 # Without these, Spark may evaluate a part before its guard: eliminating subexpressions takes a part that occurs
 # twice out of its condition, and factoring `(g AND e) OR (h AND e)` gives `e AND (g OR h)`.
 GUARDS_KEPT: Final = {

@@ -7,7 +7,7 @@ makes the row invisible to the query and is reported by the columns ``f<definiti
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.evaluate.components import Component
@@ -17,7 +17,7 @@ from penstock.share.plan import Condition, condition_of
 from penstock.spark.attempt import attempt_struct
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
-from penstock.spark.writer import VALID, Bounds, Writer
+from penstock.spark.writer import VALID, Writer
 
 
 class AttemptingWriter(Writer):
@@ -54,10 +54,10 @@ class AttemptingWriter(Writer):
         text = component.argument or ""
         return self.read(text) if text in self.columns else super().guarded(component)
 
-    def signed(self, rows: DataFrame, bounds: Bounds) -> DataFrame:
+    def rows(self) -> list[list[Column]]:
         """Attempt every watched expression before labels and signatures."""
         attempts = [attempt_struct(F.expr(text)).alias(name) for text, name in self.columns.items()]
-        return super().signed(rows.select("*", *attempts), bounds)
+        return [[F.expr("*"), *attempts], *super().rows()]
 
     def statistics(self) -> list[Column]:
         """Add, for every watched query, the first, last and number of rows it failed on."""

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
 from penstock.model.query import Query
-from penstock.share.layout import Layout
-from penstock.spark.partials import joined_rows
+from penstock.spark.literals import quoted
+from penstock.spark.partials import PartialsJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,11 +27,12 @@ def is_data_error(error: Exception) -> bool:
 
 
 def explain_failure(
-    batch: DataFrame, frames: Mapping[str, DataFrame], layout: Layout, definition: Definition, ts_us: int
+    batch: DataFrame, frames: Mapping[str, DataFrame], job: PartialsJob, definition: Definition, ts_us: int
 ) -> str:
     """Say which expression of a query failed on the row of a time, in Spark's words."""
     query = definition.query
-    rows = joined_rows(batch, layout, frames).where(F.col("__t") == ts_us)
+    time = F.unix_micros(F.col(quoted(job.layout.time)).cast("timestamp"))
+    rows = job.joined(batch, frames).where(time == ts_us)
     when = _instant(ts_us)
     for text in _expressions(query):
         try:

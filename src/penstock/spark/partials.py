@@ -12,42 +12,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.model.query import Join
 from penstock.share.layout import Layout
 from penstock.spark.attempt import attempt_struct, guards_kept
 from penstock.spark.attempted import AttemptingWriter
-from penstock.spark.literals import longs, position_in, quoted
+from penstock.spark.columns import Kept
+from penstock.spark.literals import quoted
 from penstock.spark.writer import Bounds, Writer
 
 
-def compute_partials(batch: DataFrame, layout: Layout, tables: Mapping[str, DataFrame], bounds: Bounds) -> pa.Table:
-    """Run the one job of a batch."""
-    if not layout.attempts:
-        return partials_frame(batch, layout, tables, bounds).toArrow()
-    with guards_kept(batch.sparkSession):
-        return partials_frame(batch, layout, tables, bounds).toArrow()
+class PartialsJob:
+    """The job of one layout: its columns are written once and used for every batch."""
 
+    def __init__(self, layout: Layout) -> None:
+        """Write the columns and keep them in the JVM."""
+        self.layout = layout
+        self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
+        self._used = Kept([F.col(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
+        self._rows = [Kept(columns) for columns in self.writer.rows()]
+        copies = self.writer.copies()
+        self._copies = None if copies is None else Kept(copies)
+        self._by = Kept(self.writer.by())
+        self._aggregates = Kept([*self.writer.statistics(), *self.writer.partials()])
 
-def partials_frame(batch: DataFrame, layout: Layout, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
-    """Build the one job of a batch without running it."""
-    marks = longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)])
-    rows = joined_rows(batch, layout, tables)
-    rows = rows.select("*", position_in(marks, F.col("__t")).alias("__class"))
-    writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
-    return writer.aggregated(writer.signed(rows, bounds))
+    def run(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> pa.Table:
+        """Compute a batch's partials."""
+        if not self.layout.attempts:
+            return self.frame(batch, tables, bounds).toArrow()
+        with guards_kept(batch.sparkSession):
+            return self.frame(batch, tables, bounds).toArrow()
 
+    def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Build the job for a batch without running it."""
+        rows = self.joined(batch, tables).select(*self.writer.numbers(bounds))
+        for columns in self._rows:
+            rows = columns.select(rows)
+        if self._copies is not None:
+            rows = self._copies.select(rows).where("__g IS NOT NULL")
+        return self._by.group(rows, self._aggregates)
 
-def joined_rows(batch: DataFrame, layout: Layout, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Add the event time in microseconds and the columns of the plan's tables."""
-    used = [F.col(quoted(c)) for c in sorted(layout.plan.columns)]
-    time = F.expr(f"unix_micros(cast({quoted(layout.time)} as timestamp))")
-    rows = batch.select(*used, time.alias("__t"))
-    for join in layout.plan.joins:
-        rows = _joined(rows, join, tables[join.id], attempted=bool(layout.attempts))
-    return rows
+    def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+        """Add the columns of the plan's tables to those of the batch."""
+        rows = batch if not self.layout.plan.joins else self._used.select(batch)
+        for join in self.layout.plan.joins:
+            rows = _joined(rows, join, tables[join.id], attempted=bool(self.layout.attempts))
+        return rows
 
 
 def _joined(rows: DataFrame, join: Join, table: DataFrame, *, attempted: bool) -> DataFrame:
@@ -56,10 +68,9 @@ def _joined(rows: DataFrame, join: Join, table: DataFrame, *, attempted: bool) -
     if attempted:  # a key that fails matches nothing; the failure itself is charged by the writer
         rows = rows.select("*", *(attempt_struct(k).alias(f"__j{join.id}.{i}") for i, k in enumerate(keys)))
         keys = [F.col(quoted(f"__j{join.id}.{i}"))["v"] for i in range(len(keys))]
-    on = [key == F.col(quoted(f"{join.id}.@{i}")) for i, key in enumerate(keys)]
-    condition = on[0]
-    for more in on[1:]:
-        condition = condition & more
+    condition: Column = keys[0] == F.col(quoted(f"{join.id}.@0"))
+    for position, key in enumerate(keys[1:], 1):
+        condition = condition & (key == F.col(quoted(f"{join.id}.@{position}")))
     return rows.join(F.broadcast(table), condition, "left")
 
 

@@ -27,6 +27,10 @@ BATCH_SETTINGS: Final = {
 }
 
 
+class Halted(Exception):
+    """A batch came while the query was being stopped; Spark does not count it as done."""
+
+
 class Running:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
@@ -36,8 +40,8 @@ class Running:
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None
-        self._prepared = False
-        self._lock = threading.Lock()
+        self._prepared = self._halted = False
+        self._batch = threading.Lock()
 
     @property
     def active(self) -> bool:
@@ -54,9 +58,11 @@ class Running:
         self._launch(columns, lambda writer: writer.trigger(processingTime=every))
 
     def stop(self) -> None:
-        """Stop after the current batch."""
+        """Stop between two batches and raise what a batch raised."""
         query, self._query = self._query, None
         if query is not None:
+            with self._batch:  # the current batch is done; one that Spark starts now is refused, and replayed later
+                self._halted = True
             query.stop()
         self._raise()
 
@@ -78,22 +84,30 @@ class Running:
 
     def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
         """Start the query with the columns in use only: nothing prunes through foreachBatch."""
-        self.columns, self._error, self._prepared = frozenset(columns), None, False
+        self.columns, self._error = frozenset(columns), None
+        self._prepared = self._halted = False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
         writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
         self._query = trigger(writer).start()
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         """Feed one batch to the callback."""
-        try:
-            if not self._prepared:
-                for key, value in BATCH_SETTINGS.items():
-                    batch.sparkSession.conf.set(key, value)
-                self._prepared = True
-            self.process(batch, batch_id, self._position(batch_id))
-        except BaseException as error:
-            self._error = error
-            raise
+        with self._batch:
+            if self._halted:
+                raise Halted
+            try:
+                self._prepare(batch)
+                self.process(batch, batch_id, self._position(batch_id))
+            except BaseException as error:
+                self._error = error
+                raise
+
+    def _prepare(self, batch: DataFrame) -> None:
+        """Set up the session that Spark cloned for this run."""
+        if not self._prepared:
+            for key, value in BATCH_SETTINGS.items():
+                batch.sparkSession.conf.set(key, value)
+            self._prepared = True
 
     def _position(self, batch_id: int) -> str:
         """Read the source's position of a batch from Spark's checkpoint."""

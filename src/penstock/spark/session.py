@@ -221,6 +221,7 @@ def _quiet_python() -> None:
     if "PENSTOCK_SPARK_LOG" not in os.environ:
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a batch raises reaches the caller
 
 
 def _forward(reader: int, tail: deque[bytes]) -> None:

@@ -60,6 +60,14 @@ def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Colum
         ) from None
 
 
+def check_source(item: Stream | Table) -> None:
+    """Refuse an unknown format, a missing path and wrong options before anything is entered."""
+    if item.format == "trades":
+        _market(item)
+    else:
+        _path(item)
+
+
 def given_frame(frames: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
     """Return the frame that the program gave for a stream, or ask for it again after a restart."""
     if stream.name not in frames:
@@ -117,13 +125,17 @@ def _path(item: Stream | Table) -> str:
 
 def _generated(session: SparkSession, item: Stream | Table) -> DataFrame:
     """Open the generator as a stream."""
+    return stream_trades(session, *_market(item))
+
+
+def _market(item: Stream | Table) -> tuple[Market, int]:
+    """Read the generator's options: its market, and the rows of a batch."""
     options = dict(item.options)
-    rows_per_batch = int(options.pop("rows_per_batch", "10000"))
     try:
-        market = Market.from_options(options)
+        rows_per_batch = int(options.pop("rows_per_batch", "10000"))
+        return Market.from_options(options), rows_per_batch
     except (TypeError, ValueError) as error:
         raise SourceError(f'"{item.name}": {error}') from None
-    return stream_trades(session, market, rows_per_batch)
 
 
 def _ddl(columns: Iterable[Column]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.evaluate.components import ROWS, Component
@@ -73,7 +73,7 @@ class Writer:
         bits = [f"IF({self.holds(c)}, {1 << i}L, 0L)" for i, c in enumerate(chosen)]
         return f"IF({VALID}, {' | '.join(bits)}, 0L)"
 
-    def label(self, tree: int, bounds: Bounds) -> Column:
+    def label(self, tree: int) -> Column:
         """Write where a valid row's slice (or granule) starts."""
         locating = self.layout.locating[tree]
         if isinstance(locating, ByDivision):
@@ -82,27 +82,37 @@ class Writer:
             lasts = [last_of(p) for p in locating.progressions]
             place = F.expr(lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})")
         else:
-            place = position_in(longs(bounds.edges[tree]), F.col("__t")).cast("bigint")
+            place = position_in(F.col(f"__edges{tree}"), F.col("__t")).cast("bigint")
         return F.when(F.expr(VALID), place)
 
-    # -- the two steps -------------------------------------------------------------------------------------------
+    # -- the steps of the job ------------------------------------------------------------------------------------
 
-    def signed(self, rows: DataFrame, bounds: Bounds) -> DataFrame:
-        """Add labels and signatures, then one copy of the row for each grouping that takes it."""
-        labels = [self.label(t, bounds).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
-        if not labels:
-            labels = [F.expr(f"IF({VALID}, 0L, NULL)").alias("__l0")]
+    def numbers(self, bounds: Bounds) -> list[Column]:
+        """Write what changes from batch to batch, as array literals; all other columns stay the same."""
+        marks = longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)])
+        edges = [longs(edges).alias(f"__edges{tree}") for tree, edges in bounds.edges.items()]
+        return [F.expr("*"), marks.alias("__marks"), *edges]
+
+    def rows(self) -> list[list[Column]]:
+        """Write, step by step, a row's columns: time and class, labels and signatures."""
+        time = F.expr(f"unix_micros(cast({quoted(self.layout.time)} as timestamp))").alias("__t")
+        place = position_in(F.col("__marks"), F.col("__t")).alias("__class")
+        labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
         words = [
             F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")
             for m in self.layout.members
             if m.signed
             for w in range(m.grouping.words)
         ]
-        rows = rows.select("*", *labels, *words)
+        none = [F.expr(f"IF({VALID}, 0L, NULL)").alias("__l0")]
+        return [[F.expr("*"), time, place, *(labels or none), *words]]
+
+    def copies(self) -> list[Column] | None:
+        """Write one copy of the row for each grouping that takes it; None for a single grouping."""
         if len(self.layout.members) < 2:
-            return rows
+            return None
         taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
-        return rows.select("*", F.expr(f"explode(array({', '.join(taken)}))").alias("__g")).where("__g IS NOT NULL")
+        return [F.expr("*"), F.expr(f"explode(array({', '.join(taken)}))").alias("__g")]
 
     def taken(self, member: Member) -> str:
         """Tell whether a grouping needs the row; a tree's first grouping keeps all, so that nothing goes uncounted."""
@@ -112,8 +122,8 @@ class Writer:
             return VALID
         return " OR ".join(f"__s{member.number}_{w} <> 0" for w in range(member.grouping.words))
 
-    def aggregated(self, rows: DataFrame) -> DataFrame:
-        """Group by label, grouping, signature and keys, and aggregate."""
+    def by(self) -> list[Column]:
+        """Write what rows are grouped by: label, grouping, signature and keys."""
         layout = self.layout
         by = [F.expr(self.pick([(m, f"__l{m.tree}") for m in layout.members] or [(None, "__l0")])).alias("label")]
         if len(layout.members) > 1:
@@ -124,7 +134,7 @@ class Writer:
         for slot, _ in enumerate(layout.key_types):
             choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
             by.append(F.expr(self.pick(choice)).alias(f"k{slot}"))
-        return rows.groupBy(*by).agg(*self.statistics(), *self.partials())
+        return by
 
     def pick(self, choices: Sequence[tuple[Member | None, str]]) -> str:
         """Choose an expression by the row's grouping; the only one needs no choice."""

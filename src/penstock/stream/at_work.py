@@ -115,8 +115,7 @@ class StreamAtWork:
                     pass
                 if not running.active:
                     running.wait()
-                with self._busy:
-                    running.stop()
+                running.stop()
         except BaseException as error:
             self._failure = error
 

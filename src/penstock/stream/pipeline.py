@@ -18,7 +18,7 @@ from penstock.share.locate import BySearch
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.failures import explain_failure, is_data_error
 from penstock.spark.finish import finish
-from penstock.spark.partials import compute_partials, time_span
+from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.tables import Tables
 from penstock.spark.writer import Bounds
 from penstock.store.answering import Answering, Due
@@ -71,12 +71,17 @@ class Metrics:
 class Computed:
     """A batch's partials, with what they were computed by."""
 
-    layout: Layout
+    job: PartialsJob
     bounds: Bounds
     partials: pa.Table
     frames: Mapping[str, DataFrame]
     versions: Mapping[str, str]
     clock_us: int
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the job."""
+        return self.job.layout
 
 
 def wall_clock_us() -> int:
@@ -107,6 +112,7 @@ class Pipeline:
         self.agenda = Agenda(self.progress, self.synopsis)
         self.answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
         self._layout: Layout | None = None
+        self._job: PartialsJob | None = None
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self._span_us = 0  # of the longest batch so far
 
@@ -150,7 +156,7 @@ class Pipeline:
         layout = self.plan(snapshot)
         due = self.agenda.rest(layout)
         self.progress.ended = True
-        nothing = Computed(layout, Bounds(0, 0), pa.table({}), {}, {}, self.clock())
+        nothing = Computed(self._job_for(layout), Bounds(0, 0), pa.table({}), {}, {}, self.clock())
         self._commit(self.progress.batch, nothing, due, None, "")
         self._answer(due, layout)
 
@@ -167,18 +173,24 @@ class Pipeline:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
         clock = self.clock()
         frames, versions = self.tables.current(layout.plan.joins, tables)
-        bounds = self._bounds(batch, layout, clock, probe=False)
+        bounds, job = self._bounds(batch, layout, clock, probe=False), self._job_for(layout)
         try:
-            partials = compute_partials(batch, layout, frames, bounds)
+            partials = job.run(batch, frames, bounds)
         except Exception as error:
             if not is_data_error(error):
                 raise
-            layout = replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions))
-            partials = compute_partials(batch, layout, frames, bounds)
+            job = PartialsJob(replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            partials = job.run(batch, frames, bounds)
         if _beyond(layout, partials, bounds):
             bounds = self._bounds(batch, layout, clock, probe=True)
-            partials = compute_partials(batch, layout, frames, bounds)
-        return Computed(layout, bounds, partials, frames, versions, clock)
+            partials = job.run(batch, frames, bounds)
+        return Computed(job, bounds, partials, frames, versions, clock)
+
+    def _job_for(self, layout: Layout) -> PartialsJob:
+        """Return the job of a layout, written once for all its batches."""
+        if self._job is None or self._job.layout != layout:
+            self._job = PartialsJob(layout)
+        return self._job
 
     def _bounds(self, batch: DataFrame, layout: Layout, clock_us: int, *, probe: bool) -> Bounds:
         """Fix watermark and clock, and the edges of searched trees over the stretch that the batch may cover."""
@@ -205,7 +217,7 @@ class Pipeline:
         for number, (first, last, _) in arrived.failures.items():
             definition, reason = by_id[number], ""
             if number not in self.progress.paused:
-                reason = explain_failure(batch, computed.frames, computed.layout, definition, first)
+                reason = explain_failure(batch, computed.frames, computed.job, definition, first)
                 self.reports.append(f'query "{definition.name}" is paused: {reason}')
             pause_for_rows(self.progress, definition, first, last, reason)
             self._attempts |= {number}

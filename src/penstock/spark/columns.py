@@ -1,0 +1,55 @@
+"""Columns in, the same columns kept in the JVM out: a batch reuses them in a few calls, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.classic.column import _to_seq
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+
+class Kept:
+    """Columns as the JVM has them; making and sending them again for every batch would cost more than planning."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        """Send the columns to the JVM once."""
+        handles = [_handle(c) for c in columns]
+        self._first: Any = handles[0] if handles else None
+        self._rest: Any = _seq(handles[1:])
+        self._all: Any = _seq(handles)
+
+    def select(self, frame: DataFrame) -> DataFrame:
+        """Select the columns from a frame."""
+        return _framed(_handle_of(frame).select(self._all), frame)
+
+    def group(self, frame: DataFrame, aggregates: Kept) -> DataFrame:
+        """Group a frame by the columns and aggregate."""
+        grouped = _handle_of(frame).groupBy(self._all)
+        return _framed(grouped.agg(aggregates._first, aggregates._rest), frame)
+
+
+def _handle(column: Column) -> Any:
+    """Return the JVM's column."""
+    return column._jc
+
+
+def _handle_of(frame: DataFrame) -> Any:
+    """Return the JVM's frame."""
+    return frame._jdf
+
+
+def _seq(handles: Sequence[Any]) -> Any:
+    """Make a Scala sequence of JVM columns."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    assert context is not None, "columns are kept in a running JVM"
+    return _to_seq(context, list(handles))
+
+
+def _framed(handle: Any, like: DataFrame) -> DataFrame:
+    """Wrap the JVM's frame in the session of another."""
+    frame: DataFrame = ClassicFrame(handle, like.sparkSession)
+    return frame
