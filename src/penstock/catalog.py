@@ -26,6 +26,7 @@ class Catalog:
         self._tables: dict[str, Table] = {}
         self._queries: dict[str, Definition] = {}
         self._dropped: list[tuple[Definition, int]] = []  # with the version that dropped it, for restarts
+        self._names: dict[int, str] = {}  # of every definition that ever was
         self._next_id = 1
         self._lock = threading.RLock()
 
@@ -117,6 +118,7 @@ class Catalog:
                 definition = Definition(self._next_id, query, self.version + len(fresh) + 1)
                 self._next_id += 1
                 self._queries[name.lower()] = definition
+                self._names[definition.id] = name
                 fresh.append(definition)
                 found.append(definition)
             try:
@@ -172,8 +174,7 @@ class Catalog:
 
     def name_of(self, definition: int) -> str:
         """Return the name of a definition, also of one that is gone."""
-        known = {d.id: d.name for d in self._queries.values()} | {d.id: d.name for d, _ in self._dropped}
-        return known.get(definition, f"#{definition}")
+        return self._names[definition]
 
     # -- restart -------------------------------------------------------------------------------------------------
 
@@ -194,6 +195,7 @@ class Catalog:
             case "create query":
                 assert typed is not None
                 self._queries[change["name"].lower()] = Definition(change["id"], typed, self.version)
+                self._names[change["id"]] = change["name"]
                 self._next_id = change["id"] + 1
             case "drop query":
                 self._dropped.append((self._queries.pop(change["name"].lower()), self.version))

@@ -190,6 +190,7 @@ class Engine:
         """Carry out a statement that is not a CREATE QUERY."""
         match statement:
             case CreateStream(stream=stream):
+                stream = _with_max_ahead(stream)
                 sources.check_source(stream)
                 columns = stream.columns or sources.inferred_columns(self.session, stream)
                 self._enter_stream(replace(stream, columns=columns))
@@ -225,6 +226,7 @@ class Engine:
         for sink in self.sinks:
             if isinstance(sink, ParquetSink) and sink.write_large is None:
                 sink.write_large = executor_writer(self.session)
+        pipeline.aside = folder.invalid(name) if folder else None
         delivery = Delivery(name, self.sinks, answers, folder.sinks if folder else None, self.catalog.name_of)
         checkpoint = folder.checkpoint(name) if folder else Path(self._scratch.name) / "checkpoint" / name
         return StreamAtWork(stream, self.catalog, pipeline, delivery, lambda: self._frame(stream), checkpoint)
@@ -234,3 +236,10 @@ class Engine:
         if stream.format is None:
             return sources.given_frame(self._frames, stream)
         return sources.read_stream(self.session, stream)
+
+
+def _with_max_ahead(stream: Stream) -> Stream:
+    """Take the option ``max_ahead``, which is Penstock's own, from the source's."""
+    options = dict(stream.options)
+    ahead = options.pop("max_ahead", None)
+    return stream if ahead is None else replace(stream, options=options, max_ahead_us=parse_duration(ahead))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -219,7 +219,7 @@ def _in_spark(spark: SparkSession, table: pa.Table, texts: list[str]) -> pa.Tabl
     """Attempt every expression on every row, in few jobs."""
     own = spark.newSession()
     for name in ("spark.sql.codegen.factoryMode", "spark.sql.codegen.wholeStage"):
-        own.conf.set(name, spark.conf.get(name))
+        own.conf.set(name, spark.conf.get(name) or "")
     own.conf.set("spark.sql.optimizer.excludedRules", EXCLUDED)
     own.conf.set("spark.sql.subexpressionElimination.enabled", "false")
     own.conf.set("spark.sql.session.timeZone", "UTC")
@@ -251,7 +251,7 @@ def _table(rng: random.Random) -> pa.Table:
     decimals = [None, *map(Decimal, ("0.00", "1.50", "1.51", "-1.50", "99999999.99", "10.00"))]
     times = [None, dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2020, 2, 29, 1, 2, 3, 4, tzinfo=dt.UTC)]
 
-    def draw(values: list[object], type_: pa.DataType) -> pa.Array:
+    def draw(values: Sequence[object], type_: pa.DataType) -> pa.Array:
         return pa.array([rng.choice(values) for _ in range(ROWS)], type_)
 
     return pa.table(

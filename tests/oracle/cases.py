@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -83,7 +84,7 @@ def make_case(seed: int, *, most_queries: int = 40, late_rows: bool = False, chu
     rows = make_rows(rng, number, unit, lateness, late_rows=late_rows)
     cuts = sorted(rng.randint(0, len(rows)) for _ in range(rng.choice([0, 1, 2, 4])))
     bounds = [0, *cuts, len(rows)]
-    batches = [to_table(rows[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    batches = [to_table(rows[a:b]) for a, b in pairwise(bounds)]
     queries = [make_query(rng, f"q{i}", unit) for i in range(rng.randint(1, most_queries))]
     strategies = ["shared paired", "shared paned", "unshared paired", "unshared paned"]
     if len(queries) > 12:  # one copy of every row a query: kept small
@@ -155,15 +156,16 @@ def make_table(rng: random.Random) -> pa.Table:
 
 
 AGGREGATES = (
-    "count(*)", "count(x)", "count(k, g)", "sum(x)", "sum(m)", "sum(g)", "sum(d)", "avg(x)", "avg(m)", "avg(n)", "min(x)", "max(x)",
-    "min(n)", "max(n)", "min(m)", "max(d)", "min(d)", "min(k)", "max(k)", "min(day)", "max(b)", "min(ts)", "max(ts)", "max(y)", "min(y)",
-    "var_pop(g)", "var_samp(x / 1e15)", "stddev_pop(m)", "stddev(g)", "sum(x * m)", "sum(x + 1)", "max(abs(g))",
-    "sum(CASE WHEN b THEN 1 ELSE 0 END)",
+    "count(*)", "count(x)", "count(k, g)", "sum(x)", "sum(m)", "sum(g)", "sum(d)", "avg(x)", "avg(m)", "avg(n)",
+    "min(x)", "max(x)", "min(n)", "max(n)", "min(m)", "max(d)", "min(d)", "min(k)", "max(k)", "min(day)", "max(b)",
+    "min(ts)", "max(ts)", "max(y)", "min(y)", "var_pop(g)", "var_samp(x / 1e15)", "stddev_pop(m)", "stddev(g)",
+    "sum(x * m)", "sum(x + 1)", "max(abs(g))", "sum(CASE WHEN b THEN 1 ELSE 0 END)",
 )  # fmt: skip
 PREDICATES = (
-    "x > 0", "m <= 10", "n > 100", "k = 'a'", "k <> 'a'", "k IN ('a', 'b', 'zz')", "g BETWEEN 0 AND 2", "b", "NOT b", "x IS NULL",
-    "k IS NOT NULL", "g > 1 OR m > 0", "b AND x < 50", "day >= DATE '1970-01-01'", "k LIKE 'z%'", "d > 0", "g % 2 = 0", "y > 0", "y = y",
-    "coalesce(g, 0) = 0", "n = 9223372036854775807", "x = 0.0",
+    "x > 0", "m <= 10", "n > 100", "k = 'a'", "k <> 'a'", "k IN ('a', 'b', 'zz')", "g BETWEEN 0 AND 2", "b",
+    "NOT b", "x IS NULL", "k IS NOT NULL", "g > 1 OR m > 0", "b AND x < 50", "day >= DATE '1970-01-01'",
+    "k LIKE 'z%'", "d > 0", "g % 2 = 0", "y > 0", "y = y", "coalesce(g, 0) = 0", "n = 9223372036854775807",
+    "x = 0.0",
 )  # fmt: skip
 JOINED_PREDICATES = ("flag", "w > 1", "cap > 25 AND x > 0", "NOT flag OR g = 1", "w IS NULL")
 GROUPINGS = ((), (), (), ("k",), ("g",), ("b",), ("k", "g"), ("x > 0",), ("day",), ("abs(g)",), ("y",), ("d",))
@@ -182,8 +184,8 @@ def make_query(rng: random.Random, name: str, unit: int) -> QuerySpec:
     if joined and rng.random() < 0.6:
         more = rng.choice(JOINED_PREDICATES)
         where = f"({where}) AND ({more})" if where else more
-    keys = rng.choice(JOINED_GROUPINGS) if joined and rng.random() < 0.4 else rng.choice(GROUPINGS)
-    aggregates = tuple(rng.sample(AGGREGATES, rng.randint(1, 4)))
+    keys: tuple[str, ...] = rng.choice(JOINED_GROUPINGS) if joined and rng.random() < 0.4 else rng.choice(GROUPINGS)
+    aggregates: tuple[str, ...] = tuple(rng.sample(AGGREGATES, rng.randint(1, 4)))
     having = rng.choice(HAVINGS) if rng.random() < 0.25 else None
     if joined:  # the stream's k, not the table's
         keys = tuple("s.k" if k == "k" else k for k in keys)

@@ -124,7 +124,7 @@ def test_all_requests_take_one_job(spark: SparkSession) -> None:
         answers = finish(spark, requests)
         jobs = context.statusTracker().getJobIdsForGroup("finish-once")
     finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert len(jobs) <= 1
     for i, answer in enumerate(answers):
         assert answer.table["o0"].to_pylist() == [None] * (i + 1) + [n + i for n in range(i + 1, 20_000)]

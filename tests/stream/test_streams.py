@@ -54,7 +54,8 @@ def test_files_of_every_format_give_the_same_answers(spark: SparkSession, tmp_pa
     write_trades(spark, MARKET, tmp_path / "same", files=1)
     same = tmp_path / "same"
     expected = by_duckdb(
-        f"SELECT time_bucket(INTERVAL '60 seconds', ts) AS w, side, count(*), sum(volume) FROM '{same}/*.parquet' GROUP BY ALL ORDER BY ALL"
+        f"SELECT time_bucket(INTERVAL '60 seconds', ts) AS w, side, count(*), sum(volume) "
+        f"FROM '{same}/*.parquet' GROUP BY ALL ORDER BY ALL"
     )
     assert [(r["window_start"], r["side"], r["n"], r["v"]) for r in found.to_pylist()] == [
         (w, side, n, v) for w, side, n, v in expected
@@ -94,7 +95,8 @@ def test_a_running_engine_takes_queries_and_new_columns(spark: SparkSession, tmp
         found, first = engine.results("by"), engine.results("by")["window_start"][0].as_py()
         whole = tmp_path / "all"
         expected = by_duckdb(
-            f"SELECT time_bucket(INTERVAL '30 seconds', ts) AS w, symbol, max(price) FROM '{whole}/*.parquet' GROUP BY ALL ORDER BY ALL"
+            f"SELECT time_bucket(INTERVAL '30 seconds', ts) AS w, symbol, max(price) "
+            f"FROM '{whole}/*.parquet' GROUP BY ALL ORDER BY ALL"
         )
         assert [(r["window_start"], r["symbol"], r["p"]) for r in found.to_pylist()] == [
             e for e in expected if e[0] >= first

@@ -49,6 +49,10 @@ class StateFolder:
         """Return where Spark keeps a stream's position."""
         return (self.path / "checkpoint" / stream).absolute()
 
+    def invalid(self, stream: str) -> Path:
+        """Return where a stream's invalid rows are kept."""
+        return self.path / "invalid" / stream
+
     @property
     def sinks(self) -> Path:
         """Return where sinks remember how far they came."""

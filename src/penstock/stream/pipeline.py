@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from penstock.model.schema import Stream, Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.locate import BySearch
 from penstock.share.plan import Strategy, plan_queries
+from penstock.spark.aside import keep_aside
 from penstock.spark.failures import explain_failure, is_data_error
 from penstock.spark.finish import finish
 from penstock.spark.partials import PartialsJob, time_span
@@ -108,6 +110,7 @@ class Pipeline:
         self.commits, self.answers = commits, answers
         self.strategy, self.clock = strategy, clock
         self.deliver: Deliver | None = None
+        self.aside: Path | None = None  # where invalid rows are kept
         self.synopsis, self.progress, self.metrics = Synopsis(kernel), Progress(), Metrics()
         self.agenda = Agenda(self.progress, self.synopsis)
         self.answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
@@ -132,6 +135,9 @@ class Pipeline:
             computed = self._compute(batch, self.plan(snapshot), snapshot.tables)
         with self.metrics.timed("ingest"):
             arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
+        if arrived.invalid and self.aside is not None:
+            folder = self.aside / f"{self.progress.number + 1:012d}"
+            keep_aside(batch, self.stream.time, computed.bounds.ahead_us, folder)
         self._pause(batch, computed, arrived)
         due = self._advance(arrived, computed.layout)
         self._commit(batch_id, computed, due, arrived.highest, source)
