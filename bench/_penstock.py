@@ -94,7 +94,7 @@ def script(source: Source, setting: Setting) -> str:
 
 def answers_of(written: pa.Table, query: str) -> Answers:
     """Read one query's answers out of the sink's files."""
-    table = written.filter(pc.equal(written["query"].cast(pa.string()), query))
+    table = written.filter(pc.equal(written["query_name"].cast(pa.string()), query))
     ends = table["window_end"].cast(pa.int64()).to_pylist()
     symbols: Sequence[str | None] = (
         table["symbol"].to_pylist() if "symbol" in table.column_names else [None] * len(ends)

@@ -227,7 +227,7 @@ class Engine:
             if isinstance(sink, ParquetSink) and sink.write_large is None:
                 sink.write_large = executor_writer(self.session)
         pipeline.aside = folder.invalid(name) if folder else None
-        delivery = Delivery(name, self.sinks, answers, folder.sinks if folder else None, self.catalog.name_of)
+        delivery = Delivery(name, self.sinks, answers, folder, self.catalog.name_of)
         checkpoint = folder.checkpoint(name) if folder else Path(self._scratch.name) / "checkpoint" / name
         return StreamAtWork(stream, self.catalog, pipeline, delivery, lambda: self._frame(stream), checkpoint)
 

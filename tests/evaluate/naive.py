@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -106,7 +107,7 @@ def partial_columns(component: Component, rows: list[list[Row]]) -> list[pa.Arra
 def partial(component: Component, rows: list[Row]) -> tuple[Any, ...]:
     """Aggregate rows into one partial, column by column."""
     if component.kind == "count":
-        arguments = component.argument.split(", ") if component.argument else []
+        arguments = re.findall(r"`\w+`", component.argument or "")
         return (sum(all(row.get(a) is not None for a in arguments) for row in rows),)
     values = [v for row in rows if (v := row.get(component.argument or "")) is not None]
     if component.kind == "moments":

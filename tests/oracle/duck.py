@@ -94,6 +94,7 @@ class Oracle:
         keys = [_local(k) for k in query.keys]
         columns = [f"{k} AS key{i}" for i, k in enumerate(keys)]
         columns += [f"{_duck(a)} AS agg{i}" for i, a in enumerate(query.aggregates)]
+        columns += [f"{m} AS mag{i}" for i, a in enumerate(query.aggregates) if (m := _magnitude(_local(a)))]
         having = f"HAVING {_duck(query.having)}" if query.having else ""
         how = "JOIN" if keys else "LEFT JOIN"
         order = ", ".join(["w.e", *(f"{k} ASC NULLS FIRST" for k in keys)])
@@ -112,6 +113,12 @@ def _with_watermarks(case: Case) -> pa.Table:
         tables.append(batch)
         before = before if moment.watermark is None else moment.watermark
     return pa.concat_tables(tables)
+
+
+def _magnitude(text: str) -> str | None:
+    """Write Σ|x| for a sum or average of doubles: what its digits are measured by."""
+    found = re.fullmatch(r"(sum|avg)\((x[^)]*)\)", text)
+    return f"sum(abs({found[2]}))" if found else None
 
 
 def _local(text: str) -> str:

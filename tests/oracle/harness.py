@@ -68,22 +68,21 @@ def compare(case: Case, query: QuerySpec, found: pa.Table, expected: list[dict[s
     assert ends == [e["window_end"] for e in expected], where
     assert starts == [e - query.range_us for e in ends], where
     for row, wanted in zip(rows, expected, strict=True):
-        for name in wanted:
-            if name != "window_end":
-                assert same(row[name], wanted[name]), (
-                    f"{where}\n  {name}: {row[name]!r} is not {wanted[name]!r} in {row}"
-                )
+        for name in row.keys() - {"window_start", "window_end"}:
+            magnitude = wanted.get(name.replace("agg", "mag")) if name.startswith("agg") else None
+            close = same(row[name], wanted[name], magnitude or 0.0)
+            assert close, f"{where}\n  {name}: {row[name]!r} is not {wanted[name]!r} in {row}"
 
 
-def same(found: Any, wanted: Any) -> bool:
-    """Compare two values: exact, but for doubles that were added in another order."""
+def same(found: Any, wanted: Any, magnitude: float = 0.0) -> bool:
+    """Compare two values: exact, but for doubles that were added in another order (within 1e-9 · Σ|x|)."""
     if found is None or wanted is None:
         return found is None and wanted is None
     if isinstance(found, float) or isinstance(wanted, float):
         a, b = float(found), float(wanted)
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-6)
+        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9 + 1e-9 * magnitude)
     if isinstance(found, Decimal) or isinstance(wanted, Decimal):
         return Decimal(found) == Decimal(wanted)
     return bool(found == wanted)

@@ -55,6 +55,8 @@ def bind_aggregate(aggregate: Aggregate, types: Sequence[pa.DataType]) -> BoundA
     if len(types) != 1 or len(aggregate.arguments) != 1:
         raise WrongType(f'"{aggregate.function}" takes one argument', detail=f"it was given {len(types)}")
     (type_,) = types
+    if pa.types.is_null(type_) and function not in ("min", "max"):
+        type_ = pa.float64()  # Spark's sum(NULL) is a double
     if not (_is_ordered(type_) if function in ("min", "max") else _is_number(type_)):
         raise WrongType(
             f'"{aggregate.function}" does not take an argument of type {type_name(type_)}',
@@ -205,6 +207,8 @@ def _lower_extreme(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Answer the least or greatest value in its own type."""
     pair = values[bound.components[0]]
     best, valid = np.asarray(pair[0]), np.asarray(pair[1])
+    if pa.types.is_string(bound.type):  # Spark does not check that strings are UTF-8, and neither do we
+        return Lowered(pa.array(best, pa.binary(), mask=~valid).view(pa.string()), None)
     if best.dtype.hasobject:
         return Lowered(pa.array(best, bound.type, mask=~valid), None)
     best = np.where(valid, best, best.dtype.type(0))

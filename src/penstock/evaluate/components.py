@@ -200,6 +200,8 @@ def _ordered(component: Component, column: Column) -> Values:
     valid = np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False))
     dtype, identity = plane_types(component)[0], identity_of(component)[0]
     if dtype.hasobject:
+        if pa.types.is_string(array.type):  # compared as bytes, as Spark does; they need not be UTF-8
+            array = array.cast(pa.binary())
         values: Array = np.empty(len(array), object)
         values[:] = array.to_pylist()
         return (values, valid)

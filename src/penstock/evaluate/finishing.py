@@ -6,6 +6,7 @@ Queries that differ only in names and windows finish together, column by column;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from penstock.evaluate.components import Component, Values
 from penstock.evaluate.expressions import Compiled, compile_expression
 from penstock.evaluate.typed import TypedQuery
 
+_PLACEHOLDER = re.compile(r"`[ka]\d+`")
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -92,13 +94,20 @@ class Finisher:
         query = self.typed.query
         return FinishRequest(inputs, tuple(o.expression for o in query.outputs), query.having)
 
+    def spelled(self, text: str) -> str:
+        """Write the user's keys and aggregates in place of ``k0``… and ``a0``…"""
+        query = self.typed.query
+        named = {f"`k{i}`": key for i, key in enumerate(query.keys)}
+        named |= {f"`a{i}`": str(aggregate) for i, aggregate in enumerate(query.aggregates)}
+        return _PLACEHOLDER.sub(lambda found: named.get(found[0], found[0]), text)
+
     def finish(self, inputs: pa.Table) -> Finished:
         """Compute the outputs here."""
         rows = inputs.num_rows
         keep, failed = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
         if self.having is not None:
             keep, failed = _kept(self.having, inputs)
-        reason = f"HAVING {self.typed.query.having}" if failed.any() else None
+        reason = f"arithmetic failed in HAVING {self.typed.query.having}" if failed.any() else None
         columns = {}
         for number, (compiled, output) in enumerate(zip(self.outputs, self.typed.query.outputs, strict=True)):
             assert compiled is not None
@@ -107,7 +116,7 @@ class Finisher:
             if evaluated.failed is not None:
                 failing = evaluated.failed & keep
                 if reason is None and failing.any():
-                    reason = output.expression
+                    reason = f"arithmetic failed in {output.expression}"
                 failed = failed | failing
         return Finished(pa.table(columns), keep, failed, reason)
 

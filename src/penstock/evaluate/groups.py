@@ -36,7 +36,7 @@ class Groups:
         if not self.types:
             raise ValueError("a grouping without keys has nothing to encode")
         codes, first = _distinct_rows([_codes(c) for c in columns])
-        values = [c.take(pa.array(first)).to_pylist() for c in columns]
+        values = [_bytes(c.take(pa.array(first))).to_pylist() for c in columns]
         numbers = np.fromiter((self._number(row) for row in zip(*values, strict=True)), np.int64, len(first))
         return numbers[codes]
 
@@ -44,7 +44,7 @@ class Groups:
         """Return one key column's values for the groups given."""
         known, stored = self._arrays[position], self._columns[position]
         if len(known) < len(stored):
-            fresh = pa.array(stored[len(known) :], self.types[position])
+            fresh = _array(stored[len(known) :], self.types[position])
             known = self._arrays[position] = pa.concat_arrays([known, fresh])
         return known.take(pa.array(groups))
 
@@ -68,12 +68,22 @@ class Groups:
         return number
 
 
+def _bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Read strings as bytes: Spark does not check that they are UTF-8."""
+    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """Make an array of keys, strings from their bytes."""
+    return pa.array(values, pa.binary()).view(type_) if pa.types.is_string(type_) else pa.array(values, type_)
+
+
 def _codes(column: pa.ChunkedArray) -> Int64Array:
     """Number a column's distinct values within this call; NULL is a value."""
     if pa.types.is_nested(column.type):
         seen: dict[Hashable, int] = {}
         return np.array([seen.setdefault(_hashable(v), len(seen)) for v in column.to_pylist()], np.int64)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    encoded = _bytes(column).combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
@@ -104,6 +114,8 @@ def _sorted(keys: Sequence[pa.Array]) -> Int64Array:
     """Return the order of rows by several keys as Spark orders them."""
     columns: dict[str, pa.Array] = {}
     for number, key in enumerate(keys):
+        if pa.types.is_string(key.type):
+            key = key.cast(pa.binary())
         if pa.types.is_nested(key.type) or pa.types.is_null(key.type):
             key = pa.array([None if v is None else repr(v) for v in key.to_pylist()], pa.string())
         if pa.types.is_floating(key.type):  # Arrow puts NaN beside NULL

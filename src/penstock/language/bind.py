@@ -13,7 +13,7 @@ from penstock.language.canonical import conjunction, conjuncts, render, strip
 from penstock.language.cursor import place_of
 from penstock.language.functions import canonical_aggregate
 from penstock.language.joins import From, Names, model_joins, read_from
-from penstock.language.scope import WINDOW_COLUMNS, is_aggregate, path_of, resolve
+from penstock.language.scope import QUERY_COLUMN, WINDOW_COLUMNS, is_aggregate, path_of, resolve
 from penstock.language.statements import Select
 from penstock.language.write import Item, plain_name, write_query
 from penstock.model.query import Aggregate, Output, Query
@@ -92,7 +92,7 @@ def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr]
     if not items:
         what = "the query selects nothing besides its window"
         raise LanguageError(what, text=text, place=place_of(tree.expressions[0]))
-    seen = {column: "every answer has a column of that name" for column in WINDOW_COLUMNS}
+    seen = {column: "every answer has a column of that name" for column in (*WINDOW_COLUMNS, QUERY_COLUMN)}
     for item in items:
         if item.name.lower() in seen:
             what = f'two outputs are called "{item.name}"'

@@ -18,6 +18,7 @@ from penstock.language.cursor import place_of, placed
 from penstock.language.functions import AGGREGATES, classify
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
+QUERY_COLUMN: Final = "query_name"  # what sinks add to every answer
 _LISTED: Final = 20
 
 

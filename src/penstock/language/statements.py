@@ -177,7 +177,9 @@ class StatementGrammar(SelectGrammar):
     # Columns.
 
     def _columns(self, kind: str, name: exp.Identifier) -> tuple[Column, ...]:
-        """Read the columns in parentheses; computed ones may use the others."""
+        """Read the columns in parentheses; computed ones may use the others. None given: the files tell."""
+        if not self._at(TokenType.L_PAREN):
+            return ()
         self._expect(TokenType.L_PAREN, "(")
         read = [self._column(kind)]
         while self._take(TokenType.COMMA):
@@ -294,7 +296,9 @@ class StatementGrammar(SelectGrammar):
         return self._duration_between(first)[0]
 
     def _time_column(self, time: exp.Identifier, made: _Definition) -> Column:
-        """Find the column of event time and check its type."""
+        """Find the column of event time and check its type, if columns were given."""
+        if not made.columns:
+            return Column(time.name, "timestamp")
         columns = {column.name.lower(): column for column in made.columns}
         column = columns.get(time.name.lower())
         if column is None:

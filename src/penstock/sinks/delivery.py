@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from penstock.sinks.protocol import Sink
 from penstock.store.answers import DEFINITION, AnswerLog
 from penstock.store.files import read_record, write_record
+from penstock.store.folder import StateFolder
 
+QUERY: Final = "query_name"  # first column of every answer in a sink; no output of a query may have this name
 NameOf = Callable[[int], str]
 
 
@@ -18,11 +22,11 @@ class Delivery:
     """Hands one stream's answers to its sinks."""
 
     def __init__(
-        self, stream: str, sinks: Sequence[Sink], answers: AnswerLog, folder: Path | None, name_of: NameOf
+        self, stream: str, sinks: Sequence[Sink], answers: AnswerLog, state: StateFolder | None, name_of: NameOf
     ) -> None:
         """Open a writer in each sink, and give it what it missed."""
         self.name_of = name_of
-        self.writers = [s.open(stream, _memory(folder, f"{stream}-{i}")) for i, s in enumerate(sinks)]
+        self.writers = [s.open(stream, _memory(state, f"{stream}-{i}")) for i, s in enumerate(sinks)]
         for writer in self.writers:
             for number, tables in answers.batches(writer.delivered):
                 writer.deliver(number, self._named(tables))
@@ -49,15 +53,15 @@ def _named(table: pa.Table, name_of: NameOf) -> pa.Table:
     encoded = table[DEFINITION].combine_chunks().dictionary_encode()
     names = pa.array([name_of(d) for d in encoded.dictionary.to_pylist()], pa.string())
     queries = pa.DictionaryArray.from_arrays(encoded.indices, names)
-    return table.set_column(0, "query", queries)
+    return table.set_column(0, QUERY, queries)
 
 
 class _RecordedProgress:
     """Remembers in a file of the state folder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, owner: str) -> None:
         """Use a file."""
-        self.path = path
+        self.path, self.owner = path, owner
 
     def read(self) -> dict[str, object]:
         """Return what was last written; empty at first."""
@@ -73,6 +77,7 @@ class _PassingProgress:
 
     def __init__(self) -> None:
         """Start empty."""
+        self.owner = uuid.uuid4().hex[:8]
         self._progress: dict[str, object] = {}
 
     def read(self) -> dict[str, object]:
@@ -84,9 +89,9 @@ class _PassingProgress:
         self._progress = progress
 
 
-def _memory(folder: Path | None, name: str) -> _RecordedProgress | _PassingProgress:
+def _memory(state: StateFolder | None, name: str) -> _RecordedProgress | _PassingProgress:
     """Choose where a sink remembers."""
-    if folder is None:
+    if state is None:
         return _PassingProgress()
-    folder.mkdir(parents=True, exist_ok=True)
-    return _RecordedProgress(folder / f"{name}.json")
+    state.sinks.mkdir(parents=True, exist_ok=True)
+    return _RecordedProgress(state.sinks / f"{name}.json", state.id)

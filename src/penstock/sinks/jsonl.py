@@ -19,7 +19,7 @@ from penstock.sinks.protocol import Progressing
 
 
 class JsonLinesSink:
-    """Appends answers to ``<folder>/<stream>-00000.jsonl`` and goes on to the next file at ``roll_bytes``."""
+    """Appends answers to ``<folder>/<stream>-<state>-00000.jsonl`` and goes on to the next file at ``roll_bytes``."""
 
     def __init__(self, folder: str | os.PathLike[str], *, roll_bytes: int = 64 << 20) -> None:
         """Write into a folder, made if need be."""
@@ -69,7 +69,7 @@ class JsonLinesWriter:
         if self._length >= self.sink.roll_bytes:
             self._file, self._length = self._file + 1, 0
         try:
-            with self._path().open("ab") as file:
+            with self._path().open("ab" if self._length else "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -85,7 +85,7 @@ class JsonLinesWriter:
 
     def _path(self) -> Path:
         """Name the current file."""
-        return self.sink.folder / f"{self.stream}-{self._file:05d}.jsonl"
+        return self.sink.folder / f"{self.stream}-{self.memory.owner}-{self._file:05d}.jsonl"
 
 
 def _line(row: dict[str, Any]) -> str:

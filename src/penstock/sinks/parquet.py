@@ -19,7 +19,7 @@ WriteLarge = Callable[[pa.Table, Path, str], list[Path]]  # by the executors: ta
 
 
 class ParquetSink:
-    """Writes ``<folder>/<stream>-<commit>-<columns>.parquet``; answers of queries with equal columns share a file."""
+    """Writes ``<folder>/<stream>-<state>-<commit>-<columns>.parquet``; queries with equal columns share a file."""
 
     def __init__(
         self,
@@ -46,8 +46,7 @@ class ParquetSink:
 class ParquetWriter:
     """Collects one stream's answers until a file is worth writing.
 
-    A file is named by the first commit in it: when a crash hides whether it was recorded, the same answers are written
-    to the same name again.
+    A file is named by the first commit in it: one that a crash left before it was recorded is known by its number.
     """
 
     def __init__(self, sink: ParquetSink, stream: str, memory: Progressing) -> None:
@@ -59,6 +58,7 @@ class ParquetWriter:
         self._bytes, self._since = 0, time.monotonic()
         try:
             sink.folder.mkdir(parents=True, exist_ok=True)
+            self._remove_unrecorded()
         except OSError as error:
             raise _failed(sink.folder, error) from error
 
@@ -94,10 +94,20 @@ class ParquetWriter:
         self._delivered, self._first = self._last, self._last + 1
         self._waiting, self._bytes, self._since = {}, 0, time.monotonic()
 
+    def _remove_unrecorded(self) -> None:
+        """Remove files that a crash left behind before they were recorded: their answers come again."""
+        for path in self.sink.folder.glob(f"{self._stem()}*.parquet"):
+            if int(path.name.removeprefix(self._stem())[:12]) > self._delivered:
+                path.unlink()
+
+    def _stem(self) -> str:
+        """Begin the names of this stream's and state's files."""
+        return f"{self.stream}-{self.memory.owner}-"
+
     def _draft(self, columns: str, tables: Sequence[pa.Table]) -> list[Path]:
         """Write answers with equal columns to hidden files."""
         table = pa.concat_tables(tables)
-        name = f"{self.stream}-{self._first:012d}-{columns}"
+        name = f"{self._stem()}{self._first:012d}-{columns}"
         if self.sink.write_large is not None and table.num_rows >= self.sink.large_rows:
             return self.sink.write_large(table, self.sink.folder, name)
         draft = self.sink.folder / f".{name}.parquet.draft"

@@ -16,7 +16,7 @@ class SinkWriter(Protocol):
         """Return the last commit whose answers the sink holds for good."""
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Take the answers of a commit; their columns are query, window_start, window_end and the query's own."""
+        """Take the answers of a commit; their columns are query_name, window_start, window_end and the query's own."""
 
     def roll(self) -> None:
         """Make everything delivered so far visible and durable."""
@@ -31,6 +31,10 @@ class Sink(Protocol):
 
 class Progressing(Protocol):
     """Where a sink remembers how far it came."""
+
+    @property
+    def owner(self) -> str:
+        """Name the state that the answers come from, so that two engines can share a folder."""
 
     def read(self) -> dict[str, object]:
         """Return what was last written; empty at first."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,14 +14,6 @@ from penstock.spark.literals import quoted
 from penstock.spark.partials import PartialsJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def is_data_error(error: Exception) -> bool:
-    """Tell a row that an expression cannot take (SQLSTATE class 22) from trouble with Spark itself."""
-    if isinstance(error, PySparkException):
-        state = error.getSqlState()
-        return state is not None and state.startswith("22")
-    return isinstance(error, Py4JJavaError) and "SQLSTATE: 22" in str(error.java_exception)
 
 
 def explain_failure(

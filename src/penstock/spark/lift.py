@@ -63,4 +63,4 @@ def _wide_decimal_texts(kind: pa.DataType, argument: str) -> list[str]:
     unit = f"cast({digits}BD as decimal(38, {max(0, -power)}))"
     low = f"({argument} % {unit})"
     high = f"cast(({argument} - {low}) / {unit} as decimal(28, 0))"
-    return [f"sum(cast({low} as decimal(28, {kind.scale})))", f"sum({high})"]
+    return [f"sum(cast({low} as decimal(38, {kind.scale})))", f"sum({high})"]

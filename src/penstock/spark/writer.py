@@ -17,8 +17,11 @@ from penstock.share.plan import BITS_PER_WORD, Condition
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
 
-# A row's class is its position among (watermark, first time too far ahead): −1 late, 0 or −2 on time, else invalid.
-VALID: Final = "__class between -2 and 0"
+# The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
+# position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
+WATERMARK: Final = "__marks[IF(__t IS NULL, 1, 0)]"
+AHEAD: Final = "__marks[IF(__t IS NULL, 0, 1)]"
+VALID: Final = "__valid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Writer:
     def rows(self) -> list[list[Column]]:
         """Write, step by step, a row's columns: time and class, labels and signatures."""
         time = F.expr(f"unix_micros(cast({quoted(self.layout.time)} as timestamp))").alias("__t")
-        place = position_in(F.col("__marks"), F.col("__t")).alias("__class")
+        valid = F.expr(f"__t < {AHEAD}").alias("__valid")  # NULL, as good as false, without a time
         labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
         words = [
             F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")
@@ -105,14 +108,22 @@ class Writer:
             for w in range(m.grouping.words)
         ]
         none = [F.expr(f"IF({VALID}, 0L, NULL)").alias("__l0")]
-        return [[F.expr("*"), time, place, *(labels or none), *words]]
+        return [[F.expr("*"), time, valid, *(labels or none), *words]]
 
     def copies(self) -> list[Column] | None:
         """Write one copy of the row for each grouping that takes it; None for a single grouping."""
         if len(self.layout.members) < 2:
             return None
-        taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
-        return [F.expr("*"), F.expr(f"explode(array({', '.join(taken)}))").alias("__g")]
+        if len(self.layout.plan.trees) < 2:
+            taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
+            return [F.expr("*"), F.expr(f"explode(array({', '.join(taken)}))").alias("__g")]
+        # Each copy brings its own tree's label: choosing among all labels again would cost trees × trees.
+        labelled = [
+            f"IF({self.taken(m)}, named_struct('__g', {m.number}, '__l', __l{m.tree}), NULL)"
+            for m in self.layout.members
+        ]
+        labels = ", ".join(f"__l{t}" for t in range(len(self.layout.plan.trees)))
+        return [F.expr(f"* EXCEPT ({labels})"), F.expr(f"inline(array({', '.join(labelled)}))")]
 
     def taken(self, member: Member) -> str:
         """Tell whether a grouping needs the row; a tree's first grouping keeps all, so that nothing goes uncounted."""
@@ -125,7 +136,7 @@ class Writer:
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label, grouping, signature and keys."""
         layout = self.layout
-        by = [F.expr(self.pick([(m, f"__l{m.tree}") for m in layout.members] or [(None, "__l0")])).alias("label")]
+        by = [F.col("__l0" if len(layout.plan.trees) < 2 else "__l").alias("label")]
         if len(layout.members) > 1:
             by.append(F.col("__g").alias("grouping"))
         for slot in range(layout.words):
@@ -136,13 +147,12 @@ class Writer:
             by.append(F.expr(self.pick(choice)).alias(f"k{slot}"))
         return by
 
-    def pick(self, choices: Sequence[tuple[Member | None, str]]) -> str:
+    def pick(self, choices: Sequence[tuple[Member, str]]) -> str:
         """Choose an expression by the row's grouping; the only one needs no choice."""
         if len(self.layout.members) < 2:
             return choices[0][1]
         by_text: dict[str, list[str]] = {}
         for member, text in choices:
-            assert member is not None
             by_text.setdefault(text, []).append(str(member.number))
         if len(by_text) == 1 and len(choices) == len(self.layout.members):
             return choices[0][1]
@@ -171,7 +181,7 @@ class Writer:
     def statistics(self) -> list[Column]:
         """Count what every batch must know of itself."""
         base = self.base()
-        late = f"__class = -1 AND {base}" if self.joins else "__class = -1"
+        late = f"__t < {WATERMARK}" + (f" AND {base}" if self.joins else "")
         found = [
             F.expr("count(*)").alias("rows"),
             F.expr("min(__t)").alias("first"),
@@ -204,8 +214,11 @@ class Writer:
                 continue
             users = member.grouping.users[member.grouping.components.index(component)]
             needs.append((member, self.needed(member, users) or "true"))
-        if len(self.layout.members) > 1:
-            wanted = " OR ".join(f"(__g = {m.number} AND {n})" for m, n in needs)
-        else:
+        by_need: dict[str, list[str]] = {}
+        for member, need in needs:
+            by_need.setdefault(need, []).append(str(member.number))
+        if len(by_need) == 1 and len(needs) == len(self.layout.members):
             wanted = needs[0][1]
+        else:
+            wanted = " OR ".join(f"(__g IN ({', '.join(who)}) AND {need})" for need, who in by_need.items())
         return f"IF({wanted}, {text}, NULL)"

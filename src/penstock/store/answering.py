@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from penstock.store.synopsis import Synopsis
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+_EPOCH = datetime(1970, 1, 1)
 INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -121,8 +123,9 @@ def _failures(work: _Work) -> list[Failure]:
     found: dict[tuple[int, int], Failure] = {}
     for row in np.flatnonzero(failed):
         key = (int(work.definition[row]), int(work.ends[row]))
-        reason = "an aggregate does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
-        found.setdefault(key, Failure(*key, reason))
+        reason = "a sum does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
+        ending = f", in the window that ends at {_EPOCH + timedelta(microseconds=key[1]):%Y-%m-%d %H:%M:%S.%f} UTC"
+        found.setdefault(key, Failure(*key, work.finisher.spelled(reason) + ending))
     return list(found.values())
 
 

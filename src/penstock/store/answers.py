@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import StateError
 from penstock.store.files import write_whole
 
-DEFINITION = "definition"  # first column of every answer table: which query's answer a row is
+DEFINITION = "#definition"  # first column of every answer table: which query's answer a row is
 
 
 class AnswerLog(Protocol):

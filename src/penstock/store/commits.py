@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,7 +66,9 @@ class Commit:
 
     def to_record(self) -> dict[str, Any]:
         """Write the commit as JSON values."""
-        return {"format": FORMAT, **asdict(self)}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        paused = {number: asdict(pause) for number, pause in self.paused.items()}
+        return {"format": FORMAT, **plain, "counts": asdict(self.counts), "paused": paused}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> Commit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import uuid
 from pathlib import Path
 
 from penstock.errors import StateError
@@ -68,8 +69,9 @@ class StateFolder:
         """Refuse a folder that another version wrote; mark a new one."""
         marker = self.path / "format"
         if not marker.exists():
-            write_record(marker, {"format": FORMAT})
-        found = read_record(marker).get("format")
+            write_record(marker, {"format": FORMAT, "id": uuid.uuid4().hex[:8]})
+        record = read_record(marker)
+        self.id, found = str(record.get("id")), record.get("format")
         if found != FORMAT:
             self.release()
             raise StateError(

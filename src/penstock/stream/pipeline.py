@@ -18,7 +18,7 @@ from penstock.share.layout import Layout, lay_out
 from penstock.share.locate import BySearch
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.aside import keep_aside
-from penstock.spark.failures import explain_failure, is_data_error
+from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
 from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.tables import Tables
@@ -183,10 +183,8 @@ class Pipeline:
         try:
             partials = job.run(batch, frames, bounds)
         except Exception as error:
-            if not is_data_error(error):
-                raise
             job = PartialsJob(replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
-            partials = job.run(batch, frames, bounds)
+            partials = _attempted(job, batch, frames, bounds, error)
         if _beyond(layout, partials, bounds):
             bounds = self._bounds(batch, layout, clock, probe=True)
             partials = job.run(batch, frames, bounds)
@@ -282,7 +280,8 @@ class Pipeline:
                 self.reports.append(f'query "{by_id[failure.definition].name}" is paused: {failure.reason}')
             if failures:
                 tables = before_failures(tables, self.progress.paused)
-            self.answers.append(self.progress.number, tables)
+            if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
+                self.answers.append(self.progress.number, tables)
             if self.deliver is not None:
                 self.deliver(self.progress.number, tables)
             self.metrics.answers += sum(t.num_rows for t in tables)
@@ -310,8 +309,18 @@ class Pipeline:
                 self.synopsis.ingest(layout, partials, {int(t): e for t, e in commit.edges.items()})
             self.progress.restore(commit)
         self._attempts = frozenset(self.progress.paused)
-        if layout is not None and last.due and self.answers.last() != last.number:
+        if layout is not None and last.due:
             self._answer(self.agenda.recorded(layout, last), layout)
+
+
+def _attempted(
+    job: PartialsJob, batch: DataFrame, frames: Mapping[str, DataFrame], bounds: Bounds, error: Exception
+) -> pa.Table:
+    """Run the batch with every expression apart; if that fails too, the first error was not the data's."""
+    try:
+        return job.run(batch, frames, bounds)
+    except Exception:
+        raise error from None
 
 
 def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds) -> bool:

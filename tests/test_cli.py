@@ -1,0 +1,268 @@
+"""The command line: help for every command, real runs, clear errors with their exit codes, a clean stop."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.cli import cli, main
+from tests.test_examples import HOUSE, blocks, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MARKET = str(HOUSE / "examples" / "market.sql")
+STREAM = """
+CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT, side STRING, exchange STRING)
+USING trades OPTIONS (seed = 3, symbols = 5, rate = 20, rows_per_batch = 2400) WATERMARK FOR ts;
+"""
+COUNT = "CREATE QUERY n AS SELECT count(*) AS n FROM trades [RANGE 2 MIN SLIDE 1 MIN];"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Penstock = Callable[..., Done]
+
+
+@pytest.fixture
+def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Penstock:
+    """Run a command in this process, as the shell would; it finds the session that runs already."""
+
+    def run(*arguments: str | Path) -> Done:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "script.sql"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+# Help.
+
+
+def test_help_names_every_command_and_says_what_it_does(penstock: Penstock) -> None:
+    done = penstock("--help")
+    assert done.code == 0
+    for name, command in cli.commands.items():
+        assert re.search(rf"^  {name} +\S", done.out, re.MULTILINE), name
+        assert penstock(name, "-h") == penstock(name, "--help")
+        told = penstock(name, "--help").out
+        assert all(option.help for option in command.params if hasattr(option, "help")), name
+        assert f"Usage: penstock {name}" in told
+
+
+def test_every_command_is_in_the_readme() -> None:
+    assert [name for name in cli.commands if f"penstock {name}" not in read("README.md")] == []
+
+
+def test_help_starts_no_spark() -> None:
+    code = "import sys; from penstock.cli import cli; cli(['--help'], standalone_mode=False); assert 'pyspark' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_the_version_is_the_packages(penstock: Penstock) -> None:
+    from penstock import __version__
+
+    assert __version__ in penstock("--version").out
+    assert f'version = "{__version__}"' in read("pyproject.toml")
+
+
+# The example script.
+
+
+def test_explain_prints_what_the_readme_shows(
+    penstock: Penstock, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HOUSE)
+    done = penstock("explain", "examples/market.sql")
+    assert (done.code, done.err) == (0, "")
+    (shown,) = [b for b in blocks("README.md") if b.startswith("$ penstock explain examples/market.sql\n")]
+    lines = [line for line in shown.splitlines()[1:] if line.strip() != "…"]
+    assert len(lines) > 5
+    assert [line for line in lines if line not in done.out.splitlines()] == []
+
+
+def test_explain_shows_other_strategies(
+    penstock: Penstock, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HOUSE)
+    assert "5 tree(s)" in penstock("explain", MARKET, "--strategy", "unshared paired").out
+    assert "paned slices" in penstock("explain", MARKET, "--strategy", "shared paned").out
+
+
+def test_a_run_reports_as_json_and_fills_its_sinks(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    sinks = ("--sink", f"parquet:{tmp_path / 'p'}", "--sink", f"jsonl:{tmp_path / 'j'}")
+    done = penstock("run", script(STREAM + COUNT), "--once", "--json", *sinks)
+    assert (done.code, done.err) == (0, "")
+    (stream,) = json.loads(done.out)["streams"]
+    # rows  |----1,200----|----1,200----|   two minutes; the window that ends after one of them is final
+    #       14:30       14:31       14:32   those that end at 14:32 and 14:33 hold rows and stay open
+    assert (stream["ingested"], stream["on_time"], stream["late"], stream["invalid"]) == (2_400, 2_400, 0, 0)
+    assert (stream["queries"], stream["answers"], stream["open_windows"]) == (1, 1, 2)
+    lines = [json.loads(line) for f in (tmp_path / "j").glob("*.jsonl") for line in f.read_text().splitlines()]
+    assert [(line["window_end"], line["n"]) for line in lines] == [("2026-01-05T14:31:00Z", 1_200)]
+    assert sum(pq.read_metadata(f).num_rows for f in (tmp_path / "p").glob("*.parquet")) == 1
+
+
+def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    done = penstock("run", script(STREAM + COUNT), "--once", "--show", "1")
+    assert "2 windows stay open; --once --flush" in done.out
+    assert done.out.rstrip().endswith("window_end=2026-01-05 14:31:00+00:00  n=1200")
+    flushed = penstock("run", script(STREAM + COUNT), "--once", "--flush", "--show", "1")
+    assert "stay open" not in flushed.out
+    assert flushed.out.rstrip().endswith("window_end=2026-01-05 14:33:00+00:00  n=1200")
+
+
+# Errors: exit code 1, the place underlined, no stack trace.
+
+
+def assert_error(done: Done, kind: str, *texts: str) -> None:
+    assert done.code == 1
+    assert done.err.startswith(f"error[{kind}]: ")
+    assert [text for text in texts if text not in done.err] == []
+    assert "Traceback" not in done.err
+
+
+def test_a_missing_script_is_an_error(penstock: Penstock, tmp_path: Path) -> None:
+    for command in ("run", "explain"):
+        assert_error(penstock(command, tmp_path / "gone.sql"), "SourceError", "gone.sql does not exist", "hint: ")
+
+
+def test_a_script_that_is_no_text_is_an_error(penstock: Penstock, tmp_path: Path) -> None:
+    (tmp_path / "binary.sql").write_bytes(b"SELECT \xff\xfe")
+    assert_error(penstock("explain", tmp_path / "binary.sql"), "SourceError", "cannot read")
+    assert_error(penstock("explain", tmp_path), "SourceError", "cannot read")
+
+
+def test_malformed_sql_is_underlined(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    done = penstock("run", script("CREATE STREEM trades (ts TIMESTAMP);"), "--once")
+    assert_error(done, "MalformedSQL", "  CREATE STREEM trades (ts TIMESTAMP);\n         ^^^^^^\n")
+
+
+def test_an_unknown_column_is_underlined_in_the_script(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    query = "SELECT avg(prise) AS p FROM trades [RANGE 10 s SLIDE 1 s]"
+    done = penstock("explain", script(f"{STREAM}CREATE QUERY q AS {query};"))
+    place = query.index("prise")
+    assert_error(done, "UnknownColumn", '"prise"', f"{query}\n  {' ' * place}^^^^^\n", 'Did you mean "price"?')
+
+
+def test_a_missing_data_folder_is_an_error(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    text = "CREATE STREAM s (ts TIMESTAMP) USING parquet OPTIONS (path = 'no/such/folder') WATERMARK FOR ts;"
+    assert_error(penstock("run", script(text), "--once"), "SourceError", "no/such/folder does not exist", "hint: ")
+
+
+def test_a_wrong_option_of_the_generator_is_an_error(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    done = penstock("run", script(STREAM.replace("rate", "pace") + COUNT), "--once")
+    assert_error(done, "SourceError", 'no option "pace"')
+
+
+def test_a_sink_that_cannot_be_written_is_an_error(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = penstock("run", script(STREAM + COUNT), "--once", "--sink", f"jsonl:{tmp_path / 'file'}")
+    assert_error(done, "SinkError", "cannot write answers")
+
+
+def test_a_state_folder_that_is_a_file_is_an_error(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = penstock("run", script(STREAM + COUNT), "--once", "--state", tmp_path / "file")
+    assert_error(done, "StateError", "as a state folder")
+
+
+def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
+    assert_error(penstock("bench", "nothing"), "EnvironmentProblem", 'no benchmark "nothing"', "windows")
+
+
+# Wrong command lines: exit code 2.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", MARKET, "--flush"), "--flush needs --once"),
+        (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER or jsonl:FOLDER"),
+        (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER or jsonl:FOLDER"),
+        (("explain", MARKET, "--strategy", "alone"), "shared paired"),
+        (("run",), "Missing argument"),
+        (("sing",), "No such command"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2(penstock: Penstock, arguments: tuple[str, ...], says: str) -> None:
+    done = penstock(*arguments)
+    assert done.code == 2
+    assert says in done.err
+    assert "Traceback" not in done.err
+
+
+# A process of its own: signals.
+
+
+def test_sigterm_stops_a_run_and_a_restart_goes_on(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    where = ["--state", str(tmp_path / "state"), "--sink", f"jsonl:{tmp_path / 'out'}", "--json"]
+    command = [str(Path(sys.executable).with_name("penstock")), "run", str(script(STREAM + COUNT)), *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until_committed(tmp_path / "state", 1, process)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, err
+    assert err == "running; Ctrl-C stops after the current batch\n"
+    (stopped,) = json.loads(out)["streams"]
+    assert stopped["ingested"] >= 4_800
+    assert stopped["ingested"] % 2_400 == 0
+
+    (resumed,) = json.loads(penstock("run", command[2], "--once", *where).out)["streams"]
+    assert resumed["ingested"] == stopped["ingested"] + 2_400
+    lines = [json.loads(line) for f in (tmp_path / "out").glob("*.jsonl") for line in f.read_text().splitlines()]
+    ends = [datetime.fromisoformat(line["window_end"]) for line in lines]
+    assert {after - before for before, after in pairwise(ends)} == {timedelta(minutes=1)}  # every window once, in order
+    assert [line["n"] for line in lines] == [1_200, *[2_400] * (resumed["ingested"] // 1_200 - 2)]
+
+
+def until_committed(state: Path, number: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 90
+    while max((int(f.stem) for f in state.glob("commits/trades/*.json")), default=-1) < number:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end, "no batch was committed"
+        time.sleep(0.05)
