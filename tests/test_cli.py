@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pyarrow.parquet as pq
 import pytest
 
@@ -79,8 +80,8 @@ def test_help_names_every_command_and_says_what_it_does(penstock: Penstock) -> N
         assert re.search(rf"^  {name} +\S", done.out, re.MULTILINE), name
         assert penstock(name, "-h") == penstock(name, "--help")
         told = penstock(name, "--help").out
-        assert all(option.help for option in command.params if hasattr(option, "help")), name
-        assert f"Usage: penstock {name}" in told
+        assert [o.name for o in command.params if isinstance(o, click.Option) and not o.help] == [], name
+        assert f" {name} [OPTIONS]" in told.splitlines()[0]
 
 
 def test_every_command_is_in_the_readme() -> None:
@@ -88,8 +89,13 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_help_starts_no_spark() -> None:
-    code = "import sys; from penstock.cli import cli; cli(['--help'], standalone_mode=False); assert 'pyspark' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    lines = (
+        "import sys",
+        "from penstock.cli import cli",
+        "cli(['-h'], standalone_mode=False)",
+        "assert 'pyspark' not in sys.modules",
+    )
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
 def test_the_version_is_the_packages(penstock: Penstock) -> None:
@@ -176,8 +182,8 @@ def test_malformed_sql_is_underlined(penstock: Penstock, spark: SparkSession, sc
 def test_an_unknown_column_is_underlined_in_the_script(penstock: Penstock, spark: SparkSession, script: Any) -> None:
     query = "SELECT avg(prise) AS p FROM trades [RANGE 10 s SLIDE 1 s]"
     done = penstock("explain", script(f"{STREAM}CREATE QUERY q AS {query};"))
-    place = query.index("prise")
-    assert_error(done, "UnknownColumn", '"prise"', f"{query}\n  {' ' * place}^^^^^\n", 'Did you mean "price"?')
+    assert_error(done, "UnknownColumn", f"{query}\n  {' ' * query.index('prise')}^^^^^\n")
+    assert done.err in blocks("README.md")
 
 
 def test_a_missing_data_folder_is_an_error(penstock: Penstock, spark: SparkSession, script: Any) -> None:

@@ -52,7 +52,9 @@ def cli() -> None:
     metavar="KIND:FOLDER",
     help="Where answers go: parquet:FOLDER or jsonl:FOLDER; repeatable.",
 )
-@click.option("--show", type=int, default=0, metavar="N", help="Print the last N answers of every query at the end.")
+@click.option(
+    "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
 @strategy_option
 def run(
@@ -233,8 +235,8 @@ def _report_text(report: dict[str, Any]) -> str:
     for s in report["streams"]:
         lines.append(
             f"{s['stream']}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
-            f"through {s['queries']} queries, "
-            f"{s['answers']:,} answers in {report['seconds']:.1f} s"
+            f"through {_number(s['queries'], 'query', 'queries')}, "
+            f"{_number(s['answers'], 'answer', 'answers')} in {report['seconds']:.1f} s"
         )
         if s["open_windows"]:
             lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
@@ -246,6 +248,11 @@ def _show_answers(engine: Engine, number: int) -> None:
     """Print the last answers of every query."""
     for name in engine.catalog.query_names():
         table = engine.results(name)
-        click.echo(f"\n{name}: {table.num_rows} answers")
+        click.echo(f"\n{name}: {_number(table.num_rows, 'answer', 'answers')}")
         for row in table.slice(max(0, table.num_rows - number)).to_pylist():
             click.echo("  " + "  ".join(f"{k}={v}" for k, v in row.items()))
+
+
+def _number(number: int, one: str, many: str) -> str:
+    """Write a number of things."""
+    return f"{number:,} {one if number == 1 else many}"

@@ -102,7 +102,7 @@ def test_the_limits_of_a_decimal_are_drawn_exactly() -> None:
         (pa.float32(), [math.nan, math.inf, None], math.inf, math.nan),
         (pa.float64(), [math.nan, math.nan, None], math.nan, math.nan),
         (pa.int64(), [2**63 - 1, None, -(2**63)], -(2**63), 2**63 - 1),
-        (pa.string(), ["\uffff", "\U0001f600", "z"], "z", "\U0001f600"),
+        (pa.string(), ["\uffff", "\U0001f600", "z"], b"z", "\U0001f600".encode()),
         (pa.binary(), [b"\x7f", b"\x80", b""], b"", b"\x80"),
         (pa.bool_(), [True, None, False], 0, 1),
         (pa.decimal128(38, 2), [Decimal("0.10"), Decimal("-3.00"), None], Decimal("-3.00"), Decimal("0.10")),

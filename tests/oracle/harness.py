@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def check_case(spark: SparkSession, case: Case) -> None:
+@contextmanager
+def compiling(spark: SparkSession, yes: bool) -> Iterator[None]:
+    """Let Spark compile its plans or interpret them: for a few rows, compiling takes longer than all the rest."""
+    settings = {} if yes else {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            spark.conf.set(name, known or "")
+
+
+def check_case(spark: SparkSession, case: Case, *, compiled: bool = True) -> None:
     """Feed the batches to the stream's callback and compare every query."""
-    with Engine(spark=spark, strategy=case.strategy, kernel=case.kernel) as engine:  # type: ignore[arg-type]
+    with compiling(spark, compiled), Engine(spark=spark, strategy=case.strategy, kernel=case.kernel) as engine:  # type: ignore[arg-type]
         set_up(engine, case)
         for query in case.queries:
             engine.create_query(query.name, query.text)

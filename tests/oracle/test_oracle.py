@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("seed", range(44))
 def test_random_queries_equal_the_oracle(spark: SparkSession, seed: int) -> None:
-    check_case(spark, make_case(seed))
+    check_case(spark, make_case(seed), compiled=seed % 4 == 0)
 
 
 @pytest.mark.parametrize("seed", range(1000, 1012))
 def test_late_rows_enter_windows_that_are_not_final(spark: SparkSession, seed: int) -> None:
-    check_case(spark, make_case(seed, most_queries=15, late_rows=True))
+    check_case(spark, make_case(seed, most_queries=15, late_rows=True), compiled=seed % 4 == 0)
 
 
 @pytest.mark.soak
 def test_fresh_seeds_equal_the_oracle(spark: SparkSession) -> None:
     for _ in range(int(os.environ.get("PENSTOCK_SOAK_CASES", "2000"))):
         seed = random.SystemRandom().randrange(1 << 40)
-        check_case(spark, make_case(seed, late_rows=seed % 3 == 0))
+        check_case(spark, make_case(seed, late_rows=seed % 3 == 0), compiled=seed % 8 == 0)

@@ -36,7 +36,7 @@ class Groups:
         if not self.types:
             raise ValueError("a grouping without keys has nothing to encode")
         codes, first = _distinct_rows([_codes(c) for c in columns])
-        values = [_bytes(c.take(pa.array(first))).to_pylist() for c in columns]
+        values = [_raw(c.take(pa.array(first))).to_pylist() for c in columns]
         numbers = np.fromiter((self._number(row) for row in zip(*values, strict=True)), np.int64, len(first))
         return numbers[codes]
 
@@ -68,14 +68,24 @@ class Groups:
         return number
 
 
-def _bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Read strings as bytes: Spark does not check that they are UTF-8."""
-    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column
+def _raw_type(type_: pa.DataType) -> pa.DataType:
+    """Choose what keys of a type are kept as: Spark's strings need not be UTF-8, nor its years have four digits."""
+    if pa.types.is_string(type_):
+        return pa.binary()
+    if pa.types.is_date32(type_):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(type_) else type_
+
+
+def _raw(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Read a key column as what it is kept as."""
+    return column.cast(_raw_type(column.type))
 
 
 def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """Make an array of keys, strings from their bytes."""
-    return pa.array(values, pa.binary()).view(type_) if pa.types.is_string(type_) else pa.array(values, type_)
+    """Make an array of keys from what they are kept as."""
+    raw = _raw_type(type_)
+    return pa.array(values, raw) if raw == type_ else pa.array(values, raw).view(type_)
 
 
 def _codes(column: pa.ChunkedArray) -> Int64Array:
@@ -83,7 +93,7 @@ def _codes(column: pa.ChunkedArray) -> Int64Array:
     if pa.types.is_nested(column.type):
         seen: dict[Hashable, int] = {}
         return np.array([seen.setdefault(_hashable(v), len(seen)) for v in column.to_pylist()], np.int64)
-    encoded = _bytes(column).combine_chunks().dictionary_encode(null_encoding="encode")
+    encoded = _raw(column).combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
@@ -117,10 +127,29 @@ def _sorted(keys: Sequence[pa.Array]) -> Int64Array:
         if pa.types.is_string(key.type):
             key = key.cast(pa.binary())
         if pa.types.is_nested(key.type) or pa.types.is_null(key.type):
-            key = pa.array([None if v is None else repr(v) for v in key.to_pylist()], pa.string())
+            key = _ranked(key.to_pylist())
         if pa.types.is_floating(key.type):  # Arrow puts NaN beside NULL
             columns[f"{number}n"] = pc.is_nan(key)
             key = pc.if_else(pc.is_nan(key), pa.scalar(0.0, key.type), key)
         columns[f"{number}v"] = key
     order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending", "at_start") for name in columns])
     return np.asarray(order.to_numpy(), np.int64)
+
+
+def _ranked(values: list[Any]) -> pa.Array:
+    """Give lists and structs numbers in Spark's order: element by element, NULL first, NaN last, the shorter first."""
+    places = {place: i for i, place in enumerate(sorted({_place(v) for v in values if v is not None}))}
+    return pa.array([None if v is None else places[_place(v)] for v in values], pa.int64())
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    """Make a value comparable with others of its type."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and math.isnan(value):
+        return (2,)
+    if isinstance(value, list):
+        return (1, tuple(_place(v) for v in value))
+    if isinstance(value, dict):
+        return (1, tuple(_place(v) for v in value.values()))
+    return (1, value)

@@ -55,7 +55,7 @@ class JsonLinesWriter:
         """Append a commit's answers and remember how long the file is."""
         if number <= self._delivered:
             return
-        content = "".join(_line(row) for table in tables for row in table.to_pylist()).encode()
+        content = "".join(_line(row) for table in tables for row in _rows(table)).encode()
         if content:
             self._append(content)
         self._delivered = number
@@ -86,6 +86,15 @@ class JsonLinesWriter:
     def _path(self) -> Path:
         """Name the current file."""
         return self.sink.folder / f"{self.stream}-{self.memory.owner}-{self._file:05d}.jsonl"
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Read rows; instants and dates that Python cannot hold come as text."""
+    try:
+        return list(table.to_pylist())
+    except (OverflowError, ValueError):
+        text = [pa.string() if pa.types.is_temporal(f.type) else f.type for f in table.schema]
+        return list(table.cast(pa.schema(list(zip(table.column_names, text, strict=True)))).to_pylist())
 
 
 def _line(row: dict[str, Any]) -> str:

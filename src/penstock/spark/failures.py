@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from penstock.evaluate.typed import Definition
 from penstock.model.query import Query
 from penstock.spark.literals import quoted
+from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,14 +29,8 @@ def explain_failure(
         try:
             rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
         except Exception as error:
-            return f"{first_sentence(error)} in {text}, on a row of {when}"
+            return f"{message_of(error).split('. ', 1)[0]} in {text}, on a row of {when}"
     return f"an expression failed on a row of {when}"
-
-
-def first_sentence(error: Exception) -> str:
-    """Take the first sentence of Spark's message."""
-    text = str(error).replace("\n", " ").strip()
-    return text.split(". ", 1)[0].split("SQLSTATE", 1)[0].strip(" .")[:300]
 
 
 def _expressions(query: Query) -> list[str]:
@@ -48,4 +43,7 @@ def _expressions(query: Query) -> list[str]:
 
 def _instant(ts_us: int) -> str:
     """Write a time for people."""
-    return (_EPOCH + timedelta(microseconds=ts_us)).isoformat()
+    try:
+        return (_EPOCH + timedelta(microseconds=ts_us)).isoformat()
+    except OverflowError:  # Spark's years have more than four digits
+        return f"{ts_us} us since 1970"

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import PenstockError, SourceError
 from penstock.spark.literals import quoted
+from penstock.spark.messages import message_of
 
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
@@ -77,7 +78,7 @@ class Running:
             self._query = None
             self._raise()
             raise SourceError(
-                f'stream "{self.name}" stopped: {_first_line(error)}',
+                f'stream "{self.name}" stopped: {message_of(error)}',
                 hint="Mend the source and start again: nothing that was committed is lost.",
             ) from None
         self._raise()
@@ -127,10 +128,5 @@ def _wrapped(name: str, error: BaseException) -> BaseException:
     """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
     module = type(error).__module__
     if module.startswith(("pyspark", "py4j")):
-        return SourceError(f'stream "{name}" stopped: {_first_line(error)}', hint="Nothing that was committed is lost.")
+        return SourceError(f'stream "{name}" stopped: {message_of(error)}', hint="Nothing that was committed is lost.")
     return error
-
-
-def _first_line(error: BaseException) -> str:
-    """Take the first line of a message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

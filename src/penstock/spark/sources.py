@@ -13,6 +13,7 @@ from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType,
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.generator import Market, stream_trades
 from penstock.spark.literals import quoted
+from penstock.spark.messages import message_of
 
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
@@ -21,7 +22,7 @@ FORMATS: Final = (*FILE_FORMATS, "trades")
 def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     """Open a stream's source with its declared columns; computed columns are added."""
     if stream.format == "trades":
-        return _generated(session, stream)
+        return _with_computed(_declared(_generated(session, stream), stream), stream.columns)
     path = _path(stream)
     declared = [c for c in stream.columns if c.expression is None]
     options = {k: v for k, v in stream.options.items() if k != "path"}
@@ -56,7 +57,7 @@ def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Colum
         raise
     except Exception as error:
         raise SourceError(
-            f'cannot find the columns of "{item.name}": {str(error).splitlines()[0]}', hint="Declare its columns."
+            f'cannot find the columns of "{item.name}": {message_of(error)}', hint="Declare its columns."
         ) from None
 
 
@@ -97,6 +98,20 @@ def check_columns(stream: Stream) -> None:
         raise CatalogError(
             f'stream "{stream.name}": column names must not begin with "__": {kept[0]}', hint="Rename it."
         )
+
+
+def _declared(frame: DataFrame, stream: Stream) -> DataFrame:
+    """Take the declared columns from those that a source makes itself."""
+    declared = [c for c in stream.columns if c.expression is None]
+    made = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+    for column in declared:
+        if made.get(column.name) != column.type:
+            raise SourceError(
+                f'"{stream.name}": the generator makes no column {column.name} {column.type}',
+                detail=f"it makes {', '.join(f'{n} {t}' for n, t in made.items())}",
+                hint="Leave the columns out, or name some of these.",
+            )
+    return frame.select(*(F.col(quoted(c.name)) for c in declared))
 
 
 def _with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:

@@ -14,6 +14,7 @@ from penstock.errors import SourceError
 from penstock.model.query import Join
 from penstock.model.schema import Table
 from penstock.spark.literals import quoted
+from penstock.spark.messages import message_of
 from penstock.spark.sources import read_batch
 
 
@@ -71,7 +72,7 @@ class Tables:
         try:
             prepared.count()
         except Exception as error:
-            raise SourceError(f'cannot read table "{table.name}": {str(error).splitlines()[0]}') from None
+            raise SourceError(f'cannot read table "{table.name}": {message_of(error)}') from None
         return prepared
 
 

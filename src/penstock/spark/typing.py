@@ -8,7 +8,6 @@ import pyarrow as pa
 import sqlglot
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from sqlglot import expressions as exp
@@ -27,8 +26,7 @@ class Typer:
     def __init__(self, session: SparkSession) -> None:
         """Ask one session."""
         self.session = session
-        self._frames: dict[tuple[object, ...], DataFrame] = {}
-        self._types: dict[tuple[object, ...], tuple[T.DataType, ...]] = {}
+        self._tables: dict[tuple[Column, ...], tuple[DataFrame, dict[str, T.DataType]]] = {}
 
     def type_query(self, query: Query, stream: Stream, tables: Mapping[str, Table]) -> TypedQuery:
         """Type every expression of a query."""
@@ -52,39 +50,43 @@ class Typer:
         self, query: Query, keys: Sequence[T.DataType], aggregates: Sequence[pa.DataType]
     ) -> tuple[pa.DataType, ...]:
         """Type the SELECT list and HAVING over keys and aggregates."""
-        known = [Column(f"k{i}", t.simpleString()) for i, t in enumerate(keys)]
-        known += [Column(f"a{i}", ddl_of(t)) for i, t in enumerate(aggregates)]
+        named = {f"k{i}": t for i, t in enumerate(keys)}
+        named |= {f"a{i}": from_arrow_type(t) for i, t in enumerate(aggregates)}
         having = [query.having] if query.having else []
         texts = [*(o.expression for o in query.outputs), *having]
-        types = self._typed(known or [Column("a", "boolean")], texts, query)
+        bare = {quoted(name): found for name, found in named.items()}
+        if all(text in bare for text in texts):
+            types = [bare[text] for text in texts]
+        else:
+            known = [Column(name, found.simpleString()) for name, found in named.items()]
+            types = self._typed(known or [Column("a", "boolean")], texts, query)
         self._check_boolean(having, types[len(query.outputs) :], "HAVING", query)
         return tuple(_arrow(t, o.name, query) for t, o in zip(types, query.outputs, strict=False))
 
-    def _typed(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> tuple[T.DataType, ...]:
-        """Ask Spark for the types of expressions over columns."""
-        if not texts:
-            return ()
-        key = (tuple(known), tuple(texts))
-        if key not in self._types:
-            self._types[key] = self._ask(known, texts, query)
-        return self._types[key]
+    def _typed(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> list[T.DataType]:
+        """Type expressions over columns, asking Spark for those it has not typed before."""
+        frame, types = self._table(known)
+        fresh = [text for text in dict.fromkeys(texts) if text not in types]
+        if fresh:
+            types.update(zip(fresh, self._ask(frame, fresh, query), strict=True))
+        return [types[text] for text in texts]
 
-    def _ask(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> tuple[T.DataType, ...]:
+    def _ask(self, frame: DataFrame, texts: Sequence[str], query: Query) -> list[T.DataType]:
         """Analyse expressions on an empty table."""
-        frame = self._frame(known)
         try:
-            fields = frame.select(*(F.expr(text).alias(f"x{i}") for i, text in enumerate(texts))).schema.fields
+            fields = frame.selectExpr(*(f"{text} AS x{i}" for i, text in enumerate(texts))).schema.fields
         except (AnalysisException, ParseException) as error:
             raise WrongType(_reason(error), detail=f"in {query.text}") from None
-        return tuple(field.dataType for field in fields)
+        return [field.dataType for field in fields]
 
-    def _frame(self, known: Sequence[Column]) -> DataFrame:
-        """Make an empty table with the columns given."""
+    def _table(self, known: Sequence[Column]) -> tuple[DataFrame, dict[str, T.DataType]]:
+        """Make an empty table with the columns given; what each column is, needs no asking."""
         key = tuple(known)
-        if key not in self._frames:
+        if key not in self._tables:
             ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in known)
-            self._frames[key] = self.session.createDataFrame([], ddl)
-        return self._frames[key]
+            frame = self.session.createDataFrame([], ddl)
+            self._tables[key] = frame, {quoted(f.name): f.dataType for f in frame.schema.fields}
+        return self._tables[key]
 
     @staticmethod
     def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: str, query: Query) -> None:
@@ -92,11 +94,6 @@ class Typer:
         for text, found in zip(texts, types, strict=False):
             if not isinstance(found, T.BooleanType | T.NullType):
                 raise WrongType(f"{clause} needs a boolean, and {text} is {found.simpleString()}", detail=query.text)
-
-
-def ddl_of(type_: pa.DataType) -> str:
-    """Write an Arrow type as Spark's DDL does."""
-    return from_arrow_type(type_).simpleString()
 
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> list[Column]:

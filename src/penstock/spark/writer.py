@@ -22,6 +22,7 @@ from penstock.spark.literals import longs, position_in, quoted
 WATERMARK: Final = "__marks[IF(__t IS NULL, 1, 0)]"
 AHEAD: Final = "__marks[IF(__t IS NULL, 0, 1)]"
 VALID: Final = "__valid"
+FLOOR: Final = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Writer:
     def rows(self) -> list[list[Column]]:
         """Write, step by step, a row's columns: time and class, labels and signatures."""
         time = F.expr(f"unix_micros(cast({quoted(self.layout.time)} as timestamp))").alias("__t")
-        valid = F.expr(f"__t < {AHEAD}").alias("__valid")  # NULL, as good as false, without a time
+        # NULL, as good as false, without a time; before the floor, slices could not be counted in 64 bits.
+        valid = F.expr(f"__t < {AHEAD} AND __t > {FLOOR}L").alias("__valid")
         labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
         words = [
             F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")

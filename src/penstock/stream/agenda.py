@@ -51,6 +51,8 @@ class Agenda:
             return 0
         for tree in layout.plan.trees:
             for definition in tree.definitions:
+                if definition.id in self.progress.paused:
+                    continue
                 last = self._last_end(tree, definition)
                 first = self.progress.first_end(definition, last)
                 if first is not None and last >= first:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,11 @@ def pause_for_window(progress: Progress, definition: Definition, failure: Failur
     end = failure.window_end_us
     resume = definition.query.window.end_after(end)
     known = progress.paused.get(definition.id)
-    if known is not None:
-        end, resume = min(end, known.until_us + 1), max(resume, known.resume_end_us)
-    progress.paused[definition.id] = Paused(end - 1, resume, failure.window_end_us, failure.reason)
+    if known is None:
+        progress.paused[definition.id] = Paused(end - 1, resume, end, failure.reason)
+    else:
+        until, resume = min(end - 1, known.until_us), max(resume, known.resume_end_us)
+        progress.paused[definition.id] = replace(known, until_us=until, resume_end_us=resume)
 
 
 def resume(progress: Progress, definition: Definition) -> None:

@@ -275,16 +275,18 @@ class Pipeline:
         with self.metrics.timed("answer"):
             tables, failures = self.answering.answer(due) if due else ([], [])
             by_id = {one.definition.id: one.definition for one in due}
-            for failure in failures:
-                pause_for_window(self.progress, by_id[failure.definition], failure)
-                self.reports.append(f'query "{by_id[failure.definition].name}" is paused: {failure.reason}')
+            for failure in sorted(failures, key=lambda f: f.window_end_us):
+                definition = by_id[failure.definition]
+                if definition.id not in self.progress.paused:
+                    self.reports.append(f'query "{definition.name}" is paused: {failure.reason}')
+                pause_for_window(self.progress, definition, failure)
             if failures:
                 tables = before_failures(tables, self.progress.paused)
             if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
                 self.answers.append(self.progress.number, tables)
+                self.metrics.answers += sum(t.num_rows for t in tables)
             if self.deliver is not None:
                 self.deliver(self.progress.number, tables)
-            self.metrics.answers += sum(t.num_rows for t in tables)
             self._expire(layout)
 
     def _expire(self, layout: Layout) -> None:

@@ -1,0 +1,107 @@
+"""NULL, types, overflow, casts and functions mean what plain Spark says, in one pipeline for all queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine import Engine
+from tests.oracle.meanings import CUTS, FAILING, PLAIN, SCHEMA, SECONDS, make_rows
+from tests.oracle.spark_batch import INSTANT, Expected, Meaning, SparkBatch, instants, rows_at, seconds_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = make_rows(seed=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One engine that answered every query, and what Spark says to each."""
+
+    engine: Engine
+    expected: dict[str, Expected]
+
+    def paused(self, query: Meaning) -> bool:
+        return self.engine.catalog.query(query.name).id in self.engine.stream("r").pipeline.progress.paused
+
+
+@pytest.fixture(scope="module")
+def run(spark: SparkSession) -> Iterator[Run]:
+    batch = SparkBatch(spark, ROWS, SECONDS)
+    with ThreadPoolExecutor(2) as pool:
+        expected = dict(zip([q.name for q in (*PLAIN, *FAILING)], pool.map(batch.answers, (*PLAIN, *FAILING))))
+    with Engine(spark=spark) as engine:
+        engine.create_stream("r", spark.createDataFrame(SCHEMA.empty_table()), time="ts")
+        for query in (*PLAIN, *FAILING):
+            engine.create_query(query.name, query.text)
+        feed(engine, ROWS, CUTS)
+        yield Run(engine, expected)
+
+
+def feed(engine: Engine, rows: pa.Table, cuts: tuple[int, ...]) -> None:
+    """Cut rows into batches at some seconds; in front of the first they fail nothing, later ones do."""
+    stream, times = engine.stream("r"), rows["ts"].to_pylist()
+    places = [0, *(sum(t < cut for t in times) for cut in instants(*cuts)), len(rows)]
+    for number, (start, end) in enumerate(pairwise(places)):
+        part = rows.slice(start, end - start).combine_chunks()
+        stream.process(engine.session.createDataFrame(part), number)
+    stream.flush()
+
+
+@pytest.mark.parametrize("query", PLAIN, ids=lambda q: q.name)
+def test_a_query_answers_as_spark_does(run: Run, query: Meaning) -> None:
+    assert run.expected[query.name].failed is None
+    assert not run.paused(query)
+    compare(query, run.engine.results(query.name), run.expected[query.name].table)
+
+
+@pytest.mark.parametrize("query", FAILING, ids=lambda q: q.name)
+def test_a_query_answers_up_to_the_window_that_spark_cannot(run: Run, query: Meaning) -> None:
+    expected = run.expected[query.name]
+    assert run.paused(query) == (expected.failed is not None), query.text
+    compare(query, run.engine.results(query.name), expected.table)
+
+
+def test_failures_are_many_and_guards_too(run: Run) -> None:
+    failed = [q for q in FAILING if run.expected[q.name].failed]
+    assert len(failed) >= 30
+    assert len(FAILING) - len(failed) >= 10
+    reports = run.engine.stream("r").pipeline.reports
+    assert sorted(r.split('"')[1] for r in reports) == [q.name for q in failed]
+
+
+def compare(query: Meaning, found: pa.Table, expected: pa.Table) -> None:
+    """Compare types, windows and values; answers come by window, then by key as Spark orders keys."""
+    answers = found.drop_columns(["window_start"])
+    types = [(field.name, field.type) for field in answers.schema]
+    assert types == [(field.name, field.type) for field in expected.schema], query.text
+    assert seconds_of(answers) == seconds_of(expected), query.text
+    for row, wanted in zip(answers.to_pylist(), expected.to_pylist(), strict=True):
+        for name, value in wanted.items():
+            assert same(row[name], value), f"{query.text}\n  {name}: {row[name]!r} is not {value!r}"
+
+
+# The doubles whose sums are compared are below 100, in at most 70 rows; other results are compared by their own size.
+ADDED = 1e-9 * 100 * 70
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Compare two values: exact but for doubles, which may have been added in another order."""
+    if found is None or wanted is None:
+        return found is wanted
+    if isinstance(wanted, dict):
+        return all(same(found[key], value) for key, value in wanted.items())
+    if isinstance(wanted, float):
+        if math.isnan(wanted):
+            return math.isnan(found)
+        return found == wanted or math.isclose(found, wanted, rel_tol=1e-9, abs_tol=ADDED)
+    return bool(found == wanted)
