@@ -25,11 +25,11 @@ SCHEMA = pa.schema(
         ("ntz", pa.timestamp("us")), ("arr", pa.list_(pa.int32())), ("st", STRUCT),
         # on these some queries fail, in the fourth window only
         ("p", pa.int32()), ("q", pa.int32()), ("u", pa.string()), ("big", pa.int64()), ("wide", pa.decimal128(38, 0)),
-        ("few", pa.list_(pa.int32())), ("huge", pa.float64()),
+        ("few", pa.list_(pa.int32())),
     ]
 )  # fmt: skip
 SECONDS = 50
-CUTS = (20, 40, 45)  # seconds: each batch but the first begins there
+CUTS = (20, 40)  # seconds: each batch but the first begins there
 WORDS = ("a", "b", "É", "éa", "zz", "", "A", " pad ", "日本語", "a\u0301", "ß", "x'y", 'q"r', "a%b_c", "🙂k", "\uffff")
 STRUCTS = (
     {"u": 1, "v": "a", "q": 0.0},
@@ -38,9 +38,9 @@ STRUCTS = (
     {"u": None, "v": "a", "q": 1.0},
 )
 MOST = 10**38 - 1
-NO_FAILURE = {"p": 6, "q": 3, "u": "7", "big": 5, "wide": Decimal(9), "few": [1, 2], "huge": 2.0}
+NO_FAILURE = {"p": 6, "q": 3, "u": "7", "big": 5, "wide": Decimal(9), "few": [1, 2]}
 FAILURES: tuple[dict[str, Any], ...] = (
-    {"ts": 31.25, "p": 5, "q": 0, "u": "x1", "big": 2**63 - 1, "wide": Decimal(MOST), "few": [1], "huge": 1e300},
+    {"ts": 31.25, "p": 5, "q": 0, "u": "x1", "big": 2**63 - 1, "wide": Decimal(MOST), "few": [1]},
     {"ts": 32.5, "p": 2**31 - 1, "q": 2**31 - 1, "big": 2**62, "wide": Decimal(MOST // 2), "u": "[", "few": []},
     {"ts": 33.5, "p": -(2**31), "q": -1, "u": "99999999999"},
     {"ts": 34.5, "p": 3, "q": 3, "u": "%q"},
@@ -97,25 +97,29 @@ def make_row(rng: random.Random, ts: float) -> dict[str, Any]:
 def _meanings(prefix: str, windows: Sequence[tuple[int, int]], parts: Sequence[Any]) -> Iterator[Meaning]:
     """Give names and windows in turn; a text alone is a SELECT list, else a dictionary of clauses."""
     for number, (part, (range_s, slide_s)) in enumerate(zip(parts, cycle(windows), strict=False)):
-        clauses = {"select": part} if isinstance(part, str) else dict(part)
+        clauses = dict(part) if isinstance(part, dict) else {"select": part}
         keys = clauses.pop("by", ())
         keys = (keys,) if isinstance(keys, str) else keys
         yield Meaning(f"{prefix}{number:02d}", keys=keys, range_s=range_s, slide_s=slide_s, **clauses)
 
 
-def _numbers(*names: str) -> str:
-    return ", ".join(f"count({c}) AS c{c}, sum({c}) AS s{c}, avg({c}) AS a{c}, min({c}) AS l{c}, max({c}) AS h{c}" for c in names)
+def _each(functions: str, columns: str) -> str:
+    """Apply every function to every column."""
+    calls = [f"{function}({column})" for column in columns.split() for function in functions.split()]
+    return _listed(*calls)
 
 
-def _spreads(*names: str) -> str:
-    return ", ".join(f"var_pop({c}) AS a{c}, var_samp({c}) AS b{c}, stddev_pop({c}) AS c{c}, std({c}) AS d{c}" for c in names)
+def _listed(*expressions: str) -> str:
+    """Name expressions in their order."""
+    return ", ".join(f"{expression} AS o{i}" for i, expression in enumerate(expressions))
 
 
 def _by(*keys: str) -> dict[str, Any]:
-    outputs = [f"{key} AS k{i}" for i, key in enumerate(keys)]
-    return {"select": ", ".join([*outputs, "count(*) AS number", "sum(j) AS total"]), "by": keys}
+    """Count by keys."""
+    return {"select": _listed(*keys, "count(*)", "sum(j)"), "by": keys}
 
 
+NUMBERS, SPREADS = "count sum avg min max", "var_pop var_samp stddev_pop std"
 SIGN = "CASE WHEN x > 0 THEN 'pos' WHEN x < 0 THEN 'neg' END"
 PLAIN = tuple(
     _meanings(
@@ -123,98 +127,160 @@ PLAIN = tuple(
         ((10, 10), (20, 10), (15, 10), (5, 10), (30, 15)),
         [
             # aggregates of every type
-            _numbers("i", "j"), _numbers("t", "h"), _numbers("n", "x"), _numbers("y", "f"), _numbers("d5", "d12"),
-            _numbers("d28", "d30"), _numbers("w10", "w0"), _numbers("w38"),
-            _spreads("i", "t"), _spreads("h", "n", "x"), _spreads("f", "d5", "d12"), _spreads("d28", "d30", "w10"),
-            "count(s) AS a, min(s) AS b, max(s) AS c, min(b) AS d, max(b) AS e, min(bin) AS f, max(bin) AS g",
-            "min(day) AS a, max(day) AS b, min(at) AS c, max(at) AS d, min(ntz) AS e, max(ntz) AS f, max(z) AS g",
-            "count(i, x) AS a, count(i, s, b) AS b, count(*) AS c, count(1) AS d, count(NULL) AS e, sum(1) AS f, "
-            "sum(0.5) AS g, max('lit') AS h, sum(NULL) AS k, avg(NULL) AS l",
+            _each(NUMBERS, "i j t h n"),
+            _each(NUMBERS, "x y f"),
+            _each(NUMBERS, "d5 d12 d28"),
+            _each(NUMBERS, "d30 w10 w0 w38"),
+            _each(SPREADS, "i t h n x f"),
+            _each(SPREADS, "d5 d12 d28 d30 w10"),
+            _each("count min max", "s z b bin day at ntz"),
+            _listed(
+                "count(i, x)", "count(i, s, b)", "count(*)", "count(1)", "count(NULL)", "sum(1)", "sum(0.5)",
+                "max('lit')", "sum(NULL)", "avg(NULL)",
+            ),
             # keys of every type
             *map(_by, ("i", "x", "y", "d5", "d30", "w10", "w38", "s", "b", "bin", "day", "at", "ntz", "arr", "st")),
-            _by("t", "h", "f", "n"), _by("b", "i % 3", "d5 > 0"), _by("struct(b, j)"), _by("array(j, 1)", "b"),
-            _by("round(x, 0)", "floor(x)"), _by("y * 0"), _by(SIGN), _by("day + 1"), _by("date_trunc('HOUR', at)"),
-            _by("year(day)", "quarter(day)"), _by("upper(s)"), _by("substr(s, 1, 1)", "day > DATE '2026-01-05'"),
+            _by("t", "h", "f", "n"),
+            _by("b", "i % 3", "d5 > 0"),
+            _by("struct(b, j)"),
+            _by("array(j, 1)", "b"),
+            _by("round(x, 0)", "floor(x)"),
+            _by("y * 0"),
+            _by(SIGN, "day + 1"),
+            _by("date_trunc('HOUR', at)", "year(day)"),
+            _by("upper(s)"),
+            _by("substr(s, 1, 1)", "day > DATE '2026-01-05'"),
             # arithmetic
-            "sum(i / j) AS a, sum(i DIV j) AS b, sum(i % j) AS c, sum(pmod(i, j)) AS d, max(n / j) AS e, "
-            "avg(d12 / j) AS f, max(d12 % 7) AS g, sum(-j) AS h, sum(i & 255) AS k, sum(shiftleft(j, 2)) AS l",
-            {"select": "sum(d5 * d12) AS a, sum(d5 / d12) AS b, max(d28 * d5) AS c, sum(d12 + d28) AS d, min(d30 - d5) AS e, "
-             "sum(d5 * 1.5) AS f, max(w10 / 3) AS g, sum(w10 * 2) AS h", "where": "d12 <> 0"},
-            "sum(CAST(i AS BIGINT) * j) AS a, max(CAST(n AS DECIMAL(20, 0)) * n) AS b, sum(bit_count(i)) AS c, "
-            "max(hex(i)) AS d, max(conv(CAST(j AS STRING), 10, 2)) AS e, max(round(d12, -1)) AS f, max(ceil(d5)) AS g",
-            "sum(sqrt(abs(x))) AS a, max(exp(x / 100)) AS b, sum(pow(x, 2)) AS c, max(ln(abs(x) + 1)) AS d, "
-            "max(sign(x)) AS e, sum(ceil(x)) AS f, sum(round(x, 1)) AS g, sum(bround(x, 1)) AS h, max(floor(d12)) AS k",
-            {"select": "sum(f * 2) AS a, max(f + x) AS b, sum(t * h) AS c, max(t) + max(h) AS d",
-             "where": "t BETWEEN -9 AND 9 AND h BETWEEN -9 AND 9"},
-            # casts
-            "sum(CAST(z AS INT)) AS a, max(CAST(z AS DECIMAL(16, 3))) AS b, sum(try_cast(s AS INT)) AS c, "
-            "max(CAST(i AS STRING)) AS d, max(CAST(d12 AS DOUBLE)) AS e, min(CAST(d5 AS INT)) AS f, max(CAST(b AS INT)) AS g",
-            "max(CAST(at AS DATE)) AS a, max(CAST(day AS TIMESTAMP)) AS b, max(CAST(at AS STRING)) AS c, "
-            "max(CAST(x AS INT)) AS d, max(CAST(f AS STRING)) AS e, max(CAST(bin AS STRING)) AS g, max(CAST(y AS STRING)) AS h",
-            # times
-            "max(extract(DOW FROM day)) AS a, max(hour(at)) AS b, min(date_add(day, 3)) AS c, max(second(at)) AS d, "
-            "max(extract(SECOND FROM at)) AS e, min(last_day(day)) AS f, max(datediff(day, DATE '2020-01-01')) AS g",
-            "max(add_months(day, 1)) AS a, max(weekofyear(day)) AS b, max(date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')) AS c, "
-            "max(unix_micros(at)) AS d, max(timestamp_micros(n)) AS e, max(trunc(day, 'MM')) AS f, max(make_date(2026, 1, j + 5)) AS g",
+            _listed(
+                "sum(i / j)", "sum(i DIV j)", "sum(i % j)", "sum(pmod(i, j))", "max(n / j)", "avg(d12 / j)",
+                "max(d12 % 7)", "sum(-j)", "sum(i & 255)", "sum(shiftleft(j, 2))", "sum(CAST(i AS BIGINT) * j)",
+                "max(CAST(n AS DECIMAL(20, 0)) * n)", "sum(bit_count(i))", "max(hex(i))",
+                "max(conv(CAST(j AS STRING), 10, 2))", "max(round(d12, -1))", "max(ceil(d5))", "max(floor(d12))",
+            ),
+            {
+                "select": _listed(
+                    "sum(d5 * d12)", "sum(d5 / d12)", "max(d28 * d5)", "sum(d12 + d28)", "min(d30 - d5)",
+                    "sum(d5 * 1.5)", "max(w10 / 3)", "sum(w10 * 2)",
+                ),
+                "where": "d12 <> 0",
+            },
+            _listed(
+                "sum(sqrt(abs(x)))", "max(exp(x / 100))", "sum(pow(x, 2))", "max(ln(abs(x) + 1))", "max(sign(x))",
+                "sum(ceil(x))", "sum(round(x, 1))", "sum(bround(x, 1))",
+            ),
+            {
+                "select": _listed("sum(f * 2)", "max(f + x)", "sum(t * h)", "max(t) + max(h)"),
+                "where": "t BETWEEN -9 AND 9 AND h BETWEEN -9 AND 9",
+            },
+            # casts and times
+            _listed(
+                "sum(CAST(z AS INT))", "max(CAST(z AS DECIMAL(16, 3)))", "sum(try_cast(s AS INT))",
+                "max(CAST(i AS STRING))", "max(CAST(d12 AS DOUBLE))", "min(CAST(d5 AS INT))", "max(CAST(b AS INT))",
+                "max(CAST(at AS DATE))", "max(CAST(day AS TIMESTAMP))", "max(CAST(at AS STRING))",
+                "max(CAST(x AS INT))", "max(CAST(f AS STRING))", "max(CAST(bin AS STRING))", "max(CAST(y AS STRING))",
+            ),
+            _listed(
+                "max(extract(DOW FROM day))", "max(hour(at))", "min(date_add(day, 3))", "max(second(at))",
+                "max(extract(SECOND FROM at))", "min(last_day(day))", "max(datediff(day, DATE '2020-01-01'))",
+                "max(add_months(day, 1))", "max(weekofyear(day))", "max(unix_micros(at))", "max(timestamp_micros(n))",
+                "max(date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'))", "max(trunc(day, 'MM'))",
+                "max(make_date(2026, 1, j + 5))",
+            ),
             # strings
-            "max(upper(s)) AS a, min(lower(s)) AS b, max(substr(s, 2)) AS c, max(concat(s, z)) AS d, max(s || '!') AS e, "
-            "sum(length(s)) AS f, max(trim(s)) AS g, max(reverse(s)) AS h, max(octet_length(s)) AS k, max(md5(s)) AS l",
-            "max(replace(s, 'a', 'bb')) AS a, max(lpad(s, 5, '*')) AS b, max(regexp_extract(s, '([a-z]+)', 1)) AS c, "
-            "max(regexp_replace(s, '[aeiou]', '#')) AS d, max(split_part(s, 'a', 1)) AS e, max(initcap(s)) AS f, "
-            "max(translate(s, 'ab', 'xy')) AS g, max(instr(s, 'a')) AS h, max(ascii(s)) AS k, max(base64(bin)) AS l",
+            _listed(
+                "max(upper(s))", "min(lower(s))", "max(substr(s, 2))", "max(concat(s, z))", "max(s || '!')",
+                "sum(length(s))", "max(trim(s))", "max(reverse(s))", "max(octet_length(s))", "max(md5(s))",
+                "max(replace(s, 'a', 'bb'))", "max(lpad(s, 5, '*'))", "max(regexp_extract(s, '([a-z]+)', 1))",
+                "max(regexp_replace(s, '[aeiou]', '#'))", "max(split_part(s, 'a', 1))", "max(initcap(s))",
+                "max(translate(s, 'ab', 'xy'))", "max(instr(s, 'a'))", "max(ascii(s))", "max(base64(bin))",
+            ),
             {"select": "count(*) AS n", "where": r"s LIKE 'a\\%b%' OR s = 'x''y' OR s = 'q\"r'"},
             {"select": "count(*) AS n, max(s) AS m", "where": "s IN ('日本語', 'ß', '🙂k') OR s RLIKE '^[A-Z]'"},
             # choices, arrays, structs
-            "sum(CASE WHEN i > 0 THEN 1 WHEN i < 0 THEN -1 ELSE 0 END) AS a, max(IF(b, s, z)) AS b, sum(coalesce(i, j, 0)) AS c, "
-            "sum(nullif(j, 2)) AS d, max(greatest(i, j, 0)) AS e, min(least(x, y)) AS f, max(greatest(x, y)) AS g, sum(nvl(x, 0.5)) AS h",
-            {"select": "max(struct(i, s).i) AS a, max(st.u) AS b, min(st.v) AS c, max(arr[0]) AS d, max(size(arr)) AS e, "
-             "max(array_join(arr, '-')) AS f, max(to_json(st)) AS g", "where": "arr IS NOT NULL AND size(arr) > 0"},
+            _listed(
+                "sum(CASE WHEN i > 0 THEN 1 WHEN i < 0 THEN -1 ELSE 0 END)", "max(IF(b, s, z))",
+                "sum(coalesce(i, j, 0))", "sum(nullif(j, 2))", "max(greatest(i, j, 0))", "min(least(x, y))",
+                "max(greatest(x, y))", "sum(nvl(x, 0.5))",
+            ),
+            {
+                "select": _listed(
+                    "max(struct(i, s).i)", "max(st.u)", "min(st.v)", "max(arr[0])", "max(size(arr))",
+                    "max(array_join(arr, '-'))", "max(to_json(st))",
+                ),
+                "where": "arr IS NOT NULL AND size(arr) > 0",
+            },
             # expressions over aggregates, HAVING
-            "sum(x) / count(*) AS a, round(avg(x), 2) AS b, sum(d12) * 1.5 AS c, concat(max(s), '!') AS d, sum(i) % 7 AS e, "
-            "abs(min(x)) AS f, sum(d5) / sum(j) AS g, max(j) - min(j) AS h, -sum(n) AS k, max(at) - min(at) AS l",
-            "sum(d12) / count(*) AS a, round(avg(d12), 1) AS b, avg(d12) + 1 AS c, sum(d5) + sum(d12) AS d, sum(w10) - sum(d5) AS e, "
-            "max(d30) * 2 AS f, cast(sum(d12) AS DOUBLE) AS g, sum(d5) > sum(d12) AS h, sum(d5) / 3 AS k",
-            "max(at) > min(at) AS a, hour(max(at)) AS b, datediff(max(day), min(day)) AS c, max(b) AND min(b) AS d, upper(max(s)) AS e, "
-            "coalesce(max(s), 'none') AS f, CASE WHEN count(*) > 3 THEN 'many' ELSE 'few' END AS g, max(y) = max(y) AS h",
-            {"select": "b, sum(i) AS s, count(*) AS n", "by": "b", "having": "length(max(s)) > 0 AND round(avg(x), 0) <> 1"},
+            _listed(
+                "sum(x) / count(*)", "round(avg(x), 2)", "sum(d12) * 1.5", "concat(max(s), '!')", "sum(i) % 7",
+                "abs(min(x))", "sum(d5) / sum(j)", "max(j) - min(j)", "-sum(n)", "max(at) - min(at)",
+            ),
+            _listed(
+                "sum(d12) / count(*)", "round(avg(d12), 1)", "avg(d12) + 1", "sum(d5) + sum(d12)",
+                "sum(w10) - sum(d5)", "max(d30) * 2", "cast(sum(d12) AS DOUBLE)", "sum(d5) > sum(d12)", "sum(d5) / 3",
+            ),
+            _listed(
+                "max(at) > min(at)", "hour(max(at))", "datediff(max(day), min(day))", "max(b) AND min(b)",
+                "upper(max(s))", "coalesce(max(s), 'none')", "CASE WHEN count(*) > 3 THEN 'many' ELSE 'few' END",
+                "max(y) = max(y)",
+            ),
+            {**_by("b"), "having": "length(max(s)) > 0 AND round(avg(x), 0) <> 1"},
             {"select": "sum(i) AS total", "having": "sum(i) IS NOT NULL AND max(s) LIKE '%a%'"},
-            {"select": "j AS k, max(d12) AS m", "by": "j", "having": "max(d12) > 5 AND count(*) BETWEEN 1 AND 3"},
+            {**_by("j"), "having": "max(d12) > 5 AND count(*) BETWEEN 1 AND 3"},
         ],
     )
 )  # fmt: skip
 
 RATIO = {"select": "sum(p / q) AS a, count(*) AS n"}
+COUNT = {"select": "count(*) AS n"}
 FAILING = tuple(
     _meanings(
         "failing",
         ((10, 10), (20, 10), (15, 10)),
         [
-            # the same division unguarded, and guarded in every way
-            RATIO, {**RATIO, "where": "q <> 0 AND p / q > 1"}, {**RATIO, "where": "p / q > 1 AND q <> 0"},
-            {"select": "count(*) AS n", "where": "q = 0 OR p / q > 1"},
-            {"select": "count(*) AS n", "where": "NOT (q = 0) AND (p DIV q > 1 OR p > 5)"},
-            "sum(CASE WHEN q = 0 THEN NULL ELSE p / q END) AS a, sum(IF(q <> 0, p DIV q, 0)) AS b, sum(try_divide(p, q)) AS c",
+            # one division, unguarded and guarded in every way
+            RATIO,
+            {**RATIO, "where": "q <> 0 AND p / q > 1"},
+            {**RATIO, "where": "p / q > 1 AND q <> 0"},
+            {**COUNT, "where": "q = 0 OR p / q > 1"},
+            {**COUNT, "where": "NOT (q = 0) AND (p DIV q > 1 OR p > 5)"},
+            _listed("sum(CASE WHEN q = 0 THEN NULL ELSE p / q END)", "sum(IF(q <> 0, p DIV q, 0))"),
             "sum(CASE WHEN q = 0 THEN p / q ELSE 1 END) AS a",
-            {"select": "p / q AS k, count(*) AS n", "by": "p / q"},
-            {"select": "p / q AS k, count(*) AS n", "by": "p / q", "where": "q <> 0"},
-            "sum(p DIV q) AS a", "sum(p % q) AS a", "max(d5 / q) AS a",
+            _by("p / q"),
+            {**_by("p / q"), "where": "q <> 0"},
+            "sum(p DIV q) AS a",
             # casts
-            "sum(CAST(u AS INT)) AS a", {"select": "sum(CAST(u AS INT)) AS a", "where": "u RLIKE '^[0-9]{1,5}$'"},
-            {"select": "CAST(u AS INT) AS k, count(*) AS n", "by": "CAST(u AS INT)"}, {"select": "count(*) AS n", "where": "u > 3"},
-            "sum(try_cast(u AS INT)) AS a", "max(CAST(u AS DECIMAL(5, 2))) AS a", "sum(CAST(big AS INT)) AS a", "sum(CAST(huge AS INT)) AS a",
-            # overflow of rows and of sums
-            "sum(p + q) AS a", "sum(p * q) AS a", "max(-p) AS a", "max(abs(p)) AS a", "sum(big + 1) AS a", "max(wide + 1) AS a",
-            "sum(big) AS a", "avg(big) AS a", "sum(wide) AS a", "avg(wide) AS a", "sum(huge * huge) AS a",
-            # arrays, dates, maps, formats: errors of other kinds
-            "max(element_at(few, 2)) AS a", "max(get(few, 1)) AS a",
-            {"select": "count(*) AS n", "where": "few IS NOT NULL AND size(few) > 1 AND few[1] > 0"},
-            "max(make_date(2026, p, 1)) AS a", "max(element_at(map(coalesce(p, 0), 1, coalesce(q, 1), 2), p)) AS a",
-            "max(format_string(u, p)) AS a", "max(size(split('abc', u))) AS a", "max(size(sequence(6, p, 1))) AS a",
+            "sum(CAST(u AS INT)) AS a",
+            {"select": "sum(CAST(u AS INT)) AS a", "where": "u RLIKE '^[0-9]{1,5}$'"},
+            _by("CAST(u AS INT)"),
+            {**COUNT, "where": "u > 3"},
+            "sum(try_cast(u AS INT)) AS a",
+            "sum(CAST(big AS INT)) AS a",
+            # overflow of a row's value, of a sum
+            "sum(p + q) AS a",
+            "max(-p) AS a, max(abs(p)) AS b",
+            "sum(big + 1) AS a",
+            "max(wide + 1) AS a",
+            "sum(big) AS a",
+            "avg(big) AS a",
+            "sum(wide) AS a",
+            "avg(wide) AS a",
+            # errors of other kinds
+            "max(element_at(few, 2)) AS a",
+            "max(get(few, 1)) AS a",
+            {**COUNT, "where": "few IS NOT NULL AND size(few) > 1 AND few[1] > 0"},
+            "max(make_date(2026, p, 1)) AS a",
+            "max(element_at(map(coalesce(p, 0), 1, coalesce(q, 1), 2), p)) AS a",
+            "max(format_string(u, p)) AS a",
+            "max(size(split('abc', u))) AS a",
+            "max(size(sequence(6, p, 1))) AS a",
             # over aggregates
-            "sum(p) / min(q) AS a", {"select": "count(*) AS n", "having": "10 / min(q) > 0"}, "CAST(max(u) AS INT) AS a",
-            "max(big) + 1 AS a", "max(p) - min(p) AS a", "CAST(max(big) AS INT) AS a", "max(wide) * 10 AS a",
+            "sum(p) / min(q) AS a",
+            {**COUNT, "having": "10 / min(q) > 0"},
+            "CAST(max(u) AS INT) AS a",
+            "max(big) + 1 AS a",
+            "max(wide) * 10 AS a",
             {"select": "q AS k, 10 % q AS a, count(*) AS n", "by": "q"},
             {"select": "q AS k, max(p) / q AS a", "by": "q", "having": "q <> 0"},
         ],
     )
-)  # fmt: skip
+)

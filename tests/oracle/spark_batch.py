@@ -60,47 +60,48 @@ class Expected:
 class SparkBatch:
     """Answers queries over one table of rows; batch mode, one query at a time."""
 
-    def __init__(self, spark: SparkSession, rows: pa.Table, seconds: int) -> None:
-        """Keep rows whose times are within so many seconds from the start."""
-        self.spark, self.seconds = spark.newSession(), seconds
+    def __init__(self, spark: SparkSession, rows: pa.Table, seconds: int, harmless: int) -> None:
+        """Keep rows of so many seconds from the start; those of the first harmless seconds fail no query."""
+        self.spark, self.seconds, self.harmless = spark.newSession(), seconds, harmless
         for name, value in SETTINGS.items():
             self.spark.conf.set(name, value)
         self.spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView("batch_rows")
 
     def ends(self, query: Meaning) -> list[datetime]:
-        """List the ends of a query's windows between the first and the last that holds a row."""
-        found, end = [], START + timedelta(seconds=query.slide_s)
-        while end <= START + timedelta(seconds=self.seconds - 1 + query.range_s):
-            found.append(end)
-            end += timedelta(seconds=query.slide_s)
-        return found
+        """List the ends of a query's windows from the first to the last that holds a row."""
+        last = self.seconds - 1 + query.range_s
+        return instants(*range(query.slide_s, last + 1, query.slide_s))
 
-    def answers(self, query: Meaning) -> Expected:
-        """Answer all windows at once; where that fails, one by one up to the one that does."""
-        try:
-            return Expected(self._with_empty(query, self._all_windows(query)), None)
-        except (PySparkException, Py4JJavaError):
-            return self._one_by_one(query)
-
-    def _one_by_one(self, query: Meaning) -> Expected:
-        """Answer windows up to the first that fails."""
-        answered: list[pa.Table] = []
+    def answers(self, query: Meaning, *, may_fail: bool) -> Expected:
+        """Answer all windows at once; where one may fail, those before it, then one by one up to it."""
+        if not may_fail:
+            return Expected(self._windows(query, self.ends(query)), None)
+        (limit,) = instants(self.harmless)
+        answered = [self._windows(query, [end for end in self.ends(query) if end <= limit])]
         for end in self.ends(query):
+            if end <= limit:
+                continue
             try:
                 answered.append(self._one_window(query, end))
             except (PySparkException, Py4JJavaError):
                 return Expected(pa.concat_tables(answered), end)
         return Expected(pa.concat_tables(answered), None)
 
-    def _all_windows(self, query: Meaning) -> pa.Table:
+    def _windows(self, query: Meaning, ends: list[datetime]) -> pa.Table:
         """Copy every row into the windows that hold it, and group by the windows' ends."""
-        ends = ", ".join(_literal(end) for end in self.ends(query))
+        listed = ", ".join(_literal(end) for end in ends)
         held = f"ts >= window_end - INTERVAL {query.range_s} SECONDS AND ts < window_end"
-        copies = f"SELECT *, explode(array({ends})) AS window_end FROM batch_rows"
+        copies = f"SELECT *, explode(array({listed})) AS window_end FROM batch_rows WHERE ts < {_literal(ends[-1])}"
         source = f"(SELECT * FROM ({copies}) WHERE {held})"
         keys = ("window_end", *query.keys)
         order = ", ".join(keys)
-        return self._run(f"SELECT window_end, {query.select} FROM {source}{query.clauses(keys)} ORDER BY {order}")
+        answers = self._run(f"SELECT window_end, {query.select} FROM {source}{query.clauses(keys)} ORDER BY {order}")
+        if query.keys:
+            return answers
+        # Grouping gives no empty window; HAVING may have dropped others, which asking once more does not bring back.
+        known = set(answers["window_end"].to_pylist())
+        missing = [self._one_window(query, end) for end in ends if end not in known]
+        return pa.concat_tables([answers, *missing]).sort_by("window_end")
 
     def _one_window(self, query: Meaning, end: datetime) -> pa.Table:
         """Answer one window from its rows alone."""
@@ -109,14 +110,6 @@ class SparkBatch:
         order = f" ORDER BY {', '.join(query.keys)}" if query.keys else ""
         answers = self._run(f"SELECT {query.select} FROM {rows}{query.clauses(query.keys)}{order}")
         return answers.add_column(0, "window_end", pa.array([end] * len(answers), INSTANT))
-
-    def _with_empty(self, query: Meaning, answers: pa.Table) -> pa.Table:
-        """Add the answers of windows without rows, which grouping cannot give; HAVING may drop other windows too."""
-        if query.keys:
-            return answers
-        known = set(answers["window_end"].to_pylist())
-        missing = [self._one_window(query, end) for end in self.ends(query) if end not in known]
-        return pa.concat_tables([answers, *missing]).sort_by("window_end")
 
     def _run(self, sql: str) -> pa.Table:
         """Run a statement; nullability is not part of a type here."""

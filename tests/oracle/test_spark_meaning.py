@@ -36,9 +36,10 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(spark: SparkSession) -> Iterator[Run]:
-    batch = SparkBatch(spark, ROWS, SECONDS)
+    batch = SparkBatch(spark, ROWS, SECONDS, harmless=30)
     with ThreadPoolExecutor(2) as pool:
-        expected = dict(zip([q.name for q in (*PLAIN, *FAILING)], pool.map(batch.answers, (*PLAIN, *FAILING))))
+        asked = {q.name: pool.submit(batch.answers, q, may_fail=q in FAILING) for q in (*PLAIN, *FAILING)}
+        expected = {name: answer.result() for name, answer in asked.items()}
     with Engine(spark=spark) as engine:
         engine.create_stream("r", spark.createDataFrame(SCHEMA.empty_table()), time="ts")
         for query in (*PLAIN, *FAILING):
@@ -73,8 +74,8 @@ def test_a_query_answers_up_to_the_window_that_spark_cannot(run: Run, query: Mea
 
 def test_failures_are_many_and_guards_too(run: Run) -> None:
     failed = [q for q in FAILING if run.expected[q.name].failed]
-    assert len(failed) >= 30
-    assert len(FAILING) - len(failed) >= 10
+    assert len(failed) >= 25
+    assert len(FAILING) - len(failed) >= 8
     reports = run.engine.stream("r").pipeline.reports
     assert sorted(r.split('"')[1] for r in reports) == [q.name for q in failed]
 
@@ -105,3 +106,37 @@ def same(found: Any, wanted: Any) -> bool:
             return math.isnan(found)
         return found == wanted or math.isclose(found, wanted, rel_tol=1e-9, abs_tol=ADDED)
     return bool(found == wanted)
+
+
+SUMS = pa.schema([("ts", INSTANT), ("n", pa.int64()), ("w", pa.decimal128(38, 0))])
+
+
+def addends(top: int) -> list[list[int]]:
+    """List what six windows add; Spark, adding row by row, would fail in all but the first and the last."""
+    return [
+        [top],
+        [top, top, -top],
+        [-top, -1, top, top],
+        [top, 1, -top, -top, 2, top, top, -top],
+        [top, -top, top, 1],  # one more than fits
+        [1],
+    ]
+
+
+@pytest.mark.parametrize("kernel", ["fast", "scan"])
+def test_a_sum_fails_only_if_the_true_sum_does_not_fit(spark: SparkSession, kernel: Any) -> None:
+    integers, decimals = addends(2**63 - 1), addends(10**38 - 1)
+    rows = [
+        {"ts": 10 * window + place / 10, "n": n, "w": Decimal(w)}
+        for window, pair in enumerate(zip(integers, decimals, strict=True))
+        for place, (n, w) in enumerate(zip(*pair, strict=True))
+    ]
+    with Engine(spark=spark, kernel=kernel) as engine:
+        engine.create_stream("r", spark.createDataFrame(SUMS.empty_table()), time="ts")
+        for name in ("sum(n)", "sum(w)", "avg(n)"):
+            engine.create_query(name, f"SELECT {name} AS a FROM r [RANGE 10 s SLIDE 10 s]")
+        feed(engine, rows_at(SUMS, rows), (25, 45))
+        assert engine.results("sum(n)")["a"].to_pylist() == [sum(window) for window in integers[:4]]
+        assert [int(a) for a in engine.results("sum(w)")["a"].to_pylist()] == [sum(window) for window in decimals[:4]]
+        averages = [sum(window) / len(window) for window in integers]
+        assert engine.results("avg(n)")["a"].to_pylist() == pytest.approx(averages, rel=1e-15)

@@ -17,7 +17,7 @@ from penstock.share.plan import Condition, condition_of
 from penstock.spark.attempt import attempt_struct
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
-from penstock.spark.writer import VALID, Writer
+from penstock.spark.writer import Writer
 
 
 class AttemptingWriter(Writer):
@@ -63,7 +63,7 @@ class AttemptingWriter(Writer):
         """Add, for every watched query, the first, last and number of rows it failed on."""
         found = super().statistics()
         for definition in self.watched:
-            fails = f"({VALID}) AND ({self.failure(definition)})"
+            fails = f"{self.valid} AND ({self.failure(definition)})"
             if len(self.layout.members) > 1:  # each row once: in the first carrier
                 fails = f"__g = 0 AND {fails}"
             found += [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
@@ -30,6 +32,23 @@ class Kept:
         return _framed(grouped.agg(aggregates._first, aggregates._rest), frame)
 
 
+def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
+    """Add columns written as SQL, in two calls each."""
+    handle = _handle_of(frame)
+    for name, text in texts.items():
+        handle = handle.withColumn(name, _parse()(text))
+    return _framed(handle, frame)
+
+
+@cache
+def _parse() -> Any:
+    """Look up the JVM's parser of expressions once."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "columns are made in a running JVM"
+    functions: Any = context._jvm.org.apache.spark.sql.functions  # type: ignore[union-attr]
+    return functions.expr
+
+
 def _handle(column: Column) -> Any:
     """Return the JVM's column."""
     return column._jc
@@ -42,8 +61,6 @@ def _handle_of(frame: DataFrame) -> Any:
 
 def _seq(handles: Sequence[Any]) -> Any:
     """Make a Scala sequence of JVM columns."""
-    from pyspark import SparkContext
-
     context = SparkContext._active_spark_context
     assert context is not None, "columns are kept in a running JVM"
     return _to_seq(context, list(handles))

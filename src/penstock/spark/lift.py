@@ -21,11 +21,10 @@ def is_bare(text: str) -> bool:
     return _BARE.fullmatch(text) is not None
 
 
-def last_of(progression: Progression) -> str:
+def last_of(progression: Progression, time: str) -> str:
     """Write the last time of a progression that is not after the row's."""
-    if progression.phase:
-        return f"__t - pmod(__t - {progression.phase}L, {progression.step}L)"
-    return f"__t - pmod(__t, {progression.step}L)"
+    since = f"{time} - {progression.phase}L" if progression.phase else time
+    return f"{time} - pmod({since}, {progression.step}L)"
 
 
 def partial_texts(component: Component, argument: str) -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.internal import InternalFunction
 
 
-def longs(numbers: Iterable[int]) -> Column:
-    """Make an array literal of bigints; folded by the optimizer and handed to generated code by reference."""
+def longs(numbers: Iterable[int]) -> str:
+    """Write an array literal of bigints; folded by the optimizer and handed to generated code by reference."""
     text = ",".join(str(int(n)) for n in numbers)
-    return F.expr(f"cast(split('{text}', ',') as array<bigint>)")
+    return f"cast(split('{text}', ',') as array<bigint>)"
 
 
 def position_in(sorted_array: Column, value: Column) -> Column:

@@ -19,7 +19,7 @@ from penstock.model.query import Join
 from penstock.share.layout import Layout
 from penstock.spark.attempt import attempt_struct, guards_kept
 from penstock.spark.attempted import AttemptingWriter
-from penstock.spark.columns import Kept
+from penstock.spark.columns import Kept, with_texts
 from penstock.spark.literals import quoted
 from penstock.spark.writer import Bounds, Writer
 
@@ -47,12 +47,13 @@ class PartialsJob:
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        rows = self.joined(batch, tables).select(*self.writer.numbers(bounds))
+        rows = with_texts(self.joined(batch, tables), self.writer.numbers(bounds))
         for columns in self._rows:
             rows = columns.select(rows)
         if self._copies is not None:
             rows = self._copies.select(rows).where("__g IS NOT NULL")
-        return self._by.group(rows, self._aggregates)
+        partials = self._by.group(rows, self._aggregates)
+        return partials if self.layout.key_types else partials.coalesce(1)  # few enough for one task
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         """Add the columns of the plan's tables to those of the batch."""

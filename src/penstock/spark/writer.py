@@ -19,10 +19,9 @@ from penstock.spark.literals import longs, position_in, quoted
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
 # position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
-WATERMARK: Final = "__marks[IF(__t IS NULL, 1, 0)]"
-AHEAD: Final = "__marks[IF(__t IS NULL, 0, 1)]"
-VALID: Final = "__valid"
-FLOOR: Final = -(1 << 62)
+WATERMARK: Final = "__marks[IF({t} IS NULL, 1, 0)]"
+AHEAD: Final = "__marks[IF({t} IS NULL, 0, 1)]"
+FLOOR: Final = -(1 << 62)  # before it, slices could not be counted in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,19 @@ class Writer:
     """Writes the job's expressions as Spark SQL text: few calls into the JVM, whatever the number of queries."""
 
     def __init__(self, layout: Layout) -> None:
-        """Keep the layout whose columns are written."""
+        """Choose whether a row's time is written out where it is used, or once as a column.
+
+        Without signatures, copies and attempts there is little to write, and a job of one step is planned faster.
+        """
         self.layout = layout
         self.joins = layout.plan.joins
+        self.direct = layout.direct
+        self.time = f"unix_micros(cast({quoted(layout.time)} as timestamp))"
+        self.t = self.time if self.direct else "__t"
+        # NULL, as good as false, without a time.
+        self.is_valid = f"({self.t} < {AHEAD.format(t=self.t)} AND {self.t} > {FLOOR}L)"
+        self.valid = self.is_valid if self.direct else "__valid"
+        self.is_late = f"{self.t} < {WATERMARK.format(t=self.t)}"
 
     # -- what a row is ------------------------------------------------------------------------------------------
 
@@ -75,42 +84,45 @@ class Writer:
         """Write one long of a grouping's signature."""
         chosen = member.grouping.conditions[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
         bits = [f"IF({self.holds(c)}, {1 << i}L, 0L)" for i, c in enumerate(chosen)]
-        return f"IF({VALID}, {' | '.join(bits)}, 0L)"
+        return f"IF({self.valid}, {' | '.join(bits)}, 0L)"
 
     def label(self, tree: int) -> Column:
         """Write where a valid row's slice (or granule) starts."""
         locating = self.layout.locating[tree]
         if isinstance(locating, ByDivision):
-            place = F.expr(last_of(locating.granule))
+            late = f" + IF({self.is_late}, 1L, 0L)" if self.layout.marks_late else ""
+            place = F.expr(last_of(locating.granule, self.t) + late)
         elif isinstance(locating, ByArithmetic):
-            lasts = [last_of(p) for p in locating.progressions]
+            lasts = [last_of(p, self.t) for p in locating.progressions]
             place = F.expr(lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})")
         else:
-            place = position_in(F.col(f"__edges{tree}"), F.col("__t")).cast("bigint")
-        return F.when(F.expr(VALID), place)
+            place = position_in(F.col(f"__edges{tree}"), F.expr(self.t)).cast("bigint")
+        return F.when(F.expr(self.valid), place)
 
     # -- the steps of the job ------------------------------------------------------------------------------------
 
-    def numbers(self, bounds: Bounds) -> list[Column]:
+    def numbers(self, bounds: Bounds) -> dict[str, str]:
         """Write what changes from batch to batch, as array literals; all other columns stay the same."""
-        marks = longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)])
-        edges = [longs(edges).alias(f"__edges{tree}") for tree, edges in bounds.edges.items()]
-        return [F.expr("*"), marks.alias("__marks"), *edges]
+        marks = [bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)]
+        return {"__marks": longs(marks)} | {f"__edges{tree}": longs(edges) for tree, edges in bounds.edges.items()}
 
     def rows(self) -> list[list[Column]]:
-        """Write, step by step, a row's columns: time and class, labels and signatures."""
-        time = F.expr(f"unix_micros(cast({quoted(self.layout.time)} as timestamp))").alias("__t")
-        # NULL, as good as false, without a time; before the floor, slices could not be counted in 64 bits.
-        valid = F.expr(f"__t < {AHEAD} AND __t > {FLOOR}L").alias("__valid")
-        labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
+        """Write, step by step, a row's columns: time and validity, labels and signatures; none if written directly."""
+        if self.direct:
+            return []
+        time, valid = F.expr(self.time).alias("__t"), F.expr(self.is_valid).alias("__valid")
         words = [
             F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")
             for m in self.layout.members
             if m.signed
             for w in range(m.grouping.words)
         ]
-        none = [F.expr(f"IF({VALID}, 0L, NULL)").alias("__l0")]
-        return [[F.expr("*"), time, valid, *(labels or none), *words]]
+        return [[F.expr("*"), time, valid, *self.labels(), *words]]
+
+    def labels(self) -> list[Column]:
+        """Write the label of each tree; without queries, only whether the row is valid."""
+        labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
+        return labels or [F.expr(f"IF({self.valid}, 0L, NULL)").alias("__l0")]
 
     def copies(self) -> list[Column] | None:
         """Write one copy of the row for each grouping that takes it; None for a single grouping."""
@@ -132,13 +144,14 @@ class Writer:
         if member.carrier:
             return "true"
         if not member.signed:
-            return VALID
+            return self.valid
         return " OR ".join(f"__s{member.number}_{w} <> 0" for w in range(member.grouping.words))
 
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label, grouping, signature and keys."""
         layout = self.layout
-        by = [F.col("__l0" if len(layout.plan.trees) < 2 else "__l").alias("label")]
+        label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
+        by = [label.alias("label")]
         if len(layout.members) > 1:
             by.append(F.col("__g").alias("grouping"))
         for slot in range(layout.words):
@@ -170,7 +183,7 @@ class Writer:
     def needed(self, member: Member, conditions: Sequence[int]) -> str | None:
         """Tell whether any of the conditions takes the row; None when all rows of the group are taken."""
         if not member.signed:
-            return VALID
+            return self.valid
         parts = []
         for word in range(member.grouping.words):
             mask = sum(1 << (c % BITS_PER_WORD) for c in conditions if c // BITS_PER_WORD == word)
@@ -182,16 +195,12 @@ class Writer:
 
     def statistics(self) -> list[Column]:
         """Count what every batch must know of itself."""
-        base = self.base()
-        late = f"__t < {WATERMARK}" + (f" AND {base}" if self.joins else "")
-        found = [
-            F.expr("count(*)").alias("rows"),
-            F.expr("min(__t)").alias("first"),
-            F.expr("max(__t)").alias("last"),
-            F.expr(f"count_if({late})").alias("late"),
-        ]
+        found = [F.expr("count(*)").alias("rows"), F.expr(f"max({self.t})").alias("last")]
+        if self.layout.marks_late is None:
+            late = self.is_late + (f" AND {self.base()}" if self.joins else "")
+            found += [F.expr(f"min({self.t})").alias("first"), F.expr(f"count_if({late})").alias("late")]
         if self.joins:
-            found.append(F.expr(f"count_if({base})").alias("base"))
+            found.append(F.expr(f"count_if({self.base()})").alias("base"))
         return found
 
     def partials(self) -> list[Column]:
@@ -208,7 +217,7 @@ class Writer:
     def guarded(self, component: Component) -> str:
         """Write an argument so that it is computed only for rows that a user of it takes."""
         text = component.argument or ""
-        if is_bare(text):
+        if is_bare(text) or self.direct:  # of an invalid row, a failure only costs a second, careful run
             return text
         needs = []
         for member in self.layout.members:

@@ -180,7 +180,8 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
     counted = rows["base"] if "base" in rows.column_names else rows["rows"]
     valid = rows["label"].is_valid().to_numpy()
     base = counted.to_numpy()
-    first, last = rows["first"].to_numpy()[valid], rows["last"].to_numpy()[valid]
+    last = rows["last"].to_numpy()[valid]
+    first, late = _first_and_late(layout, rows.filter(pa.array(valid)))
     failures = {}
     for definition in layout.attempts:
         hit = rows[f"f{definition}_rows"].to_numpy() > 0
@@ -189,13 +190,25 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
             failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
     return Arrived(
         int(base.sum()),
-        int(rows["late"].to_numpy().sum()),
+        late,
         int(base[~valid].sum()),
-        int(first.min()) if len(first) else None,
+        first,
         int(last.max()) if len(last) else None,
         None,
         failures,
     )
+
+
+def _first_and_late(layout: Layout, rows: pa.Table) -> tuple[int | None, int]:
+    """Read the first time and the number of late rows, from columns of their own or from the labels."""
+    granule = layout.marks_late
+    if granule is None:
+        first = rows["first"].to_numpy()
+        return (int(first.min()) if len(first) else None), int(rows["late"].to_numpy().sum())
+    labels = np.asarray(rows["label"].to_numpy(), np.int64)
+    late = (labels - granule.phase) % granule.step == 1
+    first_us = int((labels - late).min()) if len(labels) else None
+    return first_us, int(rows["rows"].to_numpy()[late].sum())
 
 
 def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
