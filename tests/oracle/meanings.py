@@ -223,6 +223,7 @@ PLAIN = tuple(
                 "upper(max(s))", "coalesce(max(s), 'none')", "CASE WHEN count(*) > 3 THEN 'many' ELSE 'few' END",
                 "max(y) = max(y)",
             ),
+            {"select": _listed("b", "struct(b, max(i))", "to_json(struct(max(i), j))"), "by": ("b", "j")},
             {**_by("b"), "having": "length(max(s)) > 0 AND round(avg(x), 0) <> 1"},
             {"select": "sum(i) AS total", "having": "sum(i) IS NOT NULL AND max(s) LIKE '%a%'"},
             {**_by("j"), "having": "max(d12) > 5 AND count(*) BETWEEN 1 AND 3"},

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,19 @@ class JsonLinesWriter:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Read rows; instants and dates that Python cannot hold come as text."""
+    """Read rows; what Python cannot hold (far years, strings that are no UTF-8) comes as text."""
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Read a column."""
     try:
-        return list(table.to_pylist())
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [None if v is None else v.decode(errors="replace") for v in column.cast(pa.binary()).to_pylist()]
     except (OverflowError, ValueError):
-        text = [pa.string() if pa.types.is_temporal(f.type) else f.type for f in table.schema]
-        return list(table.cast(pa.schema(list(zip(table.column_names, text, strict=True)))).to_pylist())
+        return list(column.cast(pa.string()).to_pylist())
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -103,7 +110,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Write a value as JSON can hold it: instants as ISO 8601, decimals and non-finite numbers as text."""
+    """Write a value as JSON can: instants as ISO 8601, decimals and non-finite numbers as text, intervals as seconds."""
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -115,7 +122,9 @@ def _plain(value: Any) -> Any:
             return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
         case bytes():
             return base64.b64encode(value).decode()
-        case list():
+        case timedelta():
+            return value.total_seconds()
+        case list() | tuple():
             return [_plain(v) for v in value]
         case dict():
             return {k: _plain(v) for k, v in value.items()}

@@ -29,6 +29,7 @@ SECTORS: Final = ("Energy", "Finance", "Health", "Industry", "Materials", "Media
 # A double holds 53 bits exactly; a volume takes three numbers of 21 bits from one hash.
 _UNIFORM_BITS: Final = 53
 _VOLUME_BITS: Final = 21
+_PARQUET_OPTIONS: Final = {"parquet.block.size": str(1 << 20)}  # row groups small enough that one file feeds all cores
 _TEXT_OPTIONS: Final = {"header": "true", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
@@ -107,7 +108,7 @@ def write_trades(
         raise ValueError(f"{market.rows} rows cannot be cut into {files} files")
     folder = Path(folder)
     scratch = folder / "_writing"  # Spark does not look into folders that start with an underscore
-    options = {} if format == "parquet" else _TEXT_OPTIONS
+    options = _PARQUET_OPTIONS if format == "parquet" else _TEXT_OPTIONS
     trades(spark, market, partitions=files).write.mode("overwrite").options(**options).format(format).save(str(scratch))
     written = _publish(sorted(scratch.glob("part-*")), folder, format)
     shutil.rmtree(scratch)

@@ -1,0 +1,90 @@
+"""Which windows are due, against a twin that walks from end to end."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from penstock.evaluate import due
+from penstock.evaluate.due import due_ends, last_held_end
+from penstock.model.window import Window
+
+MOST = 5  # empty windows in a row, in place of ten thousand
+
+
+def holds(window: Window, end: int, present: list[int]) -> bool:
+    return any(end - window.range_us <= start < end for start in present)
+
+
+def naive_due(
+    window: Window, next_end: int, until: int, present: list[int], empty_too: bool
+) -> tuple[list[int], int, int]:
+    """Walk from window to window, counting empty ones; those before the first count from the last that held a row."""
+    run, end = 0, next_end - window.slide_us
+    if any(holds(window, e, present) for e in range(end, min(present, default=end), -window.slide_us)):
+        while not holds(window, end, present):
+            run, end = run + 1, end - window.slide_us
+    found, skipped, end = [], 0, next_end
+    while end <= until:
+        if holds(window, end, present):
+            found.append(end)
+            run = 0
+        elif empty_too:
+            run += 1
+            if run <= MOST:
+                found.append(end)
+            else:
+                skipped += 1
+        end += window.slide_us
+    return found, end, skipped
+
+
+def test_due_windows_equal_those_of_the_naive_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due, "MOST_EMPTY", MOST)
+    rng = random.Random(6)
+    skips = 0
+    for _ in range(4_000):
+        slide = rng.randint(1, 10)
+        window = Window(rng.randint(1, 25), slide, rng.randint(0, slide))
+        present = sorted({rng.randint(-50, 150) for _ in range(rng.randint(0, 6))})
+        next_end = window.end_at_or_after(rng.randint(-60, 120))
+        until = next_end + rng.randint(-5, 200)
+        for empty_too in (True, False):
+            found = due_ends(window, next_end, until, np.array(present, np.int64), empty_too=empty_too)
+            ends, following, skipped = naive_due(window, next_end, until, present, empty_too)
+            case = (window, next_end, until, present, empty_too)
+            assert (found.ends.tolist(), found.next_end_us, found.skipped) == (ends, following, skipped), case
+            skips += skipped > 0
+    assert skips > 500
+
+
+def test_the_last_window_that_holds_a_row_is_found() -> None:
+    rng = random.Random(7)
+    for _ in range(1_000):
+        slide = rng.randint(1, 10)
+        window = Window(rng.randint(1, 25), slide, rng.randint(0, slide))
+        present = sorted({rng.randint(-50, 50) for _ in range(rng.randint(0, 4))})
+        held = [e for e in range(-60, 90) if (e - window.offset_us) % slide == 0 and holds(window, e, present)]
+        assert last_held_end(window, np.array(present, np.int64)) == (held[-1] if held else None)
+
+
+def test_a_long_silence_is_answered_ten_thousand_times_and_then_skipped() -> None:
+    # rows at 0 and at 30,000 s; a window each second:   |0.|1.......10,000|…skipped…|30,000
+    window, present = Window(1_000_000, 1_000_000), np.array([0, 30_000_000_000], np.int64)
+    found = due_ends(window, 1_000_000, 30_001_000_000, present, empty_too=True)
+    assert len(found.ends) == 1 + 10_000 + 1
+    assert found.skipped == 30_001 - 10_002
+    assert found.ends[10_000] == 10_001_000_000
+    assert found.ends[10_001] == found.next_end_us - 1_000_000 == 30_001_000_000
+
+
+def test_a_silence_cut_into_batches_is_skipped_as_if_it_were_whole() -> None:
+    window, present = Window(1_000_000, 1_000_000), np.array([0], np.int64)
+    answered, skipped, following = 0, 0, 1_000_000
+    for until in range(1_000_000, 25_000_000_001, 777_000_000):
+        found = due_ends(window, following, until, present, empty_too=True)
+        answered, skipped, following = answered + len(found.ends), skipped + found.skipped, found.next_end_us
+    assert answered == 1 + 10_000
+    assert answered + skipped == following // 1_000_000 - 1

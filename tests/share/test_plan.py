@@ -1,0 +1,165 @@
+"""Queries become a plan that can be read: who shares which slices, partials, conditions and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine import Engine
+from penstock.evaluate.typed import Definition
+from penstock.share.explain import explain_plan
+from penstock.share.layout import lay_out
+from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TRADES = pa.schema(
+    [("ts", pa.timestamp("us", tz="UTC")), ("symbol", pa.string()), ("price", pa.float64()), ("volume", pa.int32())]
+)
+LISTING = pa.schema([("symbol", pa.string()), ("r2000", pa.bool_())])
+QUERIES = {
+    "a": "SELECT sum(price * volume) AS value FROM trades [RANGE 12 MIN SLIDE 5 MIN]",
+    "b": "SELECT avg(price) AS p FROM trades [RANGE 10 MIN SLIDE 2 MIN] WHERE volume > 50000",
+    "c": "SELECT count(*) AS n FROM trades [RANGE 12 MIN SLIDE 5 MIN]",
+    "d": "SELECT symbol, max(price) AS hi FROM trades [RANGE 60 s SLIDE 60 s OFFSET 7 s] JOIN listing USING (symbol) "
+    "WHERE listing.r2000 GROUP BY symbol HAVING count(*) > 10",
+}
+
+
+@pytest.fixture
+def engine(spark: SparkSession) -> Iterator[Engine]:
+    with Engine(spark=spark) as engine:
+        engine.create_stream("trades", spark.createDataFrame(TRADES.empty_table()), time="ts")
+        engine.create_table("listing", LISTING.empty_table())
+        yield engine
+
+
+def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
+    return tuple(engine.create_query(f"q{number}", text) for number, text in enumerate(texts, 1))
+
+
+def explained(engine: Engine, strategy: Strategy = "shared paired") -> str:
+    version, definitions = engine.catalog.snapshot("trades")
+    join = {j.id: j.id.split("#")[1] for d in definitions for j in d.query.joins}
+    text = explain_plan("trades", definitions, strategy, version, None)
+    for name, number in join.items():  # a hash of table and keys
+        text = text.replace(name, name.replace(number, "id"))
+    return text
+
+
+def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
+    for name, text in QUERIES.items():
+        engine.create_query(name, text)
+    # edges in ten minutes: 0 3 5 8 (12/5), 0 2 4 6 8 (10/2), and ten times 7 s past the minute: 17
+    assert explained(engine) == dedent("""\
+        stream trades: 4 queries, shared paired, 1 tree(s), 1,000 rows/s assumed
+          join listing on `symbol`  (listing#id)
+          tree all: 4 queries, 3 windows, paired slices
+            edges 0.02833 per second (one every 35294118 us), found by arithmetic over 4 progressions
+            group by (): partials count(*), count(`price` * `volume`), float(`price` * `volume`), count(`price`), float(`price`)
+              every row: a [RANGE 12 min SLIDE 5 min], c [RANGE 12 min SLIDE 5 min]
+              `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
+            group by `symbol`: partials count(*), max(`price`)
+              inner join listing and `listing#id.r2000`: d [RANGE 1 min SLIDE 1 min OFFSET 7 s]
+          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")  # noqa: E501
+
+
+def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None:
+    for name in ("a", "b"):
+        engine.create_query(name, QUERIES[name])
+    assert explained(engine, "unshared paned") == dedent("""\
+        stream trades: 2 queries, unshared paned, 2 tree(s), 1,000 rows/s assumed
+          tree q1: 1 queries, 1 windows, paned slices
+            edges 0.01667 per second (one every 1 min), found by division by 60000000 us
+            group by (): partials count(*), count(`price` * `volume`), float(`price` * `volume`)
+              every row: a [RANGE 12 min SLIDE 5 min]
+          tree q2: 1 queries, 1 windows, paned slices
+            edges 0.008333 per second (one every 2 min), found by division by 120000000 us
+            group by (): partials count(*), count(`price`), float(`price`)
+              `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
+          operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)""")
+
+
+def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:
+    assert engine.explain() == "stream trades: 0 queries, shared paired, 0 tree(s), 1,000 rows/s assumed"
+
+
+def test_long_plans_are_cut_short(engine: Engine) -> None:
+    defined(engine, *(f"SELECT count(*) AS n FROM trades [RANGE {i} s SLIDE {i} s]" for i in range(1, 12)))
+    shared, alone = explained(engine).splitlines(), explained(engine, "unshared paired").splitlines()
+    assert shared[4].endswith("q8 [RANGE 8 s SLIDE 8 s], … 3 more")
+    assert "  … and 3 more trees" in alone
+    assert sum(line.startswith("  tree") for line in alone) == 8
+
+
+def test_equal_conditions_share_a_bit_and_equal_aggregates_a_partial(engine: Engine) -> None:
+    definitions = defined(
+        engine,
+        "SELECT avg(price) AS x FROM trades [RANGE 10 s SLIDE 5 s] WHERE volume > 5",
+        "SELECT sum(price) AS y, count(price) AS z FROM trades [RANGE 20 s SLIDE 5 s] WHERE (volume) > 5",
+        "SELECT max(price) AS x FROM trades [RANGE 10 s SLIDE 5 s]",
+    )
+    (tree,) = plan_queries(definitions, "shared paired", 1).trees
+    (grouping,) = tree.groupings
+    assert [str(c) for c in grouping.conditions] == ["`volume` > 5", "every row"]
+    assert [str(c) for c in grouping.components] == ["count(*)", "count(`price`)", "float(`price`)", "max(`price`)"]
+    assert grouping.users == ((0, 1), (0,), (0,), (1,))
+    assert tree.lane_key(definitions[0]) == tree.lane_key(definitions[1]) != tree.lane_key(definitions[2])
+
+
+def test_a_lane_keeps_its_name_when_other_queries_come_and_go(engine: Engine) -> None:
+    definitions = defined(engine, QUERIES["b"], QUERIES["d"], QUERIES["a"])
+    (before,) = plan_queries(definitions[:1], "shared paired", 1).trees
+    (after,) = plan_queries(definitions, "shared paired", 2).trees
+    assert before.lane_key(definitions[0]) == after.lane_key(definitions[0])
+
+
+def test_signatures_take_a_long_for_every_62_conditions(engine: Engine) -> None:
+    texts = [f"SELECT count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s] WHERE volume > {i}" for i in range(63)]
+    definitions = defined(engine, *texts)
+    for number, words in ((BITS_PER_WORD, 1), (BITS_PER_WORD + 1, 2)):
+        layout = lay_out(plan_queries(definitions[:number], "shared paired", 1), "ts")
+        assert layout.words == layout.members[0].grouping.words == words
+
+
+def test_keys_of_one_type_share_a_column(engine: Engine) -> None:
+    definitions = defined(
+        engine,
+        "SELECT symbol, volume, count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s] GROUP BY symbol, volume",
+        "SELECT upper(symbol) AS k, count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s] GROUP BY upper(symbol)",
+        "SELECT volume, lower(symbol) AS k, symbol, count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s] "
+        "GROUP BY volume, lower(symbol), symbol",
+        "SELECT count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s]",
+    )
+    layout = lay_out(plan_queries(definitions, "shared paired", 1), "ts")
+    assert [m.grouping.keys for m in layout.members] == [
+        (),
+        ("upper(`symbol`)",),
+        ("`symbol`", "`volume`"),
+        ("`volume`", "lower(`symbol`)", "`symbol`"),
+    ]
+    assert layout.key_types == (pa.string(), pa.int32(), pa.string())
+    assert [m.slots for m in layout.members] == [(), (0,), (0, 1), (1, 0, 2)]
+    assert [m.carrier for m in layout.members] == [True, False, False, False]
+    assert not any(m.signed for m in layout.members)
+
+
+def test_a_join_is_done_once_and_queries_without_it_see_every_row_once(engine: Engine) -> None:
+    joined = "FROM trades [RANGE 1 s SLIDE 1 s] JOIN listing USING (symbol)"
+    definitions = defined(
+        engine,
+        f"SELECT count(*) AS n {joined}",
+        f"SELECT sum(volume) AS v {joined} WHERE r2000",
+        "SELECT count(*) AS n FROM trades [RANGE 1 s SLIDE 1 s]",
+    )
+    plan = plan_queries(definitions, "shared paired", 1)
+    assert [j.table for j in plan.joins] == ["listing"]
+    assert condition_of(definitions[0]).joins == plan.joins
+    assert condition_of(definitions[2]).joins == ()
+    assert lay_out(plan, "ts").members[0].signed
+    assert plan.columns == {"symbol", "volume"}

@@ -1,0 +1,76 @@
+"""A state file is there whole or not at all, and damage is told from absence of damage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import StateError
+from penstock.store.files import read_record, seal, unseal, write_record, write_whole
+from penstock.store.folder import StateFolder
+
+RECORDS = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=9) | st.booleans())
+
+
+def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    write_whole(path, lambda file: file.write(b"old"))
+
+    def fail(file: BinaryIO) -> None:
+        file.write(b"half of the ne")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(StateError, match="No space left on device"):
+        write_whole(path, fail)
+    assert path.read_bytes() == b"old"
+
+
+def test_a_folder_that_is_gone_is_a_state_error(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="nothing that was committed is lost"):
+        write_record(tmp_path / "gone" / "record", {"a": 1})
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    record = {"é": [1, None, 2**70], "b": {"c": "\n\r\u2028"}}
+    write_record(tmp_path / "record", record)
+    assert read_record(tmp_path / "record") == record
+
+
+@given(RECORDS, st.data())
+def test_every_flipped_bit_is_noticed(record: dict[str, object], data: st.DataObject) -> None:
+    line = bytearray(seal(record))
+    assert line.count(b"\n") == 1
+    assert unseal(bytes(line)) == record
+    place = data.draw(st.integers(0, len(line) - 2))
+    line[place] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(ValueError, match=r"checksum|decode"):
+        unseal(bytes(line))
+
+
+def test_a_damaged_record_names_its_file(tmp_path: Path) -> None:
+    write_record(tmp_path / "record", {"a": 1})
+    os.truncate(tmp_path / "record", 20)
+    with pytest.raises(StateError, match="record is missing or damaged"):
+        read_record(tmp_path / "record")
+    with pytest.raises(StateError, match="other is missing or damaged"):
+        read_record(tmp_path / "other")
+
+
+def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
+    StateFolder(tmp_path).release()
+    write_record(tmp_path / "format", {**read_record(tmp_path / "format"), "format": 99})
+    with pytest.raises(StateError, match="has format 99"):
+        StateFolder(tmp_path)
+
+
+def test_a_folder_can_be_used_again_once_it_was_released(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    with pytest.raises(StateError, match="another engine"):
+        StateFolder(tmp_path)
+    folder.release()
+    StateFolder(tmp_path).release()
