@@ -259,7 +259,8 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
     assert stopped["ingested"] % 2_400 == 0
 
     (resumed,) = json.loads(penstock("run", command[2], "--once", *where).out)["streams"]
-    assert resumed["ingested"] == stopped["ingested"] + 2_400
+    # one batch, and before it the one that Spark had planned when the signal came, if it had
+    assert resumed["ingested"] - stopped["ingested"] in (2_400, 4_800)
     lines = [json.loads(line) for f in (tmp_path / "out").glob("*.jsonl") for line in f.read_text().splitlines()]
     ends = [datetime.fromisoformat(line["window_end"]) for line in lines]
     assert {after - before for before, after in pairwise(ends)} == {timedelta(minutes=1)}  # every window once, in order

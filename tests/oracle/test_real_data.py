@@ -132,7 +132,7 @@ def hundred_queries() -> list[Ask]:
     rng = random.Random(2013)
     asks = []
     for number in range(100):
-        slide = rng.choice([30, 60, 75, 100, 300, 420, 600, 900, 3600]) * SECOND
+        slide = rng.choice([60, 75, 100, 240, 300, 420, 600, 900, 3600]) * SECOND
         range_ = rng.choice([slide, slide, slide * 2, slide + rng.randrange(0, slide, 5 * SECOND)])
         offset = rng.choice([0, rng.randrange(0, slide, 5 * SECOND)])
         if number % 25 == 0:  # edges at odd times
@@ -251,7 +251,7 @@ COIN_ASKS = (
 def test_a_feed_in_mild_disorder(spark: SparkSession, shared_data: Path, tmp_path: Path) -> None:
     with gzip.open(shared_data / "binance-trades-2024" / "trades.csv.gz", "rt") as file:
         lines = file.read().splitlines()[1:]
-    parts = write_in_order(lines, 10, tmp_path / "in")
+    parts = write_in_order(lines, 9, tmp_path / "in")
     plain = Plain([read_coins(part) for part in parts], 20_000)
     with Engine(spark=spark) as engine:
         engine.execute(COINS.format(path=tmp_path / "in", lateness=20))

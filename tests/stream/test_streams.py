@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ def stream_sql(name: str, folder: Path, format_: str = "parquet", more: str = ""
 def by_duckdb(sql: str) -> list[tuple[Any, ...]]:
     with duckdb.connect() as db:
         db.execute("SET TimeZone = 'UTC'")
-        return [(w.replace(tzinfo=UTC), *rest) for w, *rest in db.sql(sql).fetchall()]
+        return [tuple(row.values()) for row in db.sql(sql).to_arrow_table().to_pylist()]
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv", "json"])

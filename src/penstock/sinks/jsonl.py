@@ -110,14 +110,14 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Write a value as JSON can: instants as ISO 8601, decimals and non-finite numbers as text, intervals as seconds."""
+    """Write a value as JSON can: instants as ISO 8601, decimals and odd numbers as text, intervals as seconds."""
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
         case Decimal():
-            return str(value)
+            return format(value, "f")
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
         case bytes():
