@@ -33,7 +33,7 @@ OVERLAPPING = Window(3600, 60)  # every row is in 60 windows
 # Spark keeps the code of its last 100 plans, fewer than one turn of all runs needs: whoever comes after many plain
 # queries would compile again. With room for all, every side is measured with its code compiled.
 SETTINGS = {"spark.sql.codegen.cache.maxEntries": "5000"}
-STRATEGIES: tuple[Strategy, ...] = ("shared paired", "shared paned", "unshared paned", "unshared paired")
+STRATEGIES: tuple[Strategy, ...] = ("shared paired", "shared paned", "unshared paired", "unshared paned")
 # Operations for 256 queries over 1,138,636 rows (Krishnamurthy et al. 2006, Fig. 13): partial, final.
 PUBLISHED: dict[Strategy, dict[str, int | None]] = {
     "unshared paired": {"partial": 291_490_816, "final": 6_813},
@@ -110,16 +110,17 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     )
     session = embedded(settings=SETTINGS)
     host = machine()
-    figures = measure(session, workload, Progress())
-    if path is not None:
-        write_json(path, host, figures)
+    save = (lambda figures: write_json(path, host, figures)) if path is not None else (lambda figures: None)
+    figures = measure(session, workload, Progress(), save)
     print_windows(figures)
     if rows is not None and rows != usual.rows:
         print(f"A quick look: the targets are meant for {usual.rows:,} rows.")
 
 
-def measure(session: SparkSession, workload: Workload, say: Progress) -> Figures:
-    """Measure everything, one thing after the other."""
+def measure(
+    session: SparkSession, workload: Workload, say: Progress, save: Callable[[Figures], None] = lambda figures: None
+) -> Figures:
+    """Measure everything, one thing after the other; what is known is saved after each."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         bench = Bench(workload, session, Path(scratch), say)
         bench.figures.measurements["workload"] = asdict(workload)
@@ -127,10 +128,9 @@ def measure(session: SparkSession, workload: Workload, say: Progress) -> Figures
         if workload.warm:
             _warm_up(bench, source)
         _compare_answers(bench, source)
-        _time_all(bench, source)
-        _count_operations(bench, source)
-        _watch_memory(bench, source)
-        _time_small_batches(bench)
+        for step in (_time_all, _time_small_batches, _watch_memory, _count_operations):
+            step(bench, source)
+            save(bench.figures)
         return bench.figures
 
 
@@ -265,7 +265,7 @@ def _watch_memory(bench: Bench, source: Source) -> None:
     bench.figures.expect(f"Python memory, end / a third of {more.files} batches", growth, "<=", 1.15)
 
 
-def _time_small_batches(bench: Bench) -> None:
+def _time_small_batches(bench: Bench, _: Source) -> None:
     """Time batches so small that the fixed cost of each one shows."""
     workload = bench.workload
     rows = workload.small_rows * workload.small_batches

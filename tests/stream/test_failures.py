@@ -115,3 +115,34 @@ def test_a_sum_that_does_not_fit_pauses_the_query_at_that_window(spark: SparkSes
         assert ends(engine, "big") == [10]
         assert engine.results("big")["x"].to_pylist() == [2**62]
         assert ends(engine, "ratio") == [10]
+
+
+def test_who_shares_an_expression_with_a_failed_query_is_watched_too(spark: SparkSession) -> None:
+    with engine_with(
+        spark,
+        low="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s] WHERE a < 10",
+        high="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s] WHERE a >= 10",
+        plain="SELECT count(*) AS x FROM r [RANGE 10 s SLIDE 10 s]",
+    ) as engine:
+        stream = engine.stream("r")
+        stream.process(batch(engine, (1, 1, 0, ""), (2, 20, 2, ""), (11, 1, 1, "")), 0)
+        stream.process(batch(engine, (15, 20, 0, ""), (21, 1, 1, "")), 1)
+        stream.flush()
+        assert ends(engine, "low") == []
+        assert ends(engine, "high") == [10]  # it failed at 15 s, on an expression that was attempted for low
+        assert ends(engine, "plain") == [10, 20, 30]
+
+
+def test_a_failing_join_key_pauses_its_query_also_after_another_one_failed(spark: SparkSession) -> None:
+    with engine_with(spark, bad="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s]") as engine:
+        engine.create_table("t", pa.table({"id": pa.array([1, 2, 2], pa.int32()), "w": [10, 20, 0]}))
+        engine.create_query(
+            "joined", "SELECT count(*) AS n FROM r [RANGE 10 s SLIDE 10 s] JOIN t ON CAST(r.s AS INT) = t.id"
+        )
+        stream = engine.stream("r")
+        stream.process(batch(engine, (1, 1, 0, "1"), (2, 1, 1, "2")), 0)
+        stream.process(batch(engine, (11, 1, 1, "x"), (21, 1, 1, "1")), 1)
+        stream.flush()
+        assert ends(engine, "bad") == []
+        assert engine.results("joined")["n"].to_pylist() == [3]
+        assert len(stream.pipeline.reports) == 2

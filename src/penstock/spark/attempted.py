@@ -7,6 +7,8 @@ makes the row invisible to the query and is reported by the columns ``f<definiti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -18,6 +20,22 @@ from penstock.spark.attempt import attempt_struct
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
 from penstock.spark.writer import Writer
+
+
+def watched_with(definitions: Sequence[Definition], failed: frozenset[int]) -> frozenset[int]:
+    """Add to the queries that failed all that share an expression or a join with a watched one.
+
+    Where an attempted expression fails, it reads as NULL; whoever reads it must be watched, or would take that for
+    its value.
+    """
+    watched = set(failed)
+    while True:
+        members = [d for d in definitions if d.id in watched]
+        shared = {part for d in members for part in _parts(d)}
+        more = {d.id for d in definitions if d.id not in watched and not shared.isdisjoint(_parts(d))}
+        if not more:
+            return frozenset(watched)
+        watched |= more
 
 
 class AttemptingWriter(Writer):
@@ -88,6 +106,11 @@ def _taken_texts(definition: Definition) -> list[str]:
     """List what is computed of the rows a query takes."""
     arguments = [c.argument for c in definition.typed.components if c.argument is not None]
     return [*definition.query.keys, *arguments]
+
+
+def _parts(definition: Definition) -> set[str]:
+    """List what a query's attempts may have in common with another's: expressions and joins."""
+    return {t for t in _texts(definition) if not is_bare(t)} | {j.id for j in definition.query.joins}
 
 
 def _texts(definition: Definition) -> list[str]:

@@ -31,6 +31,8 @@ class PartialsJob:
         """Write the columns and keep them in the JVM."""
         self.layout = layout
         self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
+        watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
+        self._watched_joins = {join.id for d in watched for join in d.query.joins}
         self._used = Kept([F.col(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
         self._rows = [Kept(columns) for columns in self.writer.rows()]
         copies = self.writer.copies()
@@ -59,7 +61,7 @@ class PartialsJob:
         """Add the columns of the plan's tables to those of the batch."""
         rows = batch if not self.layout.plan.joins else self._used.select(batch)
         for join in self.layout.plan.joins:
-            rows = _joined(rows, join, tables[join.id], attempted=bool(self.layout.attempts))
+            rows = _joined(rows, join, tables[join.id], attempted=join.id in self._watched_joins)
         return rows
 
 

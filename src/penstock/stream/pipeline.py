@@ -18,6 +18,7 @@ from penstock.share.layout import Layout, lay_out
 from penstock.share.locate import BySearch
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.aside import keep_aside
+from penstock.spark.attempted import watched_with
 from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
 from penstock.spark.partials import PartialsJob, time_span
@@ -153,7 +154,9 @@ class Pipeline:
             self.synopsis.prepare(layout)
             self._attempts &= {d.id for d in snapshot.definitions}
             self._layout = layout
-        return replace(self._layout, attempts=self._attempts)
+        if not self._attempts:
+            return self._layout
+        return replace(self._layout, attempts=watched_with(self._layout.plan.definitions, self._attempts))
 
     def flush(self, snapshot: Snapshot) -> None:
         """End the stream: answer every window that holds a row, final or not."""
