@@ -134,9 +134,22 @@ def resolve(node: exp.Expr, scope: Scope, without_aggregates: str | None = None)
             return scope.column(path)
         if isinstance(part, exp.Anonymous):
             _function(part, scope.text, without_aggregates)
+            if part.name.lower() == "struct":
+                _name_fields(part, scope)
         return part
 
     return _bare(node).transform(step, copy=False)
+
+
+def _name_fields(call: exp.Anonymous, scope: Scope) -> None:
+    """Write struct(a, a + 1) as named_struct('a', a, 'col2', a + 1): Spark would take our own names of columns."""
+    named: list[exp.Expr] = []
+    for number, value in enumerate(call.expressions, 1):
+        path = path_of(value)
+        name = (path[-1].name if len(path) > 1 else scope.column(path).name) if path else f"col{number}"
+        named += [exp.Literal.string(name), value]
+    call.set("this", "named_struct")
+    call.set("expressions", named)
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

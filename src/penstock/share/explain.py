@@ -39,7 +39,7 @@ def _tree_lines(tree: Tree) -> list[str]:
     mean = f"one every {format_duration(max(1, round(SECOND / edge_rate)))}" if edge_rate else "none"
     lines = [
         f"  tree {tree.name}: {len(tree.definitions)} queries, {len(set(tree.windows))} windows, {tree.slicing} slices",
-        f"    edges {edge_rate:.4g} per second ({mean}), found by {choose_locating(manager)}",
+        f"    edges {edge_rate:.4g} per second ({mean}), found by {choose_locating(manager, keyed=tree.keyed)}",
     ]
     for grouping in tree.groupings:
         lines += _grouping_lines(tree, grouping)

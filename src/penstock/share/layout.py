@@ -70,7 +70,7 @@ def lay_out(plan: Plan, time: str) -> Layout:
             )
     components = dict.fromkeys([ROWS, *(c for m in members for c in m.grouping.components)])
     managers = tuple(tree.manager() for tree in plan.trees)
-    locating = tuple(choose_locating(m) for m in managers)
+    locating = tuple(choose_locating(m, keyed=t.keyed) for m, t in zip(managers, plan.trees, strict=True))
     return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating)
 
 

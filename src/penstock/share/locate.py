@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.model.duration import SECOND
 from penstock.share.slices import Progression, SliceManager
 
 FINER_AT_MOST: Final = 4.0  # granules per slice up to which plain division is taken
+COARSE_ENOUGH_US: Final = SECOND // 10  # without keys, so few partials come of such granules that division always pays
 PROGRESSIONS_AT_MOST: Final = 8  # edge progressions up to which a row computes its slice by arithmetic
 
 
@@ -45,10 +47,11 @@ class BySearch:
 Locating = ByDivision | ByArithmetic | BySearch
 
 
-def choose_locating(manager: SliceManager) -> Locating:
-    """Divide where a granule is not much finer than the edges, else compute, else search."""
+def choose_locating(manager: SliceManager, *, keyed: bool) -> Locating:
+    """Divide where a granule makes few more partials than the slices would, else compute, else search."""
     granule = manager.granule()
-    if granule is not None and manager.edge_rate(granule.step) * FINER_AT_MOST >= 1.0:
+    few = granule is not None and not keyed and granule.step >= COARSE_ENOUGH_US
+    if granule is not None and (few or manager.edge_rate(granule.step) * FINER_AT_MOST >= 1.0):
         return ByDivision(granule)
     if len(manager.progressions) <= PROGRESSIONS_AT_MOST:
         return ByArithmetic(tuple(manager.progressions))

@@ -73,6 +73,11 @@ class Tree:
     groupings: tuple[Grouping, ...]
     definitions: tuple[Definition, ...]
 
+    @property
+    def keyed(self) -> bool:
+        """Tell whether some query of the tree has groups."""
+        return any(grouping.keys for grouping in self.groupings)
+
     def manager(self) -> SliceManager:
         """Make the slice manager that finds this tree's edges."""
         return SliceManager(self.windows, self.slicing)
