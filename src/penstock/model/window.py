@@ -29,10 +29,6 @@ class Window:
         """Return the first window end later than the time."""
         return self.end_at_or_after(ts_us + 1)
 
-    def end_at_or_before(self, ts_us: int) -> int:
-        """Return the last window end that is not after the time."""
-        return ts_us - (ts_us - self.offset_us) % self.slide_us
-
     def __str__(self) -> str:
         """Print the window as the language writes it."""
         text = f"RANGE {format_duration(self.range_us)} SLIDE {format_duration(self.slide_us)}"

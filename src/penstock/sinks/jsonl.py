@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import SinkError
-from penstock.sinks.protocol import Progressing
+from penstock.sinks.protocol import Progressing, cannot_write
 
 
 class JsonLinesSink:
@@ -44,7 +43,7 @@ class JsonLinesWriter:
             sink.folder.mkdir(parents=True, exist_ok=True)
             self._mend()
         except OSError as error:
-            raise _failed(sink.folder, error) from error
+            raise cannot_write(sink.folder, error) from error
 
     @property
     def delivered(self) -> int:
@@ -74,7 +73,7 @@ class JsonLinesWriter:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise _failed(self._path(), error) from error
+            raise cannot_write(self._path(), error) from error
         self._length += len(content)
 
     def _mend(self) -> None:
@@ -130,11 +129,3 @@ def _plain(value: Any) -> Any:
             return {k: _plain(v) for k, v in value.items()}
         case _:
             return value
-
-
-def _failed(path: Path, error: OSError) -> SinkError:
-    """Word a failure to write."""
-    return SinkError(
-        f"cannot write answers to {path}: {error.strerror}",
-        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
-    )

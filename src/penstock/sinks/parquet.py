@@ -11,8 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import SinkError
-from penstock.sinks.protocol import Progressing
+from penstock.sinks.protocol import Progressing, cannot_write
 from penstock.store.files import sync_folder
 
 WriteLarge = Callable[[pa.Table, Path, str], list[Path]]  # by the executors: table, folder, name → drafts written
@@ -60,7 +59,7 @@ class ParquetWriter:
             sink.folder.mkdir(parents=True, exist_ok=True)
             self._remove_unrecorded()
         except OSError as error:
-            raise _failed(sink.folder, error) from error
+            raise cannot_write(sink.folder, error) from error
 
     @property
     def delivered(self) -> int:
@@ -89,7 +88,7 @@ class ParquetWriter:
             if drafts:
                 sync_folder(self.sink.folder)
         except OSError as error:
-            raise _failed(self.sink.folder, error) from error
+            raise cannot_write(self.sink.folder, error) from error
         self.memory.write({"delivered": self._last})
         self._delivered, self._first = self._last, self._last + 1
         self._waiting, self._bytes, self._since = {}, 0, time.monotonic()
@@ -120,11 +119,3 @@ class ParquetWriter:
 def _columns_of(schema: pa.Schema) -> str:
     """Name a list of columns and types."""
     return hashlib.sha256(str([(f.name, str(f.type)) for f in schema]).encode()).hexdigest()[:8]
-
-
-def _failed(path: Path, error: OSError) -> SinkError:
-    """Word a failure to write."""
-    return SinkError(
-        f"cannot write answers to {path}: {error.strerror}",
-        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
-    )

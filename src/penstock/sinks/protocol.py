@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+
+from penstock.errors import SinkError
 
 
 class SinkWriter(Protocol):
@@ -41,3 +44,11 @@ class Progressing(Protocol):
 
     def write(self, progress: dict[str, object]) -> None:
         """Remember, durably if the engine's state is."""
+
+
+def cannot_write(path: Path, error: OSError) -> SinkError:
+    """Word a sink's failure to write."""
+    return SinkError(
+        f"cannot write answers to {path}: {error.strerror}",
+        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+    )

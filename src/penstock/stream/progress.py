@@ -132,14 +132,9 @@ class Progress:
         self.cuts = kept
 
     def record(self) -> tuple[dict[str, int], dict[str, int | None]]:
-        """Return what a restart cannot derive: starts that still matter, and unusual next windows."""
-        starts, next_ends = {}, {}
-        for number, start in self.starts.items():
-            following = self.next_ends.get(number)
-            if start is not None:
-                starts[str(number)] = start
-            next_ends[str(number)] = following
-        return starts, next_ends
+        """Return what a restart cannot derive: the queries' starts and next windows."""
+        starts = {str(number): start for number, start in self.starts.items() if start is not None}
+        return starts, {str(number): self.next_ends.get(number) for number in self.starts}
 
     def restore(self, commit: Commit) -> None:
         """Stand where a commit stood."""
