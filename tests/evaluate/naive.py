@@ -99,9 +99,9 @@ FIELDS = (
 
 def partial_columns(component: Component, rows: list[list[Row]]) -> list[pa.Array]:
     """Aggregate each list of rows into a component's partial columns as Spark ships them."""
-    partials = [partial(component, part) for part in rows]
+    partials = [partial(component.source, part) for part in rows]
     columns = [[p[i] for p in partials] for i in range(column_count(component))]
-    return [pa.array(values, _shipped_type(component, i)) for i, values in enumerate(columns)]
+    return [pa.array(values, _shipped_type(component.source, i)) for i, values in enumerate(columns)]
 
 
 def partial(component: Component, rows: list[Row]) -> tuple[Any, ...]:

@@ -55,9 +55,9 @@ def test_count_shares_rows_and_names_its_arguments() -> None:
     assert [c.argument for c in both.components] == ["CASE WHEN (`a`) IS NOT NULL AND (`b`) IS NOT NULL THEN 1 END"]
 
 
-def test_sum_and_avg_of_one_argument_share_their_components() -> None:
+def test_what_an_average_stores_answers_a_sum_of_the_same_argument_too() -> None:
     one, other = (bind_aggregate(Aggregate(f, ("`x`",)), (pa.int64(),)) for f in ("sum", "avg"))
-    assert one.components == other.components
+    assert set(one.components) < set(other.components)
 
 
 @pytest.mark.parametrize(

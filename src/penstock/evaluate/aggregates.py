@@ -91,8 +91,9 @@ def _bind_count(aggregate: Aggregate) -> BoundAggregate:
 
 
 def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
-    """Bind a sum: the sum itself, and how many values it has, as the sum of none is NULL."""
-    components = _sum_components(aggregate.arguments[0], type_)
+    """Bind a sum: the sum itself, and whether it has a value, as the sum of none is NULL."""
+    some = Component("some", aggregate.arguments[0], type_)
+    components = (some, some.source)
     if pa.types.is_floating(type_):
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_sum)
     if pa.types.is_decimal(type_):
@@ -101,18 +102,13 @@ def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
 
 
 def _bind_avg(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
-    """Bind an average, made of the sum and the count."""
-    components = _sum_components(aggregate.arguments[0], type_)
+    """Bind an average, made of the count and the sum; it keeps what a sum needs too, for one that comes later."""
+    some = Component("some", aggregate.arguments[0], type_)
+    components = (Component("count", aggregate.arguments[0], None), some.source, some)
     if not pa.types.is_decimal(type_):
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_avg)
     result = pa.decimal128(min(38, type_.precision + 4), min(38, type_.scale + 4))
     return BoundAggregate(aggregate, components, result, _lower_decimal_avg)
-
-
-def _sum_components(argument: str, type_: pa.DataType) -> tuple[Component, Component]:
-    """Return the count and the sum of an argument."""
-    kind = Component("float" if pa.types.is_floating(type_) else "exact", argument, type_)
-    return (Component("count", argument, None), kind)
 
 
 def _sum_type(type_: pa.Decimal128Type) -> pa.DataType:
@@ -231,7 +227,7 @@ def _lower_spread(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 
 
 def _counts(bound: BoundAggregate, values: ValuesOf) -> Int64Array:
-    """Return how many values each answer is made of."""
+    """Return how many values (or partials with values) each answer is made of."""
     return np.asarray(values[bound.components[0]], np.int64)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.evaluate.limbs import add_carries, limbs_of_decimal, limbs_of_halves, times_ten_to_19
 
-Kind = Literal["count", "exact", "float", "min", "max", "moments"]
+Kind = Literal["count", "some", "exact", "float", "min", "max", "moments"]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[Any]
@@ -33,9 +33,10 @@ SHORT_DECIMAL: Final = 28  # up to this precision Spark's decimal(p + 10) holds 
 class Component:
     """One mergeable part of aggregates over an argument in canonical text; ``count`` without one counts rows.
 
-    Values by kind: ``count`` int64[n]; ``exact`` int64[n, k], a sum as k limbs, Σ limb[i]·2^(32·i), of which only the
-    last is signed and the others may exceed 32 bits; ``float`` float64[n]; ``min`` and ``max`` a pair (values, valid);
-    ``moments`` a triple (n, mean, m2) with m2 the sum of squared distances from the mean.
+    Values by kind: ``count`` int64[n]; ``some`` int64[n], how many partials of a sum hold a value; ``exact``
+    int64[n, k], a sum as k limbs, Σ limb[i]·2^(32·i), of which only the last is signed and the others may exceed 32
+    bits; ``float`` float64[n]; ``min`` and ``max`` a pair (values, valid); ``moments`` a triple (n, mean, m2) with m2
+    the sum of squared distances from the mean.
     """
 
     kind: Kind
@@ -45,7 +46,14 @@ class Component:
     @property
     def invertible(self) -> bool:
         """Tell whether a part can be taken out again exactly."""
-        return self.kind in ("count", "exact")
+        return self.kind in ("count", "some", "exact")
+
+    @property
+    def source(self) -> Component:
+        """Return the component whose partial columns this one is read from: whether there is a sum, the sum tells."""
+        if self.kind != "some":
+            return self
+        return Component("float" if pa.types.is_floating(self.type) else "exact", self.argument, self.type)
 
     @property
     def limbs(self) -> int:
@@ -72,7 +80,7 @@ ROWS: Final = Component("count", None, None)
 def identity_of(component: Component) -> tuple[Any, ...]:
     """Return for each plane the value that changes nothing when combined."""
     match component.kind:
-        case "count":
+        case "count" | "some":
             return (0,)
         case "exact":
             return (0,) * component.limbs
@@ -88,7 +96,7 @@ def identity_of(component: Component) -> tuple[Any, ...]:
 def plane_types(component: Component) -> tuple[np.dtype[Any], ...]:
     """Return the numpy type of each plane."""
     match component.kind:
-        case "count":
+        case "count" | "some":
             return (np.dtype(np.int64),)
         case "exact":
             return (np.dtype(np.int64),) * component.limbs
@@ -129,7 +137,7 @@ def combine(component: Component, a: Values, b: Values) -> Values:
 def combine_planes(component: Component, a: Planes, b: Planes) -> Planes:
     """Combine planes of equal shape element by element."""
     match component.kind:
-        case "count" | "exact":
+        case "count" | "some" | "exact":
             return tuple(x + y for x, y in zip(a, b, strict=True))
         case "float":
             with np.errstate(all="ignore"):
@@ -161,6 +169,8 @@ def values_of(component: Component, columns: Sequence[Column]) -> Values:
     match component.kind:
         case "count":
             return _integers(columns[0])
+        case "some":
+            return _present(columns[0])
         case "exact":
             return _exact(component, columns)
         case "float":
@@ -218,6 +228,11 @@ def _integers(column: Column) -> Int64Array:
     """Read bigints, 0 for NULL."""
     filled = _whole(column).cast(pa.int64()).fill_null(0)
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _present(column: Column) -> Int64Array:
+    """Read 1 where there is a value, 0 for NULL."""
+    return np.asarray(pc.is_valid(_whole(column)).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _doubles(column: Column) -> Array:

@@ -106,7 +106,7 @@ def reduce_runs(component: Component, planes: Planes, starts: Int64Array) -> Pla
     if len(starts) == len(planes[0]):
         return planes
     with np.errstate(all="ignore"):
-        if component.kind in ("count", "exact", "float"):
+        if component.kind in ("count", "some", "exact", "float"):
             return tuple(np.add.reduceat(plane, starts) for plane in planes)
         if component.kind != "moments" and not planes[0].dtype.hasobject:
             values = ordering_of(component).reduceat(planes[0], starts)

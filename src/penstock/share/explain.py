@@ -48,7 +48,7 @@ def _tree_lines(tree: Tree) -> list[str]:
 
 def _grouping_lines(tree: Tree, grouping: Grouping) -> list[str]:
     """Print a grouping, its partials, and the queries of each condition."""
-    partials = ", ".join(str(c) for c in grouping.components)
+    partials = ", ".join(str(c) for c in grouping.components if c.source == c)
     lines = [f"    group by {', '.join(grouping.keys) or '()'}: partials {partials}"]
     for condition in grouping.conditions:
         names = [

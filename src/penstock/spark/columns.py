@@ -18,6 +18,7 @@ class Kept:
     def __init__(self, columns: Sequence[Column]) -> None:
         """Send the columns to the JVM once."""
         handles = [_handle(c) for c in columns]
+        self._handles = handles
         self._first: Any = handles[0] if handles else None
         self._rest: Any = _seq(handles[1:])
         self._all: Any = _seq(handles)
@@ -26,9 +27,10 @@ class Kept:
         """Select the columns from a frame."""
         return _framed(_handle_of(frame).select(self._all), frame)
 
-    def group(self, frame: DataFrame, aggregates: Kept) -> DataFrame:
-        """Group a frame by the columns and aggregate."""
-        grouped = _handle_of(frame).groupBy(self._all)
+    def group(self, frame: DataFrame, aggregates: Kept, leading: str | None = None) -> DataFrame:
+        """Group a frame by the columns, after one more written as SQL if need be, and aggregate."""
+        by = self._all if leading is None else _seq([_parse()(leading), *self._handles])
+        grouped = _handle_of(frame).groupBy(by)
         return _framed(grouped.agg(aggregates._first, aggregates._rest), frame)
 
 

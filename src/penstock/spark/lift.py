@@ -30,6 +30,8 @@ def last_of(progression: Progression, time: str) -> str:
 def partial_texts(component: Component, argument: str) -> list[str]:
     """Write the aggregates whose results :func:`penstock.evaluate.components.values_of` reads."""
     match component.kind:
+        case "some":
+            return []  # read from the sum
         case "count":
             return [f"count({argument})"]
         case "exact":

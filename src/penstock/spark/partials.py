@@ -54,7 +54,7 @@ class PartialsJob:
             rows = columns.select(rows)
         if self._copies is not None:
             rows = self._copies.select(rows).where("__g IS NOT NULL")
-        partials = self._by.group(rows, self._aggregates)
+        partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
         return partials if self.layout.key_types else partials.coalesce(1)  # few enough for one task
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -19,8 +19,9 @@ from penstock.spark.literals import longs, position_in, quoted
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
 # position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
-WATERMARK: Final = "__marks[IF({t} IS NULL, 1, 0)]"
-AHEAD: Final = "__marks[IF({t} IS NULL, 0, 1)]"
+MARKS: Final = "__marks"
+WATERMARK: Final = MARKS + "[IF({t} IS NULL, 1, 0)]"
+AHEAD: Final = MARKS + "[IF({t} IS NULL, 0, 1)]"
 FLOOR: Final = -(1 << 62)  # before it, slices could not be counted in 64 bits
 
 
@@ -90,21 +91,36 @@ class Writer:
         """Write where a valid row's slice (or granule) starts."""
         locating = self.layout.locating[tree]
         if isinstance(locating, ByDivision):
-            late = f" + IF({self.is_late}, 1L, 0L)" if self.layout.marks_late else ""
-            place = F.expr(last_of(locating.granule, self.t) + late)
-        elif isinstance(locating, ByArithmetic):
+            return F.expr(self.granule(locating))
+        if isinstance(locating, ByArithmetic):
             lasts = [last_of(p, self.t) for p in locating.progressions]
-            place = F.expr(lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})")
-        else:
-            place = position_in(F.col(f"__edges{tree}"), F.expr(self.t)).cast("bigint")
+            last = lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})"
+            return F.expr(f"IF({self.valid}, {last}, NULL)")
+        place = position_in(F.col(f"__edges{tree}"), F.expr(self.t)).cast("bigint")
         return F.when(F.expr(self.valid), place)
+
+    def granule(self, locating: ByDivision) -> str:
+        """Write where a valid row's granule starts, and whether the row is late if the label tells that too."""
+        late = f" + IF({self.is_late}, 1L, 0L)" if self.layout.marks_late else ""
+        return f"IF({self.valid}, {last_of(locating.granule, self.t)}{late}, NULL)"
 
     # -- the steps of the job ------------------------------------------------------------------------------------
 
     def numbers(self, bounds: Bounds) -> dict[str, str]:
         """Write what changes from batch to batch, as array literals; all other columns stay the same."""
-        marks = [bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)]
-        return {"__marks": longs(marks)} | {f"__edges{tree}": longs(edges) for tree, edges in bounds.edges.items()}
+        edges = {f"__edges{tree}": longs(edges) for tree, edges in bounds.edges.items()}
+        return edges if self.layout.marks_late else {MARKS: self.marks(bounds)} | edges
+
+    def marks(self, bounds: Bounds) -> str:
+        """Write the watermark and the first time too far ahead."""
+        return longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)])
+
+    def leading(self, bounds: Bounds) -> str | None:
+        """Write the label with a batch's numbers in it, if no other column needs them: one step less to plan."""
+        locating = self.layout.locating[0] if self.layout.marks_late else None
+        if not isinstance(locating, ByDivision):
+            return None
+        return self.granule(locating).replace(MARKS, self.marks(bounds)) + " AS label"
 
     def rows(self) -> list[list[Column]]:
         """Write, step by step, a row's columns: time and validity, labels and signatures; none if written directly."""
@@ -148,10 +164,11 @@ class Writer:
         return " OR ".join(f"__s{member.number}_{w} <> 0" for w in range(member.grouping.words))
 
     def by(self) -> list[Column]:
-        """Write what rows are grouped by: label, grouping, signature and keys."""
-        layout = self.layout
-        label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
-        by = [label.alias("label")]
+        """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, signature and keys."""
+        layout, by = self.layout, []
+        if not layout.marks_late:
+            label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
+            by.append(label.alias("label"))
         if len(layout.members) > 1:
             by.append(F.col("__g").alias("grouping"))
         for slot in range(layout.words):
@@ -207,7 +224,7 @@ class Writer:
         """Aggregate every component once for all groupings."""
         columns = []
         for number, component in enumerate(self.layout.components):
-            if component == ROWS:
+            if component == ROWS or component.source != component:
                 continue
             assert component.argument is not None
             texts = partial_texts(component, self.guarded(component))

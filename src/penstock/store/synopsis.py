@@ -227,7 +227,7 @@ def _read_components(layout: Layout, member: Member, rows: pa.Table) -> dict[Com
         if component == ROWS:
             values[component] = values_of(component, [rows["rows"]])
             continue
-        number = layout.components.index(component)
+        number = layout.components.index(component.source)
         values[component] = values_of(component, [rows[f"c{number}_{i}"] for i in range(column_count(component))])
     return values
 
