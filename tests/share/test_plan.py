@@ -66,7 +66,7 @@ def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
             group by `symbol`: partials count(*), max(`price`)
               inner join listing and `listing#id.r2000`: d [RANGE 1 min SLIDE 1 min OFFSET 7 s]
-          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")  # noqa: E501
+          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")
 
 
 def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None:
