@@ -50,6 +50,7 @@ class Writer:
         self.layout = layout
         self.joins = layout.plan.joins
         self.direct = layout.direct
+        self.leads = layout.marks_late is not None and not layout.key_types  # keys ask whether a row is valid
         self.time = f"unix_micros(cast({quoted(layout.time)} as timestamp))"
         self.t = self.time if self.direct else "__t"
         # NULL, as good as false, without a time.
@@ -109,7 +110,7 @@ class Writer:
     def numbers(self, bounds: Bounds) -> dict[str, str]:
         """Write what changes from batch to batch, as array literals; all other columns stay the same."""
         edges = {f"__edges{tree}": longs(edges) for tree, edges in bounds.edges.items()}
-        return edges if self.layout.marks_late else {MARKS: self.marks(bounds)} | edges
+        return edges if self.leads else {MARKS: self.marks(bounds)} | edges
 
     def marks(self, bounds: Bounds) -> str:
         """Write the watermark and the first time too far ahead."""
@@ -117,7 +118,7 @@ class Writer:
 
     def leading(self, bounds: Bounds) -> str | None:
         """Write the label with a batch's numbers in it, if no other column needs them: one step less to plan."""
-        locating = self.layout.locating[0] if self.layout.marks_late else None
+        locating = self.layout.locating[0] if self.leads else None
         if not isinstance(locating, ByDivision):
             return None
         return self.granule(locating).replace(MARKS, self.marks(bounds)) + " AS label"
@@ -166,7 +167,7 @@ class Writer:
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, signature and keys."""
         layout, by = self.layout, []
-        if not layout.marks_late:
+        if not self.leads:
             label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
             by.append(label.alias("label"))
         if len(layout.members) > 1:
