@@ -215,8 +215,9 @@ def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping
     """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
     labels = np.asarray(rows["label"].to_numpy(), np.int64)
     if isinstance(layout.locating[member.tree], BySearch):
-        found = np.where(labels >= 0, labels, -labels - 2)
-        return np.asarray(edges[member.tree], np.int64)[found]
+        found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
+        known = edges[member.tree]
+        return np.asarray([known[0] - 1, *known], np.int64)[found + 1]
     return layout.managers[member.tree].slice_starts(labels)
 
 
