@@ -10,6 +10,7 @@
     │   ├── AmbiguousColumn        two tables have it
     │   ├── WrongType              an expression has the wrong type
     │   └── InvalidWindow          a range, slide or offset that cannot be
+    ├── ProjectError               a mistake in penstock.yml, or in the folder around it
     ├── CatalogError               a name that exists already, or is still in use
     ├── SourceError                a source or table that cannot be read
     ├── SinkError                  answers that cannot be written
@@ -22,7 +23,12 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
+from typing import Final
+
+WIDEST: Final = 100  # columns of the user's text that an error shows
+LONGEST: Final = 500  # characters of each other part
 
 
 class PenstockError(Exception):
@@ -52,13 +58,13 @@ class PenstockError(Exception):
 
     def __str__(self) -> str:
         """Print the error as the terminal shows it."""
-        lines = [f"error[{self.code}]: {self.what}"]
+        lines = [f"error[{self.code}]: {visible(self.what)}"]
         if self.text is not None and self.place is not None:
             lines += underline(self.text, self.place)
         if self.detail:
-            lines.append(f"detail: {self.detail}")
+            lines.append("detail: " + "\n".join(map(visible, self.detail[: 3 * LONGEST].splitlines())))
         if self.hint:
-            lines.append(f"hint: {self.hint}")
+            lines.append(f"hint: {visible(self.hint)}")
         return "\n".join(lines)
 
 
@@ -106,6 +112,10 @@ class InvalidWindow(LanguageError):
     """A window that cannot be."""
 
 
+class ProjectError(PenstockError):
+    """A mistake in penstock.yml, or in the folder around it."""
+
+
 class CatalogError(PenstockError):
     """A name is taken, or still in use."""
 
@@ -141,16 +151,39 @@ def underline(text: str, place: tuple[int, int]) -> list[str]:
     line_end = text.find("\n", start)
     line = text[line_start : len(text) if line_end < 0 else line_end]
     left, width = start - line_start, max(1, min(end, line_start + len(line)) - start)
-    if len(line) > 100:
+    if len(line) > WIDEST:
         cut = max(0, left - 40)
-        line, left = line[cut : cut + 100], left - cut
+        line, left = line[cut : cut + WIDEST], left - cut
         width = min(width, len(line) - left)
     shown = "".join(c if c.isprintable() else " " for c in line)
-    return [f"  {shown}", f"  {' ' * left}{'^' * max(1, width)}"]
+    before, under = columns(shown[:left]) + max(0, left - len(shown)), columns(shown[left : left + width])
+    return [f"  {shown}", f"  {' ' * before}{'^' * max(1, under)}"]
+
+
+def columns(text: str) -> int:
+    """Count the columns of a terminal that a text takes: wide letters take two, marks on letters none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def visible(text: str) -> str:
+    """Shorten a message, and write characters that do not show, or that steer a terminal, as escapes."""
+    if len(text) > LONGEST:
+        text = text[: LONGEST - 1] + "…"
+    return text if text.isprintable() else "".join(map(_visible_sign, text))
+
+
+def _visible_sign(sign: str) -> str:
+    """Write one character so that it shows."""
+    if sign.isprintable():
+        return sign
+    return " " if sign.isspace() else f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return a hint naming the most similar known name, if one is close."""
     candidates = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(name.lower(), candidates, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower()[:WIDEST], candidates, n=1, cutoff=0.6)
     return f'Did you mean "{candidates[found[0]]}"?' if found else None

@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import InvalidWindow, MalformedSQL, PenstockError, UnknownColumn, Unsupported, WrongType
+from penstock.language.dialect import WindowClause
+from penstock.language.options import OptionClause
 from penstock.language.parse import CreateQuery, CreateStream, CreateTable, Drop, Select, parse_query, parse_script
+from penstock.language.statements import AlterQuery, Describe, Explain, Resume, Show, ShowCreate
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 
@@ -19,6 +22,11 @@ CREATE STREAM trades (              -- what is bought and sold
 ) USING csv OPTIONS (path = '/data/trades', header true, 'max.files' '10', kafka.group.id = 'it''s')
 WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS
 """
+
+
+HEADS = "SELECT, CREATE, DROP, ALTER, EXPLAIN, SHOW or DESCRIBE"
+WINDOW_EXPECTED = 'expected a window such as [RANGE 12 MIN SLIDE 5 MIN], found "5"'
+SHOW_EXPECTED = 'expected STREAMS, TABLES, QUERIES, FUNCTIONS or CREATE, found "EVERYTHING"'
 
 
 def only(text: str) -> object:
@@ -78,11 +86,48 @@ def test_create_table_drop_and_create_query() -> None:
     assert drops == [Drop("query", "big"), Drop("stream", "trades"), Drop("table", "Odd Name")]
 
 
+def test_a_stream_keeps_how_far_ahead_rows_may_be() -> None:
+    created = only(
+        "CREATE STREAM s (ts timestamp) USING csv OPTIONS (path 'x', MAX_AHEAD = '1 h') WATERMARK FOR ts AS ts - 5 s"
+    )
+    assert isinstance(created, CreateStream)
+    assert (created.stream.max_ahead_us, created.stream.options) == (3_600_000_000, {"path": "x"})
+
+
+def test_clauses_that_make_statements_safe_to_repeat() -> None:
+    query = "AS SELECT count(*) FROM trades [RANGE 1 h SLIDE 1 min]"
+    statements = parse_script(
+        f"""CREATE QUERY IF NOT EXISTS q {query}; CREATE OR REPLACE QUERY q {query};
+        CREATE FUNCTION IF NOT EXISTS f(x INT) RETURN x; create or replace function f(x INT) return x;
+        CREATE TABLE IF NOT EXISTS t USING csv; DROP FUNCTION IF EXISTS f; DROP STREAM IF EXISTS s"""
+    )
+    flags = [(getattr(s, "if_not_exists", None), getattr(s, "or_replace", None)) for s in statements]
+    assert flags[:5] == [(True, False), (False, True), (True, False), (False, True), (True, None)]
+    assert statements[5:] == [Drop("function", "f", True), Drop("stream", "s", True)]
+
+
+def test_questions_and_changes_are_statements() -> None:
+    script = """EXPLAIN; EXPLAIN QUERY q; SHOW QUERIES; SHOW CREATE STREAM s; DESC TABLE t; DESCRIBE FUNCTION f;
+    ALTER QUERY q RESUME; ALTER QUERY q SET (late = 'count'); ALTER QUERY q SET WINDOW [RANGE 1 h SLIDE 1 min]"""
+    assert parse_script(script) == [
+        Explain(),
+        Explain("q"),
+        Show("queries"),
+        ShowCreate("stream", "s"),
+        Describe("table", "t"),
+        Describe("function", "f"),
+        AlterQuery("q", Resume()),
+        AlterQuery("q", (OptionClause("late", "count"),)),
+        AlterQuery("q", WindowClause("RANGE", 3_600_000_000, 60_000_000)),
+    ]
+
+
 def test_a_query_inside_create_query_has_places_in_its_own_text() -> None:
-    created = only("CREATE QUERY q AS SELECT count(prise) FROM trades t [RANGE 1 h SLIDE 1 min]")
+    created = only("CREATE QUERY q AS SELECT count(prise) FROM trades t [RANGE 1 h SLIDE 1 min] WITH (late = 'count')")
     assert isinstance(created, CreateQuery)
     alone = parse_query(created.select.text)
     assert [n.meta for n in created.select.expression.walk()] == [n.meta for n in alone.expression.walk()]
+    assert [option.place for option in created.select.options] == [option.place for option in alone.options]
 
 
 def test_an_error_in_a_script_points_into_the_whole_script() -> None:
@@ -115,14 +160,35 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
         ("CREATE TABLE s (a int) USING csv USING csv", MalformedSQL, "a second USING"),
         ("CREATE TABLE s (a int) USING csv OPTIONS (a '1', A '2')", MalformedSQL, 'option "A" is there twice'),
         ("CREATE TABLE s (a int) USING csv OPTIONS (a)", MalformedSQL, 'expected a string, found ")"'),
-        ("CREATE STREAM s AS SELECT 1", Unsupported, "CREATE STREAM … AS SELECT statements are not available"),
-        ("CREATE STREAM IF NOT EXISTS s (a int)", Unsupported, "IF EXISTS clauses are not available"),
-        ("CREATE VIEW v AS SELECT 1", MalformedSQL, 'expected QUERY, STREAM or TABLE, found "VIEW"'),
-        ("ALTER QUERY q SET x", Unsupported, "ALTER statements are not available"),
-        ("SHOW TABLES", Unsupported, "SHOW statements are not available"),
-        ("EXPLAIN SELECT 1", Unsupported, "EXPLAIN statements are not available"),
+        ("CREATE TABLE s AS SELECT 1", Unsupported, "CREATE TABLE … AS SELECT statements are not available"),
+        ("CREATE STREAM s AS SELECT 1", MalformedSQL, "expected FROM and a stream, found the end"),
+        ("CREATE OR REPLACE STREAM s (a int)", Unsupported, "OR REPLACE clauses for a stream are not available"),
+        ("CREATE OR REPLACE TABLE s (a int)", Unsupported, "OR REPLACE clauses for a table are not available"),
+        ("CREATE TEMPORARY TABLE s (a int)", Unsupported, "TEMPORARY names are not available"),
+        ("CREATE TEMP VIEW s AS SELECT 1", Unsupported, "TEMPORARY names are not available"),
+        (
+            "CREATE OR REPLACE QUERY IF NOT EXISTS q AS SELECT 1",
+            MalformedSQL,
+            "OR REPLACE and IF NOT EXISTS exclude each other",
+        ),
+        ("CREATE VIEW v AS SELECT 1", MalformedSQL, 'expected QUERY, STREAM, TABLE or FUNCTION, found "VIEW"'),
+        ("CREATE STREAM s (ts timestamp) USING csv OPTIONS (max_ahead = '5')", InvalidWindow, '"5" has no unit'),
+        ("ALTER QUERY q SET x", MalformedSQL, 'expected "(", found "x"'),
+        ("ALTER QUERY q SET WINDOW 5 s", MalformedSQL, WINDOW_EXPECTED),
+        ("ALTER QUERY q", MalformedSQL, "expected AS, SET or RESUME, found the end"),
+        ("ALTER QUERY q PAUSE", Unsupported, "ALTER QUERY … PAUSE statements are not available"),
+        ("ALTER QUERY q RENAME TO r", Unsupported, "ALTER QUERY … RENAME statements are not available"),
+        ("ALTER STREAM s SET x", Unsupported, "ALTER STREAM statements are not available"),
+        ("ALTER FUNCTION f", Unsupported, "ALTER FUNCTION statements are not available"),
+        ("ALTER QUERY q RESUME now", MalformedSQL, 'unexpected "now"'),
+        ("SHOW EVERYTHING", MalformedSQL, SHOW_EXPECTED),
+        ("SHOW", MalformedSQL, SHOW_EXPECTED.replace('"EVERYTHING"', "the end")),
+        ("DESCRIBE trades", MalformedSQL, 'expected QUERY, STREAM, TABLE or FUNCTION, found "trades"'),
+        ("EXPLAIN CODEGEN", MalformedSQL, 'expected QUERY, SELECT or the end, found "CODEGEN"'),
+        ("EXPLAIN SELECT 1", MalformedSQL, "expected FROM and a stream, found the end"),
+        ("DROP QUERY IF NOT EXISTS a", MalformedSQL, 'unexpected "NOT"'),
         ("GRANT ALL", Unsupported, "GRANT statements are not available"),
-        ("hello", MalformedSQL, 'expected SELECT, CREATE or DROP, found "hello"'),
+        ("hello", MalformedSQL, f'expected {HEADS}, found "hello"'),
         ("DROP QUERY a b", MalformedSQL, 'unexpected "b"'),
         (
             "CREATE STREAM s (a int, b int GENERATED ALWAYS AS (sum(a))) USING csv",

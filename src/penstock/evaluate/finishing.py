@@ -18,8 +18,14 @@ from penstock.evaluate.components import Component, Values
 from penstock.evaluate.expressions import Compiled, compile_expression
 from penstock.evaluate.typed import TypedQuery
 
-_PLACEHOLDER = re.compile(r"`[ka]\d+`")
+_PLACEHOLDER = re.compile(r"`(?:[ka]\d+|w[se]?)`")
 BoolArray = npt.NDArray[np.bool_]
+Int64Array = npt.NDArray[np.int64]
+
+INSTANT = pa.timestamp("us", tz="UTC")
+# What GROUP BY window(…) adds to keys and aggregates: Spark's struct, its start and its end.
+WINDOW_TYPES = {"w": pa.struct([("start", INSTANT), ("end", INSTANT)]), "ws": INSTANT, "we": INSTANT}
+_WINDOW_WORDS = {"`w`": "window", "`ws`": "window.start", "`we`": "window.end"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,24 @@ class Finisher:
         types = {f"k{i}": t for i, t in enumerate(typed.key_types)}
         types |= {f"a{i}": a.type for i, a in enumerate(typed.aggregates)}
         query = typed.query
+        if query.start_aligned:
+            types |= WINDOW_TYPES
         self.outputs = [compile_expression(o.expression, types) for o in query.outputs]
         self.having = compile_expression(query.having, types) if query.having else None
         expected = zip(self.outputs, typed.output_types, strict=True)
         listed = all(c is not None and c.type == t for c, t in expected)
         self.in_arrow = listed and (query.having is None or self.having is not None)
 
-    def inputs(self, keys: Sequence[pa.Array], merged: Mapping[Component, Values]) -> tuple[pa.Table, BoolArray]:
-        """Lower the aggregates; also tell the rows whose aggregate does not fit its type."""
+    def inputs(
+        self,
+        keys: Sequence[pa.Array],
+        merged: Mapping[Component, Values],
+        windows: tuple[Int64Array, Int64Array] | None = None,
+    ) -> tuple[pa.Table, BoolArray]:
+        """Lower the aggregates; also tell the rows whose aggregate does not fit its type.
+
+        ``windows`` are the starts and ends of the rows' windows, for queries that name them.
+        """
         columns: dict[str, pa.Array] = {f"k{i}": k for i, k in enumerate(keys)}
         rows = len(next(iter(merged.values())))
         failed = np.zeros(rows, np.bool_)
@@ -85,6 +101,8 @@ class Finisher:
             columns[f"a{number}"] = lowered.array
             if lowered.failed is not None:
                 failed |= lowered.failed
+        if windows is not None and self.typed.query.start_aligned:
+            columns |= _window_columns(*windows)
         if not columns:  # a query of constants
             columns["a"] = pa.nulls(rows, pa.bool_())
         return pa.table(columns), failed
@@ -99,6 +117,7 @@ class Finisher:
         query = self.typed.query
         named = {f"`k{i}`": key for i, key in enumerate(query.keys)}
         named |= {f"`a{i}`": str(aggregate) for i, aggregate in enumerate(query.aggregates)}
+        named |= _WINDOW_WORDS
         return _PLACEHOLDER.sub(lambda found: named.get(found[0], found[0]), text)
 
     def finish(self, inputs: pa.Table) -> Finished:
@@ -119,6 +138,12 @@ class Finisher:
                     reason = f"arithmetic failed in {output.expression}"
                 failed = failed | failing
         return Finished(pa.table(columns), keep, failed, reason)
+
+
+def _window_columns(starts: Int64Array, ends: Int64Array) -> dict[str, pa.Array]:
+    """Write the windows as Spark's struct, and each of its fields."""
+    start, end = pa.array(starts).cast(INSTANT), pa.array(ends).cast(INSTANT)
+    return {"w": pa.StructArray.from_arrays([start, end], names=["start", "end"]), "ws": start, "we": end}
 
 
 def _kept(having: Compiled, inputs: pa.Table) -> tuple[BoolArray, BoolArray]:

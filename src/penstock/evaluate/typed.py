@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import pyarrow as pa
 
@@ -52,3 +53,17 @@ class Definition:
     def name(self) -> str:
         """Return the query's name."""
         return self.typed.query.name
+
+    def _repr_html_(self) -> str:
+        """Show the query in a notebook: its text, window, answer columns and the partials kept for it."""
+        query, typed = self.query, self.typed
+        answers = ", ".join(f"{field.name} {field.type}" for field in typed.schema)
+        rows = {
+            "query": f"{self.name} (definition {self.id})",
+            "stream": query.stream,
+            "window": str(query.window),
+            "answers": answers,
+            "partials": ", ".join(str(c) for c in typed.components if c.source == c),
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table>{cells}<tr><th>SQL</th><td><pre>{escape(query.text)}</pre></td></tr></table>"

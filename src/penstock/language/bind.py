@@ -8,31 +8,48 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from penstock.errors import LanguageError, MalformedSQL, Unsupported
-from penstock.language.canonical import conjunction, conjuncts, render, strip
+from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsupported
+from penstock.language.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
 from penstock.language.cursor import place_of
 from penstock.language.functions import canonical_aggregate
 from penstock.language.joins import From, Names, model_joins, read_from
-from penstock.language.scope import QUERY_COLUMN, WINDOW_COLUMNS, is_aggregate, path_of, resolve
+from penstock.language.limits import MAX_NODES
+from penstock.language.options import check_options
+from penstock.language.parse import check_text
+from penstock.language.scope import OWN_COLUMNS, WINDOW_COLUMNS, is_aggregate, path_of, resolve
+from penstock.language.spark_window import FIELDS, WHOLE, is_window, mentions_window
 from penstock.language.statements import Select
+from penstock.language.user_functions import Functions, expand_select
 from penstock.language.write import Item, plain_name, write_query
 from penstock.model.query import Aggregate, Output, Query
 
 __all__ = ["Names", "bind"]
 
 
-def bind(select: Select, names: Names, name: str) -> Query:
-    """Resolve a SELECT against the catalog and bring it into canonical form."""
+def bind(select: Select, names: Names, name: str, functions: Functions | None = None) -> Query:
+    """Resolve a SELECT against the catalog and bring it into canonical form; ``functions`` are the users' own."""
     try:
-        return _bind(select, names, name)
+        query = _bind(select, names, name, functions or {})
     except RecursionError:
         raise MalformedSQL("nested too deeply", text=select.text, place=(0, len(select.text))) from None
+    _check_again(query, select)
+    return query
 
 
-def _bind(select: Select, names: Names, name: str) -> Query:
+def _check_again(query: Query, select: Select) -> None:
+    """Refuse a query whose canonical text could not be read again after a restart."""
+    try:
+        check_text(query.text)
+    except MalformedSQL as error:
+        what, detail = f"written out, the query is too large: {error.what}", "aliases and functions are written out"
+        raise MalformedSQL(what, text=select.text, place=(0, len(select.text)), detail=detail) from None
+
+
+def _bind(select: Select, names: Names, name: str, functions: Functions) -> Query:
     """Bind clause after clause, in the order SQL evaluates them."""
-    tree, text = select.expression, select.text
-    read = read_from(tree, names, text)
+    text = select.text
+    options = check_options(select.options, text)
+    read, tree = read_from(expand_select(select.expression, functions, text), names, text)
     listed = [_item(node, read) for node in tree.expressions]
     items = [item for item in listed if item is not None]
     keys = _keys(tree, listed, read)
@@ -44,7 +61,7 @@ def _bind(select: Select, names: Names, name: str) -> Query:
     having_text = over.write_all(having) if having else None
     return Query(
         name=name,
-        text=write_query(read, items, keys, grouped, having),
+        text=write_query(read, items, keys, grouped, having, options),
         stream=read.scope.sources[0].name,
         window=read.window,
         joins=model_joins(read),
@@ -54,6 +71,8 @@ def _bind(select: Select, names: Names, name: str) -> Query:
         outputs=outputs,
         having=having_text,
         grouped=grouped,
+        start_aligned=read.start_aligned,
+        options=options,
     )
 
 
@@ -92,7 +111,7 @@ def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr]
     if not items:
         what = "the query selects nothing besides its window"
         raise LanguageError(what, text=text, place=place_of(tree.expressions[0]))
-    seen = {column: "every answer has a column of that name" for column in (*WINDOW_COLUMNS, QUERY_COLUMN)}
+    seen = {column: "every answer has a column of that name" for column in OWN_COLUMNS}
     for item in items:
         if item.name.lower() in seen:
             what = f'two outputs are called "{item.name}"'
@@ -108,12 +127,19 @@ def _keys(tree: exp.Select, listed: Sequence[Item | None], read: From) -> list[e
     """Resolve the grouping expressions; equal ones count once."""
     group = tree.args.get("group")
     keys: dict[str, exp.Expr] = {}
+    seen: set[str] = set()  # positions and names: the same one again is the same key
     for node in group.expressions if group else []:
+        if isinstance(node, exp.Literal | exp.Column):
+            if node.name.lower() in seen:
+                continue
+            seen.add(node.name.lower())
         key = _key(node, listed, read)
         if isinstance(key, exp.Literal | exp.Null | exp.Boolean):
             _complain("grouping by a constant is not available", node, read, Unsupported)
         if any(is_aggregate(part) for part in key.walk()):
             _complain("aggregates are not allowed in GROUP BY", node, read)
+        if mentions_window(key):
+            _complain("grouping by an expression over the window is not available", node, read, Unsupported)
         keys.setdefault(read.canonical(key), key)
     return list(keys.values())
 
@@ -158,13 +184,19 @@ def _having(tree: exp.Select, items: Sequence[Item], keys: Sequence[exp.Expr], r
         return []
     grouped = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
     values = {item.name.lower(): item.value for item in items}
+    sizes = {name: size_of(value) for name, value in values.items()}
+    written = 0
 
     def step(node: exp.Expr) -> exp.Expr:
+        nonlocal written
         path = path_of(node)
         if path is None or len(path) > 1 or isinstance(node.parent, exp.Dot) or _inside_aggregate(node):
             return node
         name = path[0].name.lower()
         if name in values and not (name in grouped and _has(path[0], read)):
+            written += sizes[name]
+            if written > MAX_NODES:
+                _complain(f"expressions of more than {MAX_NODES:,} parts once aliases are written out", node, read)
             return exp.Paren(this=values[name].copy())
         return node
 
@@ -190,11 +222,14 @@ class _Placeholders:
     read: From
     key_nodes: Sequence[exp.Expr]
     keys: dict[str, int] = field(init=False)
+    kinds: set[tuple[type[exp.Expr], int]] = field(init=False)
+    sizes: dict[int, int] = field(default_factory=dict)  # of every node of the expression at hand, by its identity
     aggregates: dict[Aggregate, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Number the keys."""
         self.keys = {self.read.canonical(key): number for number, key in enumerate(self.key_nodes)}
+        self.kinds = {(type(key), size_of(key)) for key in self.key_nodes}
 
     def write(self, node: exp.Expr) -> str:
         """Write an expression over `` `k0` `` … and `` `a0` `` …"""
@@ -206,12 +241,18 @@ class _Placeholders:
 
     def _replaced(self, node: exp.Expr) -> exp.Expr:
         """Put placeholders for keys and aggregates, largest first."""
-        return node.copy().transform(self._step, copy=False)
+        copy = node.copy()
+        self.sizes = sizes_of(copy)
+        return copy.transform(self._step, copy=False)
 
     def _step(self, node: exp.Expr) -> exp.Expr:
-        """Replace one key or aggregate; complain about a column that is neither."""
-        # Writing a node is dear in long chains, so only nodes of a key's own kind are compared.
-        if any(type(node) is type(key) for key in self.key_nodes):
+        """Replace one key, aggregate or mention of the window; complain about a column that is none."""
+        if is_window(node):
+            return exp.column(WHOLE, quoted=True)
+        if isinstance(node, exp.Dot) and is_window(node.this):
+            return exp.column(self._field(node), quoted=True)
+        # Writing a node is dear in long chains, so only nodes of a key's own kind and size are compared.
+        if (type(node), self.sizes[id(node)]) in self.kinds:
             number = self.keys.get(self.read.canonical(node))
             if number is not None:
                 return exp.column(f"k{number}", quoted=True)
@@ -223,6 +264,14 @@ class _Placeholders:
             _complain(f'column "{node.name}" is neither grouped nor aggregated', node, self.read, hint=hint)
         return node
 
+    def _field(self, node: exp.Dot) -> str:
+        """Return the placeholder of window.start or window.end."""
+        name = node.expression.name
+        if name.lower() not in FIELDS:
+            hint = "Write window.start or window.end."
+            _complain(f'the window has no field "{name}"', node, self.read, UnknownColumn, hint)
+        return FIELDS[name.lower()]
+
 
 def _aggregate(call: exp.Expr, read: From) -> Aggregate:
     """Bring an aggregate call into canonical form."""
@@ -230,6 +279,8 @@ def _aggregate(call: exp.Expr, read: From) -> Aggregate:
     for argument in arguments:
         if any(is_aggregate(part) for part in argument.walk()):
             _complain("an aggregate inside an aggregate is not allowed", argument, read)
+        if mentions_window(argument):
+            _complain("the window inside an aggregate is not available", argument, read, Unsupported)
     if not arguments or (len(arguments) > 1 and function != "count"):
         _complain(f"{function}() takes one argument, found {len(arguments)}", call, read)
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean):

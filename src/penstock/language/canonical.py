@@ -67,6 +67,19 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return out
 
 
+def sizes_of(tree: exp.Expr) -> dict[int, int]:
+    """Count the nodes under every node of a tree, itself included, by identity."""
+    sizes: dict[int, int] = {}
+    for node in reversed(list(tree.bfs())):  # children before their parents
+        sizes[id(node)] = 1 + sum(sizes[id(child)] for child in node.iter_expressions())
+    return sizes
+
+
+def size_of(tree: exp.Expr) -> int:
+    """Count the nodes of a tree."""
+    return sum(1 for _ in tree.walk())
+
+
 def strip(node: exp.Expr) -> exp.Expr:
     """Take parentheses off."""
     while isinstance(node, exp.Paren):
@@ -177,6 +190,8 @@ def _primary(node: exp.Expr, naming: Naming) -> str:
         case exp.TryCast() | exp.Cast():
             function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
             return f"{function}({_render(node.this, naming)[0]} AS {node.args['to'].name})"
+        case exp.Distinct():
+            return f"DISTINCT {_listed(node.expressions, naming)}"
         case exp.Extract():
             return f"EXTRACT({node.name} FROM {_render(node.expression, naming)[0]})"
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from typing import Final, NoReturn, TypeVar
 
 from sqlglot import exp
@@ -10,14 +11,12 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import MalformedSQL, Unsupported
+from penstock.language.limits import MAX_NAME, MAX_NESTING, MAX_NODES, MAX_PREDICATES
 from penstock.language.literals import word_set
 
 E = TypeVar("E", bound=exp.Expr)
-MAX_NESTING: Final = 40
-MAX_CHAIN: Final = 500  # operators of one chain such as a + b + …: Spark recurses on each, and overflows at 1,000
-MAX_DEPTH: Final = 600  # of a whole expression, for the same reason
 
-_WORD: Final = re.compile(r"\w+\Z")
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Words that never are names without backquotes: each one begins or continues a clause.
 RESERVED: Final = word_set(
     """all and anti as between case cast create cross distinct div drop else end escape except exists false from full
@@ -30,12 +29,14 @@ class Cursor(SparkParser):
     """Sqlglot's token cursor with strict steps and errors that carry their place."""
 
     _nesting = 0
+    _nodes = 0
+    _predicates = 0
 
     def start(self, text: str, tokens: list[Token]) -> None:
         """Stand on the first token of a text."""
         self.reset()
         self.sql = text
-        self._nesting = 0
+        self._nesting = self._nodes = self._predicates = 0
         self._chunks = [tokens]
         self._advance_chunk()
 
@@ -114,7 +115,7 @@ class Cursor(SparkParser):
         if not token or token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
             return False
         source = self.sql[token.start : token.end + 1]
-        return _WORD.match(source) is not None and not source[0].isdigit()
+        return _WORD.match(source) is not None
 
     def _name(self, what: str, any_word: bool = False) -> exp.Identifier:
         """Step over a name and return it with its place."""
@@ -125,6 +126,10 @@ class Cursor(SparkParser):
         if not name or "${" in name:
             # Spark replaces ${…} anywhere in SQL text, also between backquotes.
             self._fail(f"{self._shown()} cannot be a name")
+        if len(name) > MAX_NAME:
+            self._fail(f"a name of more than {MAX_NAME} characters")
+        if not name.isprintable():
+            self._fail("a name holds a character that does not show", hint="Rename the column where it comes from.")
         self._advance()
         quoted = token.token_type == TokenType.IDENTIFIER
         return placed(exp.Identifier(this=name, quoted=quoted), (token.start, token.end + 1))
@@ -138,6 +143,23 @@ class Cursor(SparkParser):
         self._nesting += levels
         if self._nesting > MAX_NESTING:
             self._fail(f"nested more than {MAX_NESTING} levels deep")
+
+    def _at_most(self, limit: int, found: Sized, what: str) -> None:
+        """Refuse the next one of a list that holds as many as may be."""
+        if len(found) >= limit:
+            self._fail(f"more than {limit:,} {what}")
+
+    def _count_predicate(self) -> None:
+        """Count one more test of the statement, up to a limit."""
+        self._predicates += 1
+        if self._predicates > MAX_PREDICATES:
+            self._fail(f"more than {MAX_PREDICATES:,} predicates in one statement")
+
+    def _count_node(self, within: exp.Expr) -> None:
+        """Count one more part of the statement's expressions, up to a limit."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            self._fail(f"expressions of more than {MAX_NODES:,} parts in one statement", place_of(within))
 
 
 def placed(node: E, place: tuple[int, int]) -> E:

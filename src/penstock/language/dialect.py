@@ -6,7 +6,7 @@ The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NoReturn
 
 from sqlglot import exp
@@ -17,9 +17,8 @@ from penstock.errors import InvalidWindow
 from penstock.language.cursor import placed
 from penstock.language.duration import parse_duration
 from penstock.language.grammar import Grammar
-from penstock.model.duration import DAY
-
-LONGEST_WINDOW_US: Final = 36_525 * DAY  # a hundred years
+from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
+from penstock.model.duration import format_duration
 
 # What may follow or begin a SELECT elsewhere, and is named in the refusal here.
 _CLAUSES: Final = (
@@ -39,7 +38,6 @@ _CLAUSES: Final = (
     ("TABLESAMPLE", "TABLESAMPLE clauses"),
     ("PIVOT", "PIVOT clauses"),
     ("UNPIVOT", "UNPIVOT clauses"),
-    ("WITH", "query options (WITH …)"),
 )
 _JOINS: Final = {
     "CROSS": "CROSS joins",
@@ -54,19 +52,37 @@ _AFTER_TABLE: Final = frozenset(word for word, _ in _CLAUSES) | frozenset(_JOINS
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """A window as written; ``slide_us`` is None when there is no SLIDE, and lengths are rows for ROWS."""
+    """A window as written; ``slide`` is None when there is no SLIDE, and lengths are rows for ROWS."""
 
     kind: Literal["RANGE", "ROWS"]
     length: int
     slide: int | None
-    offset_us: int
-    place: tuple[int, int]
+    offset_us: int = 0
+    place: tuple[int, int] = field(default=(0, 1), compare=False)
+
+    def __str__(self) -> str:
+        """Print the window as the language writes it."""
+        written = str if self.kind == "ROWS" else format_duration
+        text = f"{self.kind} {written(self.length)}"
+        if self.slide is not None:
+            text += f" SLIDE {written(self.slide)}"
+        return f"[{text} OFFSET {format_duration(self.offset_us)}]" if self.offset_us else f"[{text}]"
 
 
 def window_of(table: exp.Expr) -> WindowClause | None:
     """Return the window written after a table's name."""
     window = table.meta.get("window")
     return window if isinstance(window, WindowClause) else None
+
+
+def check_slides(range_us: int, slide_us: int, text: str, place: tuple[int, int] | None) -> None:
+    """Refuse a window that moves too little for its length."""
+    if range_us > MAX_SLIDES * slide_us:
+        times = range_us // slide_us
+        what = (
+            f"a window of {format_duration(range_us)} every {format_duration(slide_us)} holds each row {times:,} times"
+        )
+        raise InvalidWindow(what, text=text, place=place, detail=f"at most {MAX_SLIDES:,} times", hint="Slide further.")
 
 
 class SelectGrammar(Grammar):
@@ -77,7 +93,7 @@ class SelectGrammar(Grammar):
         return self._select() if self._at(TokenType.SELECT, TokenType.WITH) else self._expression()
 
     def _select(self) -> exp.Select:
-        """Read one SELECT up to its end."""
+        """Read one SELECT up to its options."""
         if self._at(TokenType.WITH):
             self._refuse("common table expressions (WITH)")
         self._expect(TokenType.SELECT, "SELECT")
@@ -97,8 +113,6 @@ class SelectGrammar(Grammar):
             select.set("group", exp.Group(expressions=self._keys()))
         if self._take(TokenType.HAVING):
             select.set("having", exp.Having(this=self._expression()))
-        if self._curr:
-            self._no_more()
         return select
 
     def _no_more(self) -> NoReturn:
@@ -112,6 +126,7 @@ class SelectGrammar(Grammar):
         """Read the SELECT list."""
         items = [self._item()]
         while self._take(TokenType.COMMA):
+            self._at_most(MAX_OUTPUTS, items, "outputs")
             items.append(self._item())
         return items
 
@@ -133,6 +148,7 @@ class SelectGrammar(Grammar):
             self._refuse("GROUP BY ALL queries")
         keys = [self._key()]
         while self._take(TokenType.COMMA):
+            self._at_most(MAX_KEYS, keys, "grouping expressions")
             keys.append(self._key())
         if self._at_word("WITH") and self._next.text.upper() in ("ROLLUP", "CUBE"):
             self._refuse("ROLLUP, CUBE and GROUPING SETS")
@@ -181,8 +197,9 @@ class SelectGrammar(Grammar):
 
     def _joins(self) -> list[exp.Join]:
         """Read the joins after the stream."""
-        joins = []
+        joins: list[exp.Join] = []
         while join := self._join():
+            self._at_most(MAX_JOINS, joins, "joins")
             joins.append(join)
         return joins
 
@@ -210,6 +227,7 @@ class SelectGrammar(Grammar):
         self._expect(TokenType.L_PAREN, "(")
         columns = [self._name("a column")]
         while self._take(TokenType.COMMA):
+            self._at_most(MAX_KEYS, columns, "columns in USING")
             columns.append(self._name("a column"))
         self._expect(TokenType.R_PAREN, ")")
         return columns
@@ -233,7 +251,10 @@ class SelectGrammar(Grammar):
         offset_us = self._duration()[0] if not rows and self._take_word("OFFSET") else 0
         self._expect(TokenType.R_BRACKET, "]")
         place = (first.start, self._prev.end + 1)
-        return WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place)
+        window = WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place)
+        if not rows and slide is not None:
+            check_slides(length, slide, self.sql, place)
+        return window
 
     def _count(self) -> int:
         """Read a number of rows."""

@@ -12,9 +12,10 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.language.cursor import MAX_CHAIN, MAX_DEPTH, place_of, placed
+from penstock.language.cursor import place_of, placed
+from penstock.language.limits import MAX_CHAIN, MAX_DEPTH, MAX_LIST
 from penstock.language.literals import word_set
-from penstock.language.operators import AND, BINARY, BIT_OR, NOT, OR, PREDICATE, UNARY
+from penstock.language.operators import AND, BINARY, BIT_OR, COMPARISON, NOT, OR, PREDICATE, UNARY
 from penstock.language.terms import STRINGS, TYPES, Terms
 
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
@@ -49,6 +50,7 @@ class Grammar(Terms):
         waiting = [(tree, 1)]
         while waiting:
             node, depth = waiting.pop()
+            self._count_node(tree)
             if depth > MAX_DEPTH:
                 self._fail("nested too deeply", place_of(node))
             waiting += [(child, depth + 1) for child in node.iter_expressions()]
@@ -64,6 +66,8 @@ class Grammar(Terms):
             length += 1
             if length > MAX_CHAIN:
                 self._fail(f"a chain of more than {MAX_CHAIN} operators")
+            if level in (PREDICATE, COMPARISON):
+                self._count_predicate()
             left = self._placed(self._infix(left, level), first)
             ceiling = NOT if level == PREDICATE else level
         return left
@@ -254,6 +258,7 @@ class Grammar(Terms):
         """Read expressions separated by commas."""
         values = [self._climb(OR)]
         while self._take(TokenType.COMMA):
+            self._at_most(MAX_LIST, values, "values in a list")
             values.append(self._climb(OR))
         return values
 

@@ -15,6 +15,7 @@ from penstock.language.cursor import place_of
 from penstock.language.dialect import WindowClause, window_of
 from penstock.language.literals import quote
 from penstock.language.scope import Scope, Source, bound, resolve, source_number
+from penstock.language.spark_window import is_window, take_window
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
 from penstock.model.window import Window
@@ -54,9 +55,13 @@ class From:
     joins: list[BoundJoin] = field(default_factory=list)
     filters: list[exp.Expr] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)  # the join id of every source; the stream's is empty
+    time: str = ""  # the stream's event time
+    start_aligned: bool = False  # GROUP BY window(…), not a window in brackets
 
     def canonical_name(self, column: exp.Column) -> str:
         """Name a column as every query of the stream names it."""
+        if is_window(column):
+            return "window()"  # no column is written so
         join_id = self.ids[source_number(column)]
         return quote(f"{join_id}.{column.name}" if join_id else column.name)
 
@@ -65,13 +70,14 @@ class From:
         return render(node, self.canonical_name)
 
 
-def read_from(select: exp.Select, names: Names, text: str) -> From:
-    """Resolve the stream, its tables and the conditions between them."""
+def read_from(select: exp.Select, names: Names, text: str) -> tuple[From, exp.Select]:
+    """Resolve the stream, its tables and the conditions between them; also return the SELECT with its window marked."""
     table = select.args["from_"].this
     stream = _stream(table, names, text)
-    window = _window(window_of(table), table, text)
+    select, by_function = take_window(select, stream, _all_columns(select, stream, names), text)
+    window = by_function or _window(window_of(table), table, text)
     source = Source("stream", stream.name, table.alias_or_name, tuple(c.name for c in stream.columns))
-    read = From(Scope(text, [source]), window)
+    read = From(Scope(text, [source]), window, time=stream.time, start_aligned=by_function is not None)
     moved: list[exp.Expr] = []
     for join in select.args.get("joins") or []:
         moved += _join(join, read, names)
@@ -79,7 +85,13 @@ def read_from(select: exp.Select, names: Names, text: str) -> From:
     filters = [resolve(part, read.scope, "WHERE") for part in conjuncts(where.this if where else None)]
     read.filters = moved + _take_keys(filters, read)
     _identify(read)
-    return read
+    return read, select
+
+
+def _all_columns(select: exp.Select, stream: Stream, names: Names) -> set[str]:
+    """List the columns of the stream and of the tables joined to it, in lower case."""
+    tables = [names.table(join.this.name) for join in select.args.get("joins") or []]
+    return {c.name.lower() for item in [stream, *tables] if item is not None for c in item.columns}
 
 
 # Sources.
@@ -107,7 +119,8 @@ def _window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
             "queries without a window are not available", text=text, place=place_of(table.this), hint=hint
         )
     if clause.kind == "ROWS":
-        raise Unsupported("ROWS windows are not available", text=text, place=clause.place)
+        hint = f"Write {table.name} [RANGE 1 MIN SLIDE 1 MIN], a window of time."
+        raise Unsupported("ROWS windows are not available", text=text, place=clause.place, hint=hint)
     if clause.slide is None:
         hint = "Add SLIDE and how often to answer."
         raise Unsupported("windows without SLIDE are not available", text=text, place=clause.place, hint=hint)
@@ -118,7 +131,8 @@ def _table(table: exp.Table, names: Names, text: str) -> Table:
     """Find a table to be joined."""
     found = names.table(table.name)
     if found is None and names.stream(table.name) is not None:
-        raise Unsupported("joins of two streams are not available", text=text, place=place_of(table.this))
+        what, advice = "joins of two streams are not available", "Join tables to one stream."
+        raise Unsupported(what, text=text, place=place_of(table.this), hint=advice)
     if found is None:
         hint = nearest(table.name, names.table_names())
         raise UnknownTable(f'there is no table "{table.name}"', text=text, place=place_of(table.this), hint=hint)
@@ -159,8 +173,7 @@ def _using_pair(name: exp.Expr, left: exp.Expr, scope: Scope) -> tuple[exp.Expr,
     """Pair a column of USING with the table's own; from now on the bare name means the left one."""
     number = len(scope.sources) - 1
     right = Scope(scope.text, scope.sources[-1:]).column([name])
-    if isinstance(left, exp.Column):
-        scope.merged[name.name.lower()] = source_number(left)
+    scope.merged.add((number, name.name.lower()))
     return left, bound(number, right.name)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Final
+
+from penstock.language.limits import MAX_NAME
 
 _SIMPLE_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-1][0-7]{2})|(.))", re.DOTALL)
@@ -45,12 +48,27 @@ def write_string(value: str) -> str:
     """
     out = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
     out = out.replace("${", "\\u0024{")
-    return "'" + re.sub(r"[\x00-\x1f\x7f\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", out) + "'"
+    return "'" + (out if out.isprintable() else "".join(map(_shown, out))) + "'"
+
+
+def _shown(sign: str) -> str:
+    """Write a character that does not show itself as an escape."""
+    if sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def quote(name: str) -> str:
     """Write an identifier in backquotes."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def shortened(name: str) -> str:
+    """Shorten a name that is made of an expression, so that it can be read again; different ones stay different."""
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: MAX_NAME - 1 - len(digest)]}…{digest}"
 
 
 def is_plain_word(name: str) -> bool:

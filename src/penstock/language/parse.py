@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -11,25 +10,41 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import LanguageError, MalformedSQL
-from penstock.language.cursor import MAX_NESTING
 from penstock.language.dialect import Penstock
+from penstock.language.heads import StatementGrammar
+from penstock.language.lexical import readable, statements_in, tokens_of
+from penstock.language.limits import MAX_SCRIPT, MAX_STATEMENT
 from penstock.language.statements import (
+    AlterQuery,
+    CreateFunction,
     CreateQuery,
     CreateStream,
+    CreateStreamAs,
     CreateTable,
+    Describe,
     Drop,
+    Explain,
     Select,
+    Show,
+    ShowCreate,
     Statement,
-    StatementGrammar,
 )
 
 __all__ = [
+    "AlterQuery",
+    "CreateFunction",
     "CreateQuery",
     "CreateStream",
+    "CreateStreamAs",
     "CreateTable",
+    "Describe",
     "Drop",
+    "Explain",
     "Select",
+    "Show",
+    "ShowCreate",
     "Statement",
+    "check_text",
     "parse_expression",
     "parse_query",
     "parse_script",
@@ -38,21 +53,14 @@ __all__ = [
 
 T = TypeVar("T")
 
-MAX_STATEMENT: Final = 100_000
-MAX_SCRIPT: Final = 5_000_000
-_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
-_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
-# Strings, names and comments, closed or not: an unclosed one matches only as ``open``.
-_LEXICAL: Final = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<open>['"`]|/\*)""", re.DOTALL
-)
+SURELY_READABLE: Final = 60  # tokens in which no limit can be reached: each of 40 levels opens and closes
 
 
 def parse_script(text: str) -> list[Statement]:
     """Read statements separated by semicolons; places in errors refer to the whole text."""
-    _check_characters(text, MAX_SCRIPT, "script")
+    text = readable(text, MAX_SCRIPT, "script")
     statements = []
-    for start, end in _extents(text, _tokens(text)):
+    for start, end in statements_in(text):
         try:
             statements.append(parse_statement(text[start:end]))
         except LanguageError as error:
@@ -70,7 +78,8 @@ def parse_query(text: str) -> Select:
 
 def parse_statement(text: str) -> Statement:
     """Read exactly one statement."""
-    tokens = _checked(text)
+    text = readable(text, MAX_STATEMENT, "statement")
+    tokens = tokens_of(text)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -81,9 +90,16 @@ def parse_statement(text: str) -> Statement:
     return _guarded(text, lambda: _grammar(text, tokens).read())
 
 
+def check_text(text: str) -> None:
+    """Refuse text that could not be read again: too long, or nested too deeply."""
+    if len(tokens_of(readable(text, MAX_STATEMENT, "statement"))) > SURELY_READABLE:
+        parse_statement(text)
+
+
 def parse_expression(text: str) -> exp.Expr:
     """Read one expression, for example canonical text of a bound query."""
-    grammar = _grammar(text, _checked(text))
+    text = readable(text, MAX_STATEMENT, "statement")
+    grammar = _grammar(text, tokens_of(text))
     return _guarded(text, grammar.read_expression)
 
 
@@ -103,65 +119,6 @@ def _guarded(text: str, read: Callable[[], T]) -> T:
     except (SqlglotError, ValueError, IndexError, AttributeError, TypeError):
         what = "this does not parse"
     raise MalformedSQL(what, text=text, place=_first_place(text))
-
-
-def _checked(text: str) -> list[Token]:
-    """Split one statement into tokens after checking its size, characters and nesting."""
-    _check_characters(text, MAX_STATEMENT, "statement")
-    tokens = _tokens(text)
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if depth > MAX_NESTING:
-            what = f"nested more than {MAX_NESTING} levels deep"
-            raise MalformedSQL(what, text=text, place=(token.start, token.end + 1))
-    return tokens
-
-
-def _check_characters(text: str, longest: int, what: str) -> None:
-    """Refuse text that is too long or holds characters no statement needs."""
-    if len(text) > longest:
-        raise MalformedSQL(f"the {what} is longer than {longest:,} characters", text=text, place=(0, 1))
-    nul = text.find("\0")
-    if nul >= 0:
-        raise MalformedSQL("the text holds a NUL character", text=text, place=(nul, nul + 1))
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        what = "the text holds half a character"
-        raise MalformedSQL(what, text=text, place=(error.start, error.end)) from None
-
-
-def _tokens(text: str) -> list[Token]:
-    """Split text into tokens."""
-    try:
-        return Penstock().tokenize(text)
-    except SqlglotError:
-        place = _unclosed(text)
-        raise MalformedSQL("a quote or comment is not closed", text=text, place=place) from None
-
-
-def _unclosed(text: str) -> tuple[int, int]:
-    """Find where the token that never ends begins."""
-    for match in _LEXICAL.finditer(text):
-        if match["open"]:
-            return match.span("open")
-    return (len(text) - 1, len(text))
-
-
-def _extents(text: str, tokens: list[Token]) -> list[tuple[int, int]]:
-    """Return where each statement of a script starts and ends."""
-    extents, start = [], None
-    for token in tokens:
-        if token.token_type == TokenType.SEMICOLON:
-            if start is not None:
-                extents.append((start, token.start))
-            start = None
-        elif start is None:
-            start = token.start
-    if start is not None:
-        extents.append((start, tokens[-1].end + 1))
-    return extents
 
 
 def _moved(error: LanguageError, text: str, by: int) -> LanguageError:

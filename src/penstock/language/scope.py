@@ -16,10 +16,14 @@ from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsup
 from penstock.language.canonical import strip
 from penstock.language.cursor import place_of, placed
 from penstock.language.functions import AGGREGATES, classify
+from penstock.language.growth import check_growth
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 QUERY_COLUMN: Final = "query_name"  # what sinks add to every answer
+OWN_COLUMNS: Final = (*WINDOW_COLUMNS, QUERY_COLUMN, "#definition")  # no output has the name of one of these
 _LISTED: Final = 20
+# Spark makes such a map of constants once, where a key that is there twice fails for all queries and not for one.
+_PREPARED: Final = frozenset({"map_from_arrays", "map_from_entries", "str_to_map"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,11 @@ class Source:
 
 @dataclass(slots=True)
 class Scope:
-    """The sources that names can refer to; ``merged`` are the columns of USING, which two sources share."""
+    """The sources that names can refer to; ``merged`` are columns that USING made one with an earlier source's."""
 
     text: str
     sources: list[Source]
-    merged: dict[str, int] = field(default_factory=dict)
+    merged: set[tuple[int, str]] = field(default_factory=set)  # number of the source, name in lower case
 
     def column(self, path: Sequence[exp.Expr]) -> exp.Expr:
         """Resolve a dotted path to a column, with the rest as fields of a struct."""
@@ -52,8 +56,7 @@ class Scope:
             if len(path) > 1 and source.label.lower() == head and (found := source.find(path[1].name)):
                 return _fields(bound(number, found, path[:2]), path[2:])
         matches = [(n, found) for n, source in enumerate(self.sources) if (found := source.find(head))]
-        if head in self.merged:
-            matches = [(n, found) for n, found in matches if n == self.merged[head]]
+        matches = [(n, found) for n, found in matches if (n, head) not in self.merged]
         if len(matches) == 1:
             return _fields(bound(*matches[0], path[:1]), path[1:])
         if matches:
@@ -138,7 +141,9 @@ def resolve(node: exp.Expr, scope: Scope, without_aggregates: str | None = None)
                 _name_fields(part, scope)
         return part
 
-    return _bare(node).transform(step, copy=False)
+    resolved: exp.Expr = _bare(node).transform(step, copy=False)
+    check_growth(resolved, scope.text)
+    return resolved
 
 
 def _name_fields(call: exp.Anonymous, scope: Scope) -> None:
@@ -146,7 +151,9 @@ def _name_fields(call: exp.Anonymous, scope: Scope) -> None:
     named: list[exp.Expr] = []
     for number, value in enumerate(call.expressions, 1):
         path = path_of(value)
-        name = (path[-1].name if len(path) > 1 else scope.column(path).name) if path else f"col{number}"
+        own = value.expression if isinstance(value, exp.Dot) else value  # a field, or the window of GROUP BY
+        other = own.name if isinstance(value, exp.Dot | exp.Column) else f"col{number}"
+        name = (path[-1].name if len(path) > 1 else scope.column(path).name) if path else other
         named += [exp.Literal.string(name), value]
     call.set("this", "named_struct")
     call.set("expressions", named)
@@ -175,6 +182,9 @@ def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) ->
     place = place_of(call)
     head = (place[0], place[0] + len(call.name)) if place else None
     kind = classify(call.name, text, head)
+    if call.name.lower() in _PREPARED and call.find(exp.Column) is None:
+        what, hint = f"{call.name.lower()}() of constants is not available", "Write map(key, value, …)."
+        raise Unsupported(what, text=text, place=head, hint=hint)
     if kind == "aggregate" and without_aggregates:
         raise LanguageError(f"aggregates are not allowed in {without_aggregates}", text=text, place=place)
     name = call.name.lower()

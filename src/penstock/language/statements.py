@@ -1,48 +1,99 @@
-"""Tokens of one statement come in; the statement as a frozen value goes out."""
+"""Every statement of the language as a frozen value that compares by meaning and prints as text that parses back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final, Literal, NoReturn
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
-from penstock.errors import LanguageError, UnknownColumn, WrongType, nearest
-from penstock.language.canonical import render
-from penstock.language.cursor import place_of, placed
-from penstock.language.dialect import SelectGrammar, window_of
-from penstock.language.literals import word_set
-from penstock.language.scope import Scope, Source, resolve
-from penstock.model.schema import Column, Stream, Table
+from penstock.language.dialect import WindowClause
+from penstock.language.options import OptionClause
+from penstock.language.printing import write_definition, write_expression, write_select, write_stream, write_table
+from penstock.language.write import write_name
+from penstock.model.function import Parameter
+from penstock.model.schema import Stream, Table
 
-DropKind = Literal["query", "stream", "table"]
-_NOT_STATEMENTS: Final = word_set(
-    """alter explain describe desc show insert update delete merge truncate use set reset refresh analyze grant revoke
-    call load cache uncache msck add list values from begin copy export import comment execute declare"""
-)
+Kind = Literal["query", "stream", "table", "function"]
+Listed = Literal["streams", "tables", "queries", "functions"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Select:
-    """A SELECT: its tree, and the user's text that places in the tree refer to."""
+    """A SELECT: its tree, the user's text that places in the tree refer to, and its options."""
 
     expression: exp.Select
     text: str
+    options: tuple[OptionClause, ...] = ()
+
+    def __str__(self) -> str:
+        """Print the query on one line."""
+        return write_select(self.expression) + _with(self.options)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is written, not where it stands."""
+        return isinstance(other, Select) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        """Hash what is written."""
+        return hash(str(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """An expression: its tree, and the user's text that places in the tree refer to."""
+
+    tree: exp.Expr
+    text: str
+
+    def __str__(self) -> str:
+        """Print the expression."""
+        return write_expression(self.tree)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is written, not where it stands."""
+        return isinstance(other, Expression) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        """Hash what is written."""
+        return hash(str(self))
 
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """CREATE STREAM."""
+    """CREATE STREAM name (columns) USING format …"""
 
     stream: Stream
+    if_not_exists: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        return write_stream(self.stream, _head("CREATE STREAM", self.if_not_exists))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStreamAs:
+    """CREATE STREAM name AS SELECT …"""
+
+    name: str
+    select: Select
+    if_not_exists: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"{_head('CREATE STREAM', self.if_not_exists)} {write_name(self.name)} AS {self.select}"
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """CREATE TABLE."""
+    """CREATE TABLE name (columns) USING format …"""
 
     table: Table
+    if_not_exists: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        return write_table(self.table, _head("CREATE TABLE", self.if_not_exists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,264 +102,222 @@ class CreateQuery:
 
     name: str
     select: Select
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        head = _head("CREATE OR REPLACE QUERY" if self.or_replace else "CREATE QUERY", self.if_not_exists)
+        return f"{head} {write_name(self.name)} AS {self.select}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """CREATE FUNCTION name(parameters) RETURNS type RETURN expression."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: str | None
+    body: Expression
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        head = _head("CREATE OR REPLACE FUNCTION" if self.or_replace else "CREATE FUNCTION", self.if_not_exists)
+        listed = [(parameter.name, parameter.type) for parameter in self.parameters]
+        return write_definition(head, self.name, listed, self.returns, str(self.body))
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """DROP QUERY, STREAM or TABLE."""
+    """DROP QUERY, STREAM, TABLE or FUNCTION."""
 
-    kind: DropKind
+    kind: Kind
     name: str
+    if_exists: bool = False
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"DROP {self.kind.upper()} {'IF EXISTS ' if self.if_exists else ''}{write_name(self.name)}"
 
 
-Statement = Select | CreateStream | CreateTable | CreateQuery | Drop
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """What ALTER QUERY name RESUME asks for."""
+
+    def __str__(self) -> str:
+        """Print the action."""
+        return "RESUME"
 
 
-@dataclass(slots=True)
-class _Definition:
-    """What the clauses of a CREATE have said so far."""
-
-    name: exp.Identifier
-    columns: tuple[Column, ...] = ()
-    format: str | None = None
-    options: dict[str, str] | None = None
-    time: str | None = None
-    lateness_us: int = 0
+Change = Select | WindowClause | tuple[OptionClause, ...] | Resume
 
 
-class StatementGrammar(SelectGrammar):
-    """The heads of statements, by recursive descent."""
+@dataclass(frozen=True, slots=True)
+class AlterQuery:
+    """ALTER QUERY name: a new SELECT, another window, other options, or on again after a pause."""
 
-    def read(self) -> Statement:
-        """Read one whole statement."""
-        statement = self._statement()
-        if self._curr:
-            self._fail(f"unexpected {self._shown()}")
-        return statement
+    name: str
+    change: Change
 
-    def read_expression(self) -> exp.Expr:
-        """Read one expression and nothing after it."""
-        expression = self._expression()
-        if self._curr:
-            self._fail(f"unexpected {self._shown()}")
-        return expression
+    def __str__(self) -> str:
+        """Print the statement."""
+        match self.change:
+            case Select():
+                action = f"AS {self.change}"
+            case WindowClause():
+                action = f"SET WINDOW {self.change}"
+            case Resume():
+                action = "RESUME"
+            case options:
+                action = f"SET ({', '.join(map(str, options))})"
+        return f"ALTER QUERY {write_name(self.name)} {action}"
 
-    def _statement(self) -> Statement:
-        """Tell statements by their first word."""
-        if self._at(TokenType.SELECT, TokenType.WITH):
-            return Select(self._select(), self.sql)
-        if self._take_word("CREATE"):
-            return self._create()
-        if self._take_word("DROP"):
-            kind = self._kind()
-            return Drop(kind, self._own_name(f"the name of a {kind}").name)
-        if self._curr and self._curr.text.lower() in _NOT_STATEMENTS:
-            self._refuse(f"{self._curr.text.upper()} statements")
-        self._fail(f"expected SELECT, CREATE or DROP, found {self._shown()}")
 
-    def _kind(self) -> DropKind:
-        """Read QUERY, STREAM or TABLE."""
-        if self._at_word("OR", "REPLACE"):
-            self._refuse("OR REPLACE clauses", hint="Drop the old one first.")
-        kinds: tuple[DropKind, ...] = ("query", "stream", "table")
-        for kind in kinds:
-            if self._take_word(kind.upper()):
-                return kind
-        self._fail(f"expected QUERY, STREAM or TABLE, found {self._shown()}")
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN, EXPLAIN QUERY name or EXPLAIN SELECT …"""
 
-    def _own_name(self, what: str) -> exp.Identifier:
-        """Read the name a statement is about."""
-        if self._at_word("IF", "NOT", "EXISTS") or self._at_word("IF", "EXISTS"):
-            self._refuse("IF EXISTS clauses")
-        return self._name(what)
+    target: str | Select | None = None
 
-    def _create(self) -> Statement:
-        """Read what follows CREATE."""
-        kind = self._kind()
-        name = self._own_name(f"the name of a {kind}")
-        if kind == "query":
-            self._expect(TokenType.ALIAS, "AS")
-            return CreateQuery(name.name, self._inner_select())
-        if self._at(TokenType.ALIAS):
-            self._refuse(f"CREATE {kind.upper()} … AS SELECT statements")
-        definition = _Definition(name, self._columns(kind, name))
-        while self._clause(kind, definition):
-            pass
-        return self._stream(definition) if kind == "stream" else self._table(definition)
-
-    def _inner_select(self) -> Select:
-        """Read a SELECT as if it stood alone, so that its text can be read again."""
-        start = self._here[0]
-        tree = self._select()
-        for node in tree.walk():
-            if own := node.meta.get("place"):
-                placed(node, (own[0] - start, own[1] - start))
-            if window := window_of(node):
-                node.meta["window"] = replace(window, place=(window.place[0] - start, window.place[1] - start))
-        return Select(tree, self.sql[start : self._prev.end + 1])
-
-    def _stream(self, made: _Definition) -> CreateStream:
-        """Build a stream from its clauses."""
-        options = dict(made.options or {})
-        if made.time is None:
-            hint = "Add WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS, with your own column of event time."
-            self._fail(f'stream "{made.name.name}" has no WATERMARK', place_of(made.name), hint=hint)
-        return CreateStream(
-            Stream(
-                made.name.name,
-                made.columns,
-                made.time,
-                made.lateness_us,
-                format=self._format(made),
-                options=options,
-            )
+    def __str__(self) -> str:
+        """Print the statement."""
+        if self.target is None:
+            return "EXPLAIN"
+        return (
+            f"EXPLAIN {self.target}" if isinstance(self.target, Select) else f"EXPLAIN QUERY {write_name(self.target)}"
         )
 
-    def _table(self, made: _Definition) -> CreateTable:
-        """Build a table from its clauses."""
-        return CreateTable(Table(made.name.name, made.columns, self._format(made), dict(made.options or {})))
 
-    def _format(self, made: _Definition) -> str:
-        """Return the format, which must have been given."""
-        if made.format is None:
-            self._fail(f'"{made.name.name}" has no USING', place_of(made.name), hint="Add USING csv, parquet, kafka …")
-        return made.format
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW STREAMS, TABLES, QUERIES or FUNCTIONS."""
 
-    # Columns.
+    listed: Listed
 
-    def _columns(self, kind: str, name: exp.Identifier) -> tuple[Column, ...]:
-        """Read the columns in parentheses; computed ones may use the others. None given: the files tell."""
-        if not self._at(TokenType.L_PAREN):
-            return ()
-        self._expect(TokenType.L_PAREN, "(")
-        read = [self._column(kind)]
-        while self._take(TokenType.COMMA):
-            read.append(self._column(kind))
-        self._expect(TokenType.R_PAREN, ")")
-        seen: set[str] = set()
-        for identifier, _, _ in read:
-            if identifier.name.lower() in seen:
-                self._fail(f'column "{identifier.name}" is there twice', place_of(identifier))
-            seen.add(identifier.name.lower())
-        plain = tuple(identifier.name for identifier, _, computed in read if computed is None)
-        scope = Scope(self.sql, [Source("stream", name.name, name.name, plain)])
-        return tuple(Column(i.name, kind_, self._computed(scope, computed)) for i, kind_, computed in read)
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"SHOW {self.listed.upper()}"
 
-    def _column(self, kind: str) -> tuple[exp.Identifier, str, exp.Expr | None]:
-        """Read one column: name, type, and the expression of a computed one."""
-        name = self._name("a column", any_word=True)
-        type_ = self._type()
-        if self._take_word("NOT", "NULL"):
-            self._refuse("NOT NULL columns", (self._prev.start, self._prev.end + 1))
-        computed = None
-        if self._at_word("GENERATED"):
-            if kind == "table":
-                self._refuse("computed columns of tables")
-            self._expect_word("GENERATED", "ALWAYS", "AS")
-            self._open()
-            computed = self._expression()
-            self._close()
-        if self._take(TokenType.COMMENT):
-            self._string()
-        return name, type_, computed
 
-    def _computed(self, scope: Scope, computed: exp.Expr | None) -> str | None:
-        """Return the canonical text of a computed column."""
-        if computed is None:
-            return None
-        return render(resolve(computed, scope, "a computed column"))
+@dataclass(frozen=True, slots=True)
+class ShowCreate:
+    """SHOW CREATE QUERY, STREAM, TABLE or FUNCTION name."""
 
-    # Clauses.
+    kind: Kind
+    name: str
 
-    def _clause(self, kind: str, made: _Definition) -> bool:
-        """Read one clause into the definition; say whether there was one."""
-        place = self._here
-        if self._take(TokenType.USING):
-            self._once(made.format, "USING", place)
-            made.format = self._dotted("a format").lower()
-        elif self._take_word("OPTIONS"):
-            self._once(made.options, "OPTIONS", place)
-            made.options = self._options()
-        elif kind == "stream" and self._take_word("WATERMARK"):
-            self._once(made.time, "WATERMARK", place)
-            self._watermark(made)
-        else:
-            return False
-        return True
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"SHOW CREATE {self.kind.upper()} {write_name(self.name)}"
 
-    def _once(self, before: object, clause: str, place: tuple[int, int]) -> None:
-        """Refuse a clause that was there before."""
-        if before is not None:
-            self._fail(f"a second {clause}", place)
 
-    def _options(self) -> dict[str, str]:
-        """Read ``k = 'v'``, ``k 'v'`` or ``'k' 'v'``, separated by commas."""
-        self._expect(TokenType.L_PAREN, "(")
-        options: dict[str, str] = {}
-        while not self._at(TokenType.R_PAREN):
-            place = self._here
-            quoted = self._take(TokenType.STRING)  # one string only: the next one is the value
-            key = self._string_value(quoted) if quoted else self._dotted("an option")
-            self._take(TokenType.EQ)
-            if key.lower() in (k.lower() for k in options):
-                self._fail(f'option "{key}" is there twice', place)
-            options[key] = self._option_value()
-            if not self._take(TokenType.COMMA):
-                break
-        self._expect(TokenType.R_PAREN, ")")
-        return options
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE QUERY, STREAM, TABLE or FUNCTION name."""
 
-    def _option_value(self) -> str:
-        """Read an option's value as text."""
-        if self._at(TokenType.NUMBER):
-            return self._number().name
-        if truth := self._take(TokenType.TRUE, TokenType.FALSE):
-            return truth.text.lower()
-        return self._string().name
+    kind: Kind
+    name: str
 
-    def _dotted(self, what: str) -> str:
-        """Read a name that may hold dots."""
-        parts = [self._name(what, any_word=True).name]
-        while self._take(TokenType.DOT):
-            parts.append(self._name(what, any_word=True).name)
-        return ".".join(parts)
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"DESCRIBE {self.kind.upper()} {write_name(self.name)}"
 
-    def _watermark(self, made: _Definition) -> None:
-        """Read ``FOR ts [AS ts [- duration]]``."""
-        self._expect_word("FOR")
-        time = self._name("the column of event time")
-        column = self._time_column(time, made)
-        if self._take(TokenType.ALIAS):
-            again = self._name("the column of event time")
-            if again.name.lower() != time.name.lower():
-                self._fail(f'expected "{time.name}", found "{again.name}"', place_of(again))
-            if self._take(TokenType.DASH):
-                made.lateness_us = self._lateness()
-        made.time = column.name
 
-    def _lateness(self) -> int:
-        """Read how late rows may be."""
-        first = self._curr
-        while self._curr and not self._at(TokenType.USING) and not self._at_word("OPTIONS"):
-            self._advance()
-        if self._curr is first:
-            self._fail(f"expected a duration such as INTERVAL 5 SECONDS, found {self._shown()}")
-        return self._duration_between(first)[0]
+Creation = CreateStream | CreateStreamAs | CreateTable | CreateQuery | CreateFunction
+Question = Explain | Show | ShowCreate | Describe
+Statement = Select | Creation | Drop | AlterQuery | Question
 
-    def _time_column(self, time: exp.Identifier, made: _Definition) -> Column:
-        """Find the column of event time and check its type, if columns were given."""
-        if not made.columns:
-            return Column(time.name, "timestamp")
-        columns = {column.name.lower(): column for column in made.columns}
-        column = columns.get(time.name.lower())
-        if column is None:
-            hint = nearest(time.name, [c.name for c in made.columns])
-            self._raise(UnknownColumn, f'stream "{made.name.name}" has no column "{time.name}"', time, hint)
-        if column.type not in ("timestamp", "timestamp_ntz"):
-            what = f'the column of event time "{column.name}" is {column.type}, not timestamp'
-            self._raise(WrongType, what, time, "Compute one: ts timestamp GENERATED ALWAYS AS (timestamp_millis(ms)).")
-        return column
 
-    def _raise(self, kind: type[LanguageError], what: str, node: exp.Expr, hint: str | None) -> NoReturn:
-        """Raise an error of a kind at a node."""
-        raise kind(what, text=self.sql, place=place_of(node), hint=hint)
+def _head(words: str, if_not_exists: bool) -> str:
+    """Write the first words of a CREATE."""
+    return f"{words} IF NOT EXISTS" if if_not_exists else words
+
+
+def _with(options: tuple[OptionClause, ...]) -> str:
+    """Write the options after a SELECT."""
+    return f" WITH ({', '.join(map(str, options))})" if options else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """One form of a statement: its first words, how it is written, and what it does."""
+
+    head: str
+    syntax: str
+    meaning: str
+
+
+STATEMENTS: Final = (
+    Syntax(
+        "SELECT",
+        "SELECT … FROM stream [RANGE d SLIDE d OFFSET d] JOIN … WHERE … GROUP BY … HAVING … WITH (option = value, …)",
+        "what a query asks; a statement of its own only inside CREATE QUERY, ALTER QUERY and EXPLAIN",
+    ),
+    Syntax(
+        "CREATE STREAM",
+        "CREATE STREAM [IF NOT EXISTS] name (column type [GENERATED ALWAYS AS (expression)], …) USING format "
+        "OPTIONS (key = 'value', …) WATERMARK FOR column [AS column - d]",
+        "enters a stream, its source and its event time; without columns the files tell",
+    ),
+    Syntax(
+        "CREATE STREAM AS",
+        "CREATE STREAM [IF NOT EXISTS] name AS SELECT …",
+        "a stream made from streams; it parses and is refused, because joins of two streams are not built yet",
+    ),
+    Syntax(
+        "CREATE TABLE",
+        "CREATE TABLE [IF NOT EXISTS] name (column type, …) USING format OPTIONS (key = 'value', …)",
+        "enters a table that queries may join",
+    ),
+    Syntax(
+        "CREATE QUERY",
+        "CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name AS SELECT …",
+        "enters a continuous query; OR REPLACE puts it in the place of the one of that name",
+    ),
+    Syntax(
+        "CREATE FUNCTION",
+        "CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name(parameter type, …) [RETURNS type] RETURN expression",
+        "names an expression, which later statements may call",
+    ),
+    Syntax(
+        "DROP",
+        "DROP {QUERY | STREAM | TABLE | FUNCTION} [IF EXISTS] name",
+        "takes a name out; answers stay in the sinks, and queries keep the functions they were created with",
+    ),
+    Syntax(
+        "ALTER QUERY AS",
+        "ALTER QUERY name AS SELECT …",
+        "gives a query a new definition from the next batch on",
+    ),
+    Syntax(
+        "ALTER QUERY SET WINDOW",
+        "ALTER QUERY name SET WINDOW [RANGE d SLIDE d OFFSET d]",
+        "gives a query another window and keeps the rest",
+    ),
+    Syntax(
+        "ALTER QUERY SET",
+        "ALTER QUERY name SET (option = value, …)",
+        "sets options of a query and keeps the rest",
+    ),
+    Syntax(
+        "ALTER QUERY RESUME",
+        "ALTER QUERY name RESUME",
+        "lets a query that an error paused answer again",
+    ),
+    Syntax("EXPLAIN", "EXPLAIN", "shows the plan of all streams: who shares what"),
+    Syntax("EXPLAIN QUERY", "EXPLAIN QUERY name", "shows one query, and the queries it shares its partials with"),
+    Syntax("EXPLAIN SELECT", "EXPLAIN SELECT …", "shows the plan as if the query were added"),
+    Syntax("SHOW", "SHOW {STREAMS | TABLES | QUERIES | FUNCTIONS}", "lists what there is"),
+    Syntax(
+        "SHOW CREATE",
+        "SHOW CREATE {QUERY | STREAM | TABLE | FUNCTION} name",
+        "prints the statement that creates it",
+    ),
+    Syntax(
+        "DESCRIBE",
+        "DESCRIBE {QUERY | STREAM | TABLE | FUNCTION} name",
+        "lists columns and their types; of a function, its parameters",
+    ),
+)

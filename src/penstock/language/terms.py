@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.language.cursor import Cursor
+from penstock.language.limits import MAX_DIGITS, MAX_PARTS
 from penstock.language.literals import NUMBER, read_string, word_set
 
 STRINGS: Final = (TokenType.STRING, TokenType.RAW_STRING)
@@ -21,6 +23,11 @@ TYPES: Final = {
 _INTERVAL_UNITS: Final = word_set("year month week day hour minute second millisecond microsecond")
 _SPAN_UNITS: Final = word_set("year month day hour minute second")
 _INTERVAL_PARTS: Final = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([A-Za-z]+)")
+_SUFFIX: Final = re.compile(r"(?:L|S|Y|D|F|BD)\Z")
+# Of a negative number, which is written as a sign and this.
+_INTEGERS: Final = {"L": 1 << 63, "S": 1 << 15, "Y": 1 << 7}
+_KINDS: Final = {"L": "a bigint", "S": "a smallint", "Y": "a tinyint"}
+_LARGEST_FLOAT: Final = 3.4028234663852886e38
 
 
 class Terms(Cursor):
@@ -39,7 +46,23 @@ class Terms(Cursor):
         source = self.sql[first.start : last.end + 1]
         if not NUMBER.match(source):
             self._fail(f'"{source[:40]}" is not a number', (first.start, last.end + 1))
+        self._check_fit(source.upper(), (first.start, last.end + 1))
         return exp.Literal.number(source.upper())
+
+    def _check_fit(self, source: str, place: tuple[int, int]) -> None:
+        """Refuse a number that Spark has no type for."""
+        suffix = _SUFFIX.search(source)
+        digits, kind = (source[: suffix.start()], suffix[0]) if suffix else (source, "")
+        if kind in _INTEGERS and (not digits.isdecimal() or len(digits) > 19 or int(digits) > _INTEGERS[kind]):
+            self._fail(f'"{_short(source)}" does not fit {_KINDS[kind]}', place)
+        if kind in ("", "BD") and "E" not in digits and sum(map(str.isdecimal, digits.lstrip("0."))) > MAX_DIGITS:
+            self._fail(f'"{_short(source)}" has more than {MAX_DIGITS} digits', place)
+        exponent = digits.partition("E")[2]
+        if len(digits) > 400 or len(exponent) > 4 or (kind == "BD" and exponent and abs(int(exponent)) > MAX_DIGITS):
+            self._fail(f'"{_short(source)}" is out of range', place)
+        largest = _LARGEST_FLOAT if kind == "F" else sys.float_info.max
+        if (kind in ("D", "F") or "E" in digits) and kind != "BD" and float(digits) > largest:
+            self._fail(f'"{_short(source)}" is out of range', place)
 
     def _string(self) -> exp.Expr:
         """Read one string, or several in a row as one."""
@@ -83,6 +106,7 @@ class Terms(Cursor):
             if self._take_word("TO"):
                 return self._span(amount, unit or "", first)
             parts += [(amount, unit)] if unit else self._written_parts(amount, first)
+            self._at_most(MAX_PARTS, parts, "parts of an interval")
             if not self._at(TokenType.STRING, TokenType.NUMBER):
                 break
         return self._interval_of(parts, first)
@@ -177,3 +201,8 @@ class Terms(Cursor):
             shown = name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else f"`{name.replace('`', '``')}`"
             fields.append(f"{shown}:{self._type()}")
         return ",".join(fields)
+
+
+def _short(source: str) -> str:
+    """Shorten a number for a message."""
+    return source if len(source) <= 40 else source[:37] + "..."

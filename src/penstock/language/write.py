@@ -12,8 +12,11 @@ from penstock.language.cursor import RESERVED
 from penstock.language.dialect import Penstock
 from penstock.language.grammar import NO_PARENTHESES
 from penstock.language.joins import From
-from penstock.language.literals import is_plain_word, quote
+from penstock.language.literals import is_plain_word, quote, shortened
+from penstock.language.options import OptionClause, Value
 from penstock.language.scope import source_number
+from penstock.language.spark_window import CALL, is_window
+from penstock.model.duration import format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Item:
 
 def write_name(name: str) -> str:
     """Write a name, in backquotes only where it needs them."""
-    reserved = name.lower() in RESERVED | NO_PARENTHESES or name.upper() in Penstock.Tokenizer.KEYWORDS
+    keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != CALL
+    reserved = keyword or name.lower() in RESERVED | NO_PARENTHESES
     return name if is_plain_word(name) and not reserved else quote(name)
 
 
@@ -34,25 +38,53 @@ def plain_name(value: exp.Expr) -> str:
     """Name an output that has no alias: a column's or field's own name, or the expression's text."""
     if isinstance(value, exp.Dot):
         return str(value.expression.name)
-    return render(value, lambda column: column.name)
+    return shortened(render(value, lambda column: column.name))
 
 
 def write_query(
-    read: From, items: Sequence[Item], keys: Sequence[exp.Expr], grouped: bool, having: Sequence[exp.Expr]
+    read: From,
+    items: Sequence[Item],
+    keys: Sequence[exp.Expr],
+    grouped: bool,
+    having: Sequence[exp.Expr],
+    options: Sequence[tuple[str, Value]],
 ) -> str:
     """Write the whole SELECT on one line."""
     labels = _labels(read)
-    bare = _naming(labels, always=bool(read.joins))
+    window = _window_name(read, labels)
+    bare = _naming(labels, window, always=bool(read.joins))
     parts = ["SELECT", ", ".join(_item(item, bare) for item in items)]
-    parts += ["FROM", write_name(labels[0]), str(read.window), *_joins(read, labels)]
+    parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [str(read.window)])]
+    parts += _joins(read, labels)
     if read.filters:
         parts += ["WHERE", conjunction(read.filters, bare)]
     if grouped:
-        parts += ["GROUP BY", ", ".join(render(key, bare) for key in keys)]
+        by_function = [_window_call(read, labels)] if read.start_aligned else []
+        parts += ["GROUP BY", ", ".join([*by_function, *(render(key, bare) for key in keys)])]
     if having:
         # An alias may have a column's name, and HAVING would take the alias: a qualified name is never an alias.
-        parts += ["HAVING", conjunction(having, _naming(labels, always=True))]
+        parts += ["HAVING", conjunction(having, _naming(labels, window, always=True))]
+    if options:
+        parts.append(f"WITH ({', '.join(str(OptionClause(*option)) for option in options)})")
     return " ".join(parts)
+
+
+def _window_call(read: From, labels: Sequence[str]) -> str:
+    """Write window(ts, range, slide, startTime), without what Spark takes for granted."""
+    window = read.window
+    start_us = (window.offset_us - window.range_us) % window.slide_us
+    lengths = [window.range_us, window.slide_us, start_us]
+    if not start_us:
+        lengths = lengths[: 1 if window.slide_us == window.range_us else 2]
+    time = f"{write_name(labels[0])}.{write_name(read.time)}" if read.joins else write_name(read.time)
+    written = [f"'{format_duration(length)}'" for length in lengths]
+    return f"{CALL}({', '.join([time, *written])})"
+
+
+def _window_name(read: From, labels: Sequence[str]) -> str:
+    """Name the window of GROUP BY: by its name, unless some source has a column of that name."""
+    taken = any(source.find(CALL) for source in read.scope.sources)
+    return _window_call(read, labels) if taken else CALL
 
 
 def _item(item: Item, naming: Naming) -> str:
@@ -75,10 +107,12 @@ def _labels(read: From) -> list[str]:
     return labels
 
 
-def _naming(labels: Sequence[str], always: bool) -> Naming:
+def _naming(labels: Sequence[str], window: str, always: bool) -> Naming:
     """Name columns for people, with their source where it is needed or asked for."""
 
     def name(column: exp.Column) -> str:
+        if is_window(column):
+            return window
         own = write_name(column.name)
         if not always and not isinstance(column.parent, exp.Dot):
             return own
@@ -90,7 +124,7 @@ def _naming(labels: Sequence[str], always: bool) -> Naming:
 def _joins(read: From, labels: Sequence[str]) -> list[str]:
     """Write the joins with ON."""
     parts = []
-    naming = _naming(labels, always=True)
+    naming = _naming(labels, CALL, always=True)
     for number, joined in enumerate(read.joins, 1):
         source, label = read.scope.sources[number], labels[number]
         alias = "" if label == source.name else f" AS {write_name(label)}"

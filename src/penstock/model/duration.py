@@ -16,6 +16,8 @@ _UNITS: Final = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLI
 
 def format_duration(length_us: int) -> str:
     """Write a length in the largest unit that divides it: 900_000_000 → ``15 min``."""
+    if length_us == 0:
+        return "0 s"
     for unit_us, name in _UNITS:
         if length_us % unit_us == 0:
             return f"{length_us // unit_us} {name}"

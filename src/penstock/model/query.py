@@ -40,7 +40,10 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One answer column: its name, and its expression over `` `k0` `` … (keys) and `` `a0` `` … (aggregates)."""
+    """One answer column: its name, and its expression over placeholders.
+
+    `` `k0` `` … are keys, `` `a0` `` … aggregates, `` `w` `` Spark's window, `` `ws` `` its start, `` `we` `` its end.
+    """
 
     name: str
     expression: str
@@ -61,6 +64,8 @@ class Query:
     outputs: tuple[Output, ...]
     having: str | None
     grouped: bool  # False: an empty window still answers one row
+    start_aligned: bool = False  # written as GROUP BY window(…), whose struct the outputs may name
+    options: tuple[tuple[str, str | int], ...] = ()  # those that are not the default, sorted
 
     def __str__(self) -> str:
         """Print the query's canonical text."""

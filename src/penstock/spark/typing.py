@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
-import sqlglot
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from sqlglot import expressions as exp
 
 from penstock.errors import Unsupported, WrongType
 from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.finishing import WINDOW_TYPES
 from penstock.evaluate.typed import TypedQuery
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
+from penstock.spark.messages import message_of
+
+_NAMES: Final = re.compile(r"'(?:\\.|[^'\\])*'|`(?P<name>(?:[^`]|``)+)`")  # strings are matched to be skipped
 
 
 class Typer:
@@ -46,12 +51,19 @@ class Typer:
         read = _read_columns([*texts], {c.name for c in stream.columns})
         return TypedQuery(query, key_types, aggregates, outputs, read)
 
+    def type_of(self, text: str, columns: Sequence[Column], where: str) -> str:
+        """Type one expression over columns, such as the body of a function; ``where`` is shown when it has none."""
+        [found] = self._typed(columns or [Column("a", "boolean")], [text], where)
+        return found.simpleString()
+
     def _output_types(
         self, query: Query, keys: Sequence[T.DataType], aggregates: Sequence[pa.DataType]
     ) -> tuple[pa.DataType, ...]:
         """Type the SELECT list and HAVING over keys and aggregates."""
         named = {f"k{i}": t for i, t in enumerate(keys)}
         named |= {f"a{i}": from_arrow_type(t) for i, t in enumerate(aggregates)}
+        if query.start_aligned:
+            named |= {name: from_arrow_type(t) for name, t in WINDOW_TYPES.items()}
         having = [query.having] if query.having else []
         texts = [*(o.expression for o in query.outputs), *having]
         bare = {quoted(name): found for name, found in named.items()}
@@ -63,7 +75,7 @@ class Typer:
         self._check_boolean(having, types[len(query.outputs) :], "HAVING", query)
         return tuple(_arrow(t, o.name, query) for t, o in zip(types, query.outputs, strict=False))
 
-    def _typed(self, known: Sequence[Column], texts: Sequence[str], query: Query) -> list[T.DataType]:
+    def _typed(self, known: Sequence[Column], texts: Sequence[str], query: Query | str) -> list[T.DataType]:
         """Type expressions over columns, asking Spark for those it has not typed before."""
         frame, types = self._table(known)
         fresh = [text for text in dict.fromkeys(texts) if text not in types]
@@ -71,12 +83,12 @@ class Typer:
             types.update(zip(fresh, self._ask(frame, fresh, query), strict=True))
         return [types[text] for text in texts]
 
-    def _ask(self, frame: DataFrame, texts: Sequence[str], query: Query) -> list[T.DataType]:
+    def _ask(self, frame: DataFrame, texts: Sequence[str], query: Query | str) -> list[T.DataType]:
         """Analyse expressions on an empty table."""
         try:
             fields = frame.selectExpr(*(f"{text} AS x{i}" for i, text in enumerate(texts))).schema.fields
-        except (AnalysisException, ParseException) as error:
-            raise WrongType(_reason(error), detail=f"in {query.text}") from None
+        except (PySparkException, Py4JJavaError) as error:
+            raise WrongType(message_of(error), detail=f"in {query}") from None
         return [field.dataType for field in fields]
 
     def _table(self, known: Sequence[Column]) -> tuple[DataFrame, dict[str, T.DataType]]:
@@ -117,17 +129,10 @@ def _arrow(found: T.DataType, text: str, query: Query) -> pa.DataType:
 
 
 def _read_columns(texts: Sequence[str], names: set[str]) -> frozenset[str]:
-    """Find the stream's columns in canonical expressions."""
+    """Find the stream's columns in canonical expressions, where every name is quoted and a field follows a dot."""
     found: set[str] = set()
     for text in texts:
-        for column in sqlglot.parse_one(text, read="spark").find_all(exp.Column):
-            root = column.parts[0].name
-            if root in names:
-                found.add(root)
-    return frozenset(found)
-
-
-def _reason(error: AnalysisException | ParseException) -> str:
-    """Take Spark's first sentence, without its plan."""
-    text = str(error).split("SQLSTATE", 1)[0].split("\n", 1)[0].strip()
-    return text.rstrip(". ;")
+        for match in _NAMES.finditer(text):
+            if match["name"] is not None and text[max(0, match.start() - 1)] != ".":
+                found.add(match["name"].replace("``", "`"))
+    return frozenset(found & names)

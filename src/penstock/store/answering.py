@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.finishing import AskSpark, Finished, Finisher, Shape
+from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
 from penstock.evaluate.typed import Definition
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
@@ -20,7 +20,6 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _EPOCH = datetime(1970, 1, 1)
-INSTANT = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,8 @@ class Answering:
         finisher = self._finisher(members[0].definition)
         groups = self.synopsis.groups(lane_key)
         keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
-        inputs, overflow = finisher.inputs(keys, dict(zip(lane.components, merged.values, strict=True)))
+        windows = ((ends - ranges)[evaluation], ends[evaluation])
+        inputs, overflow = finisher.inputs(keys, dict(zip(lane.components, merged.values, strict=True)), windows)
         if lane_key.keys:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]

@@ -217,7 +217,7 @@ def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping
     if isinstance(layout.locating[member.tree], BySearch):
         found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
         known = edges[member.tree]
-        return np.asarray([known[0] - 1, *known], np.int64)[found + 1]
+        return np.take(np.array([known[0] - 1, *known], np.int64), found + 1)
     return layout.managers[member.tree].slice_starts(labels)
 
 

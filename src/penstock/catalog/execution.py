@@ -1,0 +1,163 @@
+"""Statements come in; changes of the catalog and answers to questions go out, in the order they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.catalog.catalog import Catalog, Kind
+from penstock.catalog.questions import Questions
+from penstock.errors import (
+    CatalogError,
+    PenstockError,
+    UnknownFunction,
+    UnknownQuery,
+    UnknownStream,
+    UnknownTable,
+    Unsupported,
+)
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.altering import with_options, with_window
+from penstock.language.dialect import WindowClause
+from penstock.language.statements import (
+    AlterQuery,
+    CreateFunction,
+    CreateQuery,
+    CreateStream,
+    CreateStreamAs,
+    CreateTable,
+    Creation,
+    Drop,
+    Question,
+    Resume,
+    Select,
+    Statement,
+)
+from penstock.language.user_functions import define
+from penstock.language.write import write_name
+from penstock.model.function import Function
+from penstock.model.schema import Stream, Table
+
+_ABOUT_NAMES = (CatalogError, UnknownQuery, UnknownStream, UnknownTable, UnknownFunction)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Carries out statements; what needs Spark or a stream at work is done by the hands it is given."""
+
+    catalog: Catalog
+    questions: Questions
+    typed: Callable[[Select, str], TypedQuery]  # binds a query and lets Spark type it
+    enter: Callable[[Stream | Table], None]  # checks a source and enters it
+    check_function: Callable[[Function], None]  # lets Spark type a body
+    resume: Callable[[str], None]  # lets a paused query go on
+    leave: Callable[[str], None]  # stops a stream that is gone
+
+    def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
+        """Carry out statements; queries that follow each other are entered together."""
+        waiting: list[TypedQuery] = []
+        answers: list[pa.Table] = []
+        for statement in statements:
+            if isinstance(statement, CreateQuery) and not statement.or_replace:
+                names = {typed.query.name.lower() for typed in waiting}
+                if not (statement.if_not_exists and (statement.name.lower() in names or self._exists(statement))):
+                    waiting.append(self.typed(statement.select, statement.name))
+                continue
+            self.catalog.create_queries(waiting)
+            waiting = []
+            answers += self._carried_out(statement)
+        self.catalog.create_queries(waiting)
+        return answers
+
+    def _carried_out(self, statement: Statement) -> list[pa.Table]:
+        """Carry out one statement; an error about its name is shown in its text."""
+        try:
+            if isinstance(statement, Question):
+                return [self.questions.answer(statement)]
+            self._change(statement)
+        except _ABOUT_NAMES as error:
+            raise _located(error, statement) from None
+        return []
+
+    def replace(self, name: str, select: Select) -> Definition:
+        """Put a new definition in a query's place."""
+        return self.catalog.replace_query(self.typed(select, self.catalog.query(name).name))
+
+    def _change(self, statement: Statement) -> None:
+        """Carry out a statement that changes something."""
+        match statement:
+            case Drop():
+                self._drop(statement)
+            case AlterQuery():
+                self._alter(statement)
+            case CreateStream() | CreateTable() | CreateFunction() | CreateQuery() | CreateStreamAs():
+                if not (statement.if_not_exists and self._exists(statement)):
+                    self._create(statement)
+            case Select(text=text):
+                what, hint = "a SELECT needs a name here", "Write CREATE QUERY name AS SELECT …"
+                raise Unsupported(what, text=text, place=(0, len("SELECT")), hint=hint)
+
+    def _create(self, statement: Creation) -> None:
+        """Enter what a CREATE defines."""
+        match statement:
+            case CreateStream(stream=source) | CreateTable(table=source):
+                self.enter(source)
+            case CreateFunction():
+                function = define(statement, self.catalog.functions())
+                self.check_function(function)
+                self.catalog.create_function(function, statement.or_replace)
+            case CreateQuery(name=name, select=select):
+                if self._exists(statement):
+                    self.replace(name, select)
+                else:
+                    self.catalog.create_queries([self.typed(select, name)])
+            case CreateStreamAs(select=select):
+                what, hint = "streams made by a SELECT are not available", "Write one query for each stream."
+                raise Unsupported(what, text=select.text, place=(0, len("SELECT")), hint=hint)
+
+    def _exists(self, statement: Creation) -> bool:
+        """Tell whether what a CREATE would enter is there already."""
+        kind: Kind
+        match statement:
+            case CreateStream(stream=Stream(name=name)) | CreateStreamAs(name=name):
+                kind = "stream"
+            case CreateTable(table=Table(name=name)):
+                kind = "table"
+            case CreateQuery(name=name):
+                kind = "query"
+            case CreateFunction(name=name):
+                kind = "function"
+        return self.catalog.has(kind, name)
+
+    def _drop(self, statement: Drop) -> None:
+        """Take a name out; a stream at work stops."""
+        if statement.if_exists and not self.catalog.has(statement.kind, statement.name):
+            return
+        self.catalog.drop(statement.kind, statement.name)
+        if statement.kind == "stream":
+            self.leave(statement.name)
+
+    def _alter(self, statement: AlterQuery) -> None:
+        """Change a query, or let it go on."""
+        query = self.catalog.query(statement.name).query
+        match statement.change:
+            case Resume():
+                self.resume(query.name)
+            case Select() as select:
+                self.replace(query.name, select)
+            case WindowClause() as window:
+                self.replace(query.name, with_window(query, window))
+            case options:
+                self.replace(query.name, with_options(query, options))
+
+
+def _located(error: PenstockError, statement: Statement) -> PenstockError:
+    """Let an error that knows no place point at the name in its statement."""
+    name = getattr(statement, "name", None) or getattr(statement, "target", None)
+    if error.text is not None or not isinstance(name, str):
+        return error
+    text, shown = str(statement), write_name(name)
+    at = text.find(f" {shown}") + 1
+    return type(error)(error.what, text=text, place=(at, at + len(shown)), detail=error.detail, hint=error.hint)

@@ -1,0 +1,40 @@
+"""An Arrow type comes in; the type as Spark's DDL spells it goes out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+_NAMES: Final = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.null(): "void",
+    pa.duration("us"): "interval day to second",
+}
+
+
+def ddl_of(type_: pa.DataType) -> str:
+    """Spell a type as CREATE STREAM would."""
+    if type_ in _NAMES:
+        return _NAMES[type_]
+    if pa.types.is_timestamp(type_):
+        return "timestamp" if type_.tz else "timestamp_ntz"
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_list(type_):
+        return f"array<{ddl_of(type_.value_type)}>"
+    if pa.types.is_map(type_):
+        return f"map<{ddl_of(type_.key_type)},{ddl_of(type_.item_type)}>"
+    if pa.types.is_struct(type_):
+        return f"struct<{','.join(f'{field.name}:{ddl_of(field.type)}' for field in type_)}>"
+    return str(type_)

@@ -1,0 +1,30 @@
+"""The name of a new stream, table, query or function comes in; nothing goes out, or the reason why it cannot be.
+
+Streams are folders of the state and part of file names, and names are printed in plans and logs; so they hold nothing
+that leads out of a folder, that a pattern of file names means, or that looks like another name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from penstock.errors import CatalogError
+from penstock.language.limits import MAX_OWN_NAME_BYTES
+
+_FORBIDDEN: Final = re.compile(r"""[/\\:*?"<>|\[\]{}%#$`]""")
+
+
+def check_own_name(name: str, kind: str) -> None:
+    """Refuse a name that could not be a file's, or that does not show what it is."""
+    if not name.strip() or name != name.strip() or name.startswith("."):
+        raise CatalogError(f'"{name}" cannot be the name of a {kind}', hint="Begin it with a letter.")
+    if len(name.encode(errors="replace")) > MAX_OWN_NAME_BYTES:
+        raise CatalogError(f"the name of a {kind} has more than {MAX_OWN_NAME_BYTES} bytes", detail=name)
+    sign = _FORBIDDEN.search(name)
+    if sign or not name.isprintable():
+        shown = f'"{sign[0]}"' if sign else "a character that does not show"
+        raise CatalogError(f'the name of {kind} "{name}" holds {shown}', hint="Use letters, digits, _ and -.")
+    if not unicodedata.is_normalized("NFC", name):
+        raise CatalogError(f'the name of {kind} "{name}" has marks apart from their letters', hint="Write it in NFC.")
