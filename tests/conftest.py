@@ -32,13 +32,31 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# Thousands of small plans, each run a few times: code once generated is kept, and Java's quick compiler is enough, here
+# and in the processes that tests start.
+KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start one embedded session for all tests that need Spark."""
     from penstock.spark.session import embedded, stop_embedded
 
-    yield embedded()
+    yield embedded(settings=KEEP_CODE)
     stop_embedded()
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """Let Spark interpret its plans for a while: for a few rows, compiling them takes longer than all the rest."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, known in before.items():
+        spark.conf.set(name, known or "")
 
 
 @pytest.fixture(scope="session")

@@ -9,24 +9,30 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import UnknownStream, Unsupported, nearest
+from penstock.catalog.execution import Execution
+from penstock.catalog.questions import Questions
+from penstock.errors import UnknownStream, nearest
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
-from penstock.language.statements import CreateQuery, CreateStream, CreateTable, Drop, Select, Statement
-from penstock.model.schema import Stream, Table
+from penstock.language.statements import Select
+from penstock.model.function import Function
+from penstock.model.schema import Column, Stream, Table
+from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain import explain_plan
+from penstock.share.explanation import Explanation, StreamPlan
 from penstock.share.plan import Strategy
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.parquet import ParquetSink
@@ -39,6 +45,7 @@ from penstock.spark.writing import executor_writer
 from penstock.store.answers import DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
+from penstock.store.forms import Form, in_form
 from penstock.store.journal import Journal
 from penstock.store.synopsis import Kernel
 from penstock.stream.at_work import StreamAtWork
@@ -76,25 +83,20 @@ class Engine:
 
     # -- statements ----------------------------------------------------------------------------------------------
 
-    def execute(self, script: str) -> None:
-        """Carry out statements separated by semicolons; queries that follow each other are entered together."""
-        waiting: list[TypedQuery] = []
-        for statement in parse_script(script):
-            if isinstance(statement, CreateQuery):
-                waiting.append(self._typed(statement.select, statement.name))
-            else:
-                self.catalog.create_queries(waiting)
-                waiting = []
-                self._carry_out(statement)
-        self.catalog.create_queries(waiting)
+    def execute(self, script: str) -> list[pa.Table]:
+        """Carry out statements separated by semicolons; return one table for each EXPLAIN, SHOW and DESCRIBE.
+
+        Queries that follow each other are entered together.
+        """
+        return self._execution.run(parse_script(script))
 
     def create_stream(
         self, name: str, source: DataFrame, *, time: str, lateness: str = "0 s", max_ahead: str = "10 min"
     ) -> None:
         """Take a streaming DataFrame of the program itself as a stream."""
         lengths = parse_duration(lateness), parse_duration(max_ahead)
+        self._enter_stream(Stream(name, sources.columns_of_stream(name, source), time, *lengths))
         self._frames[name] = source
-        self._enter_stream(Stream(name, sources.columns_of(source), time, *lengths))
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
         """Take a DataFrame or Arrow table of the program itself as a table."""
@@ -105,6 +107,10 @@ class Engine:
     def create_query(self, name: str, text: str) -> Definition:
         """Enter a query at any time; it takes effect at the stream's next batch."""
         return self.catalog.create_queries([self._typed(parse_query(text), name)])[0]
+
+    def alter_query(self, name: str, text: str) -> Definition:
+        """Give a query a new SELECT from the stream's next batch on; its answers so far stay in the sinks."""
+        return self._execution.replace(name, parse_query(text))
 
     def drop_query(self, name: str) -> None:
         """Take a query out from the next batch on; its answers stay in the sinks."""
@@ -142,19 +148,26 @@ class Engine:
         """Tell whether every stream still runs in the background."""
         return bool(self._at_work) and all(stream.running for stream in self._at_work.values())
 
-    def results(self, name: str) -> pa.Table:
-        """Return a query's answers: window_start, window_end and its columns, by window, then group."""
-        definition = self.catalog.query(name)
-        return self.stream(definition.query.stream).results(definition)
+    def results(self, name: str, form: Form = "arrow") -> Any:
+        """Return a query's answers by window, then group: window_start, window_end and its columns.
 
-    def explain(self) -> str:
+        ``form`` is ``"arrow"`` (a pyarrow.Table), ``"pandas"``, ``"polars"`` or ``"rows"`` (a list of dicts).
+        """
+        definition = self.catalog.query(name)
+        return in_form(self.stream(definition.query.stream).results(definition), form)
+
+    def explain(self) -> Explanation:
         """Show who shares what: trees, slices, groupings, and counted operations shared and alone."""
-        texts = []
+        plans: list[StreamPlan] = []
         for name in self.catalog.stream_names():
             version, definitions = self.catalog.snapshot(name)
-            rate = self._at_work[name].pipeline.rate() if name in self._at_work else None
-            texts.append(explain_plan(name, definitions, self.strategy, version, rate))
-        return "\n\n".join(texts)
+            plans += explain_plan(name, definitions, self.strategy, version, self._rate(name)).streams
+        return Explanation(tuple(plans))
+
+    def _repr_html_(self) -> str:
+        """Show the engine in a notebook: its streams with what came and went, then who shares what."""
+        rows = [self._stream_row(name) for name in self.catalog.stream_names()]
+        return engine_summary(rows, self.explain())
 
     def stream(self, name: str) -> StreamAtWork:
         """Return a stream at work: its pipeline has counts, metrics and reports."""
@@ -186,22 +199,37 @@ class Engine:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, statement: Statement) -> None:
-        """Carry out a statement that is not a CREATE QUERY."""
-        match statement:
-            case CreateStream(stream=stream):
-                stream = _with_max_ahead(stream)
-                sources.check_source(stream)
-                columns = stream.columns or sources.inferred_columns(self.session, stream)
-                self._enter_stream(replace(stream, columns=columns))
-            case CreateTable(table=table):
-                sources.check_source(table)
-                columns = table.columns or sources.inferred_columns(self.session, table)
-                self.catalog.create_table(replace(table, columns=columns))
-            case Drop(kind=kind, name=name):
-                self.catalog.drop(kind, name)
-            case Select() | CreateQuery():
-                raise Unsupported("a SELECT needs a name here", hint="Write CREATE QUERY name AS SELECT …")
+    @property
+    def _execution(self) -> Execution:
+        """Give statements the hands they need."""
+        questions = Questions(self.catalog, self.strategy, self._typed, self._rate)
+        return Execution(
+            self.catalog, questions, self._typed, self._enter, self._check_function, self.resume_query, self._leave
+        )
+
+    def _enter(self, source: Stream | Table) -> None:
+        """Enter a stream or table of files, with the columns its files have if none are given."""
+        sources.check_source(source)
+        columns = source.columns or sources.inferred_columns(self.session, source)
+        if isinstance(source, Stream):
+            self._enter_stream(replace(source, columns=columns))
+        else:
+            self.catalog.create_table(replace(source, columns=columns))
+
+    def _check_function(self, function: Function) -> None:
+        """Let Spark type a function's body."""
+        body = f"CAST({function.body} AS {function.returns})" if function.returns else function.body
+        self._typer.type_of(body, [Column(p.name, p.type) for p in function.parameters], f"function {function.name}")
+
+    def _leave(self, name: str) -> None:
+        """Stop a stream that was dropped; without a state folder its position is forgotten too."""
+        for known in [known for known in self._at_work if known.lower() == name.lower()]:
+            self._at_work.pop(known).stop()
+            shutil.rmtree(Path(self._scratch.name) / "checkpoint" / known, ignore_errors=True)
+
+    def _rate(self, name: str) -> float | None:
+        """Return the rows a second that a stream was seen to bring."""
+        return self._at_work[name].pipeline.rate() if name in self._at_work else None
 
     def _enter_stream(self, stream: Stream) -> None:
         """Enter a stream whose time column is one."""
@@ -210,10 +238,19 @@ class Engine:
 
     def _typed(self, select: Select, name: str) -> TypedQuery:
         """Bind a query's names and let Spark type it."""
-        query = bind(select, self.catalog, name)
+        query = bind(select, self.catalog, name, self.catalog.functions())
         stream = self.catalog.stream(query.stream)
         assert stream is not None
         return self._typer.type_query(query, stream, self.catalog.tables())
+
+    def _stream_row(self, name: str) -> StreamRow:
+        """Tell what came and went in one stream."""
+        queries, at_work = len(self.catalog.definitions(name)), self._at_work.get(name)
+        if at_work is None:
+            return StreamRow(name, queries)
+        progress, answers = at_work.pipeline.progress, at_work.pipeline.metrics.answers
+        counts = progress.counts
+        return StreamRow(name, queries, counts.ingested, counts.late, counts.invalid, answers, progress.watermark_us)
 
     def _put_to_work(self, stream: Stream) -> StreamAtWork:
         """Open a stream's logs, sinks and source."""
@@ -236,10 +273,3 @@ class Engine:
         if stream.format is None:
             return sources.given_frame(self._frames, stream)
         return sources.read_stream(self.session, stream)
-
-
-def _with_max_ahead(stream: Stream) -> Stream:
-    """Take the option ``max_ahead``, which is Penstock's own, from the source's."""
-    options = dict(stream.options)
-    ahead = options.pop("max_ahead", None)
-    return stream if ahead is None else replace(stream, options=options, max_ahead_us=parse_duration(ahead))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TINY = Workload(
-    rows=20_000,
+    rows=6_000,
     files=2,
     more_files=3,
     repetitions=1,
@@ -28,7 +28,7 @@ TINY = Workload(
     compared=1,
     counted=4,
     small_rows=500,
-    small_batches=4,
+    small_batches=3,
     small_queries=5,
     warm=False,
     fresh_processes=False,
@@ -36,9 +36,9 @@ TINY = Workload(
 
 
 @pytest.fixture(scope="module")
-def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def written(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path: Path = tmp_path_factory.mktemp("bench") / "results" / "windows.json"
-    write_json(path, machine(), measure(spark, TINY, Progress()))
+    write_json(path, machine(), measure(interpreted, TINY, Progress()))
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -106,6 +106,15 @@ def make_case(seed: int, *, most_queries: int = 40, late_rows: bool = False, chu
             if rng.random() < 0.3:
                 case.leaves_at[query.name] = rng.randint(case.joins_at.get(query.name, 0), len(batches))
     return case
+
+
+def make_alike(seed: int) -> Case:
+    """Make a case whose queries take every row under the same keys: the plainest of jobs."""
+    case, rng = make_case(seed, most_queries=15, late_rows=seed % 2 == 0), random.Random(seed)
+    keys = rng.choice([g for g in GROUPINGS if g]) if seed % 3 else ()
+    queries = [replace(make_query(rng, q.name, SECOND), keys=keys, where=None, joined=None) for q in case.queries]
+    plain = [replace(q, aggregates=tuple(a.replace("s.k", "k") for a in q.aggregates)) for q in queries]
+    return replace(case, queries=plain, strategy=rng.choice(["shared paired", "shared paned"]))
 
 
 def make_rows(rng: random.Random, number: int, unit: int, lateness: int, *, late_rows: bool) -> list[dict[str, Any]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.engine import Engine
+from penstock.testing import TestBed
 from tests.oracle.cases import SCHEMA, Case, QuerySpec
 from tests.oracle.duck import Oracle, answered_ends
 
@@ -18,49 +16,31 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@contextmanager
-def compiling(spark: SparkSession, yes: bool) -> Iterator[None]:
-    """Let Spark compile its plans or interpret them: for a few rows, compiling takes longer than all the rest."""
-    settings = {} if yes else {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, known in before.items():
-            spark.conf.set(name, known or "")
-
-
 def check_case(spark: SparkSession, case: Case, *, compiled: bool = True) -> None:
     """Feed the batches to the stream's callback and compare every query."""
-    with compiling(spark, compiled), Engine(spark=spark, strategy=case.strategy, kernel=case.kernel) as engine:  # type: ignore[arg-type]
-        set_up(engine, case)
+    with open_bed(spark, case, compiled=compiled) as bed:
         for query in case.queries:
-            engine.create_query(query.name, query.text)
-        feed(engine, case)
-        check_counts(engine, case)
+            bed.query(query.name, query.text)
+        for batch in case.batches:
+            bed.feed("s", batch)
+        if case.flush:
+            bed.flush()
+        check_counts(bed, case)
         oracle = Oracle(case)
         for query in case.queries:
             ends = answered_ends(query, case)
-            compare(case, query, engine.results(query.name), oracle.answers(query, ends))
+            compare(case, query, bed.results(query.name), oracle.answers(query, ends))
 
 
-def set_up(engine: Engine, case: Case) -> None:
-    frame = engine.session.createDataFrame(SCHEMA.empty_table())
-    engine.create_stream("s", frame, time="ts", lateness=f"{case.lateness_us} us")
-    engine.create_table("t", case.table)
+def open_bed(spark: SparkSession, case: Case, **options: Any) -> TestBed:
+    """Declare a case's stream and table."""
+    bed = TestBed(spark, strategy=case.strategy, kernel=case.kernel, **options)  # type: ignore[arg-type]
+    bed.stream("s", SCHEMA, lateness=f"{case.lateness_us} us")
+    bed.table("t", case.table)
+    return bed
 
 
-def feed(engine: Engine, case: Case) -> None:
-    at_work = engine.stream("s")
-    for number, batch in enumerate(case.batches):
-        at_work.process(engine.session.createDataFrame(batch), number)
-    if case.flush:
-        at_work.flush()
-
-
-def check_counts(engine: Engine, case: Case) -> None:
+def check_counts(bed: TestBed, case: Case) -> None:
     """Every row is on time, late or invalid, each counted on its own."""
     late, watermark, greatest = 0, None, None
     for batch in case.batches:
@@ -68,7 +48,7 @@ def check_counts(engine: Engine, case: Case) -> None:
         late += sum(1 for t in times if watermark is not None and t < watermark)
         greatest = max([*times, *([] if greatest is None else [greatest])], default=greatest)
         watermark = None if greatest is None else greatest - case.lateness_us
-    counts = engine.stream("s").pipeline.progress.counts
+    counts = bed.counts("s")
     rows = sum(len(b) for b in case.batches)
     invalid = sum(b["ts"].null_count for b in case.batches)
     assert (counts.ingested, counts.late, counts.invalid) == (rows, late, invalid), f"seed {case.seed}"

@@ -271,9 +271,9 @@ FAILING = tuple(
             {**COUNT, "where": "few IS NOT NULL AND size(few) > 1 AND few[1] > 0"},
             "max(make_date(2026, p, 1)) AS a",
             "max(element_at(map(coalesce(p, 0), 1, coalesce(q, 1), 2), p)) AS a",
-            "max(format_string(u, p)) AS a",
+            "max(format_string('%c', p)) AS a",
             "max(size(split('abc', u))) AS a",
-            "max(size(sequence(6, p, 1))) AS a",
+            "max(to_number(u, '9')) AS a",
             # over aggregates
             "sum(p) / min(q) AS a",
             {**COUNT, "having": "10 / min(q) > 0"},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.oracle.cases import make_case
+from tests.oracle.cases import make_alike, make_case
 from tests.oracle.harness import check_case
 
 if TYPE_CHECKING:
@@ -25,8 +25,18 @@ def test_late_rows_enter_windows_that_are_not_final(spark: SparkSession, seed: i
     check_case(spark, make_case(seed, most_queries=15, late_rows=True), compiled=seed % 4 == 0)
 
 
+@pytest.mark.parametrize("seed", range(2000, 2012))
+def test_queries_that_differ_in_their_windows_only_equal_the_oracle(spark: SparkSession, seed: int) -> None:
+    check_case(spark, make_alike(seed), compiled=False)
+
+
+def test_a_row_before_all_searched_edges_enters_no_slice(spark: SparkSession) -> None:
+    check_case(spark, make_case(783865914501, late_rows=True), compiled=False)  # found by a soak
+
+
 @pytest.mark.soak
 def test_fresh_seeds_equal_the_oracle(spark: SparkSession) -> None:
     for _ in range(int(os.environ.get("PENSTOCK_SOAK_CASES", "2000"))):
         seed = random.SystemRandom().randrange(1 << 40)
-        check_case(spark, make_case(seed, late_rows=seed % 3 == 0), compiled=seed % 8 == 0)
+        case = make_alike(seed) if seed % 5 == 0 else make_case(seed, late_rows=seed % 3 == 0)
+        check_case(spark, case, compiled=seed % 8 == 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from penstock.engine import Engine
+from penstock.testing import TestBed
 from tests.oracle.meanings import CUTS, FAILING, PLAIN, SCHEMA, SECONDS, make_rows
 from tests.oracle.spark_batch import INSTANT, Expected, Meaning, SparkBatch, instants, rows_at, seconds_of
 
@@ -27,11 +27,8 @@ ROWS = make_rows(seed=1)
 class Run:
     """One engine that answered every query, and what Spark says to each."""
 
-    engine: Engine
+    bed: TestBed
     expected: dict[str, Expected]
-
-    def paused(self, query: Meaning) -> bool:
-        return self.engine.catalog.query(query.name).id in self.engine.stream("r").pipeline.progress.paused
 
 
 @pytest.fixture(scope="module")
@@ -40,43 +37,41 @@ def run(spark: SparkSession) -> Iterator[Run]:
     with ThreadPoolExecutor(2) as pool:
         asked = {q.name: pool.submit(batch.answers, q, may_fail=q in FAILING) for q in (*PLAIN, *FAILING)}
         expected = {name: answer.result() for name, answer in asked.items()}
-    with Engine(spark=spark) as engine:
-        engine.create_stream("r", spark.createDataFrame(SCHEMA.empty_table()), time="ts")
+    with TestBed(spark, compiled=True) as bed:
+        bed.stream("r", SCHEMA)
         for query in (*PLAIN, *FAILING):
-            engine.create_query(query.name, query.text)
-        feed(engine, ROWS, CUTS)
-        yield Run(engine, expected)
+            bed.query(query.name, query.text)
+        feed(bed, ROWS, CUTS)
+        yield Run(bed, expected)
 
 
-def feed(engine: Engine, rows: pa.Table, cuts: tuple[int, ...]) -> None:
+def feed(bed: TestBed, rows: pa.Table, cuts: tuple[int, ...]) -> None:
     """Cut rows into batches at some seconds; in front of the first they fail nothing, later ones do."""
-    stream, times = engine.stream("r"), rows["ts"].to_pylist()
+    times = rows["ts"].to_pylist()
     places = [0, *(sum(t < cut for t in times) for cut in instants(*cuts)), len(rows)]
-    for number, (start, end) in enumerate(pairwise(places)):
-        part = rows.slice(start, end - start).combine_chunks()
-        stream.process(engine.session.createDataFrame(part), number)
-    stream.flush()
+    bed.feed_in_cuts("r", rows, [end - start for start, end in pairwise(places)])
+    bed.flush()
 
 
 @pytest.mark.parametrize("query", PLAIN, ids=lambda q: q.name)
 def test_a_query_answers_as_spark_does(run: Run, query: Meaning) -> None:
     assert run.expected[query.name].failed is None
-    assert not run.paused(query)
-    compare(query, run.engine.results(query.name), run.expected[query.name].table)
+    assert run.bed.paused(query.name) is None
+    compare(query, run.bed.results(query.name), run.expected[query.name].table)
 
 
 @pytest.mark.parametrize("query", FAILING, ids=lambda q: q.name)
 def test_a_query_answers_up_to_the_window_that_spark_cannot(run: Run, query: Meaning) -> None:
     expected = run.expected[query.name]
-    assert run.paused(query) == (expected.failed is not None), query.text
-    compare(query, run.engine.results(query.name), expected.table)
+    assert (run.bed.paused(query.name) is None) == (expected.failed is None), query.text
+    compare(query, run.bed.results(query.name), expected.table)
 
 
 def test_failures_are_many_and_guards_too(run: Run) -> None:
     failed = [q for q in FAILING if run.expected[q.name].failed]
     assert len(failed) >= 20
     assert len(FAILING) - len(failed) >= 8
-    reports = run.engine.stream("r").pipeline.reports
+    reports = run.bed.reports("r")
     assert sorted(r.split('"')[1] for r in reports) == [q.name for q in failed]
 
 
@@ -131,12 +126,12 @@ def test_a_sum_fails_only_if_the_true_sum_does_not_fit(spark: SparkSession, kern
         for window, pair in enumerate(zip(integers, decimals, strict=True))
         for place, (n, w) in enumerate(zip(*pair, strict=True))
     ]
-    with Engine(spark=spark, kernel=kernel) as engine:
-        engine.create_stream("r", spark.createDataFrame(SUMS.empty_table()), time="ts")
+    with TestBed(spark, kernel=kernel) as bed:
+        bed.stream("r", SUMS)
         for name in ("sum(n)", "sum(w)", "avg(n)"):
-            engine.create_query(name, f"SELECT {name} AS a FROM r [RANGE 10 s SLIDE 10 s]")
-        feed(engine, rows_at(SUMS, rows), (25, 45))
-        assert engine.results("sum(n)")["a"].to_pylist() == [sum(window) for window in integers[:4]]
-        assert [int(a) for a in engine.results("sum(w)")["a"].to_pylist()] == [sum(window) for window in decimals[:4]]
+            bed.query(name, f"SELECT {name} AS a FROM r [RANGE 10 s SLIDE 10 s]")
+        feed(bed, rows_at(SUMS, rows), (25, 45))
+        assert bed.results("sum(n)")["a"].to_pylist() == [sum(window) for window in integers[:4]]
+        assert [int(a) for a in bed.results("sum(w)")["a"].to_pylist()] == [sum(window) for window in decimals[:4]]
         averages = [sum(window) / len(window) for window in integers]
-        assert engine.results("avg(n)")["a"].to_pylist() == pytest.approx(averages, rel=1e-15)
+        assert bed.results("avg(n)")["a"].to_pylist() == pytest.approx(averages, rel=1e-15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from penstock.evaluate.typed import Definition
 from penstock.share.explain import explain_plan
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
+from penstock.testing import TestBed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +35,10 @@ QUERIES = {
 
 @pytest.fixture
 def engine(spark: SparkSession) -> Iterator[Engine]:
-    with Engine(spark=spark) as engine:
-        engine.create_stream("trades", spark.createDataFrame(TRADES.empty_table()), time="ts")
-        engine.create_table("listing", LISTING.empty_table())
-        yield engine
+    with TestBed(spark) as bed:
+        bed.stream("trades", TRADES)
+        bed.table("listing", LISTING.empty_table())
+        yield bed.engine
 
 
 def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
@@ -46,7 +48,7 @@ def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
 def explained(engine: Engine, strategy: Strategy = "shared paired") -> str:
     version, definitions = engine.catalog.snapshot("trades")
     join = {j.id: j.id.split("#")[1] for d in definitions for j in d.query.joins}
-    text = explain_plan("trades", definitions, strategy, version, None)
+    text = str(explain_plan("trades", definitions, strategy, version, None))
     for name, number in join.items():  # a hash of table and keys
         text = text.replace(name, name.replace(number, "id"))
     return text
@@ -86,7 +88,28 @@ def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None
 
 
 def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:
-    assert engine.explain() == "stream trades: 0 queries, shared paired, 0 tree(s), 1,000 rows/s assumed"
+    assert str(engine.explain()) == "stream trades: 0 queries, shared paired, 0 tree(s), 1,000 rows/s assumed"
+
+
+def test_an_explanation_is_a_value_that_programs_and_notebooks_can_read(engine: Engine) -> None:
+    for name, text in QUERIES.items():
+        engine.create_query(name, text)
+    explanation = engine.explain()
+    assert explanation == engine.explain()
+    (stream,) = json.loads(json.dumps(explanation.to_dict()))["streams"]
+    (tree,) = stream["trees"]
+    assert (stream["stream"], stream["rate_seen"], tree["slicing"]) == ("trades", False, "paired")
+    assert tree["edges_per_second"] == pytest.approx(17 / 600)
+    assert [w["text"] for w in tree["windows"]] == [str(w) for w in explanation.streams[0].trees[0].windows]
+    by_keys = {tuple(g["keys"]): g for g in tree["groupings"]}
+    assert [[q["name"] for q in c["queries"]] for c in by_keys[()]["conditions"]] == [["a", "c"], ["b"]]
+    assert by_keys[("`symbol`",)]["conditions"][0]["queries"][0]["window"]["offset_us"] == 7_000_000
+    assert stream["operations_per_second"]["saving"] == pytest.approx(2.0, abs=0.01)
+    assert [q.name for q in explanation.queries] == ["a", "c", "b", "d"]
+    for html in (explanation._repr_html_(), engine._repr_html_()):
+        assert "<td" in html
+        assert "trades" in html
+    assert "0</td><td>none yet</td>" in engine._repr_html_()
 
 
 def test_long_plans_are_cut_short(engine: Engine) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.engine import Engine
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.store.answers import DEFINITION, MemoryAnswerLog
 from penstock.store.folder import StateFolder
+from penstock.testing import TestBed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,27 +55,25 @@ def test_a_sink_that_lags_catches_up_and_the_others_do_not_hear_twice(tmp_path: 
     assert pq.read_table(file)["query_name"].to_pylist() == ["one", "one", "one", "two"]
 
 
-SCHEMA = pa.schema([("ts", pa.timestamp("us", tz="UTC")), ("k", pa.string()), ("x", pa.decimal128(12, 2))])
-START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+def open_bed(spark: SparkSession, folder: Path, *sinks: Sink) -> TestBed:
+    bed = TestBed(spark, state=folder / "state", sinks=sinks)
+    bed.stream("s", "ts TIMESTAMP, k STRING, x DECIMAL(12, 2)")
+    return bed
 
 
-def feed(engine: Engine, number: int) -> None:
-    rows = [{"ts": START + timedelta(seconds=30 * number + i), "k": f"é{i % 7}", "x": i} for i in range(30)]
-    engine.stream("s").process(engine.session.createDataFrame(pa.Table.from_pylist(rows, SCHEMA)), number)
+def half_a_minute(number: int) -> list[tuple[int, str, int]]:
+    return [(30 * number + i, f"é{i % 7}", i) for i in range(30)]
 
 
 def test_executors_write_large_answers(spark: SparkSession, tmp_path: Path) -> None:
-    sink = ParquetSink(tmp_path / "out", large_rows=1)
-    with Engine(tmp_path / "state", spark=spark, sinks=[sink]) as engine:
-        engine.create_stream("s", spark.createDataFrame(SCHEMA.empty_table()), time="ts")
+    with open_bed(spark, tmp_path, ParquetSink(tmp_path / "out", large_rows=1)) as bed:
         for name in ("by", "same"):
-            text = "SELECT k, sum(x) AS total, max(ts) AS last FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k"
-            engine.create_query(name, text)
+            bed.query(name, "SELECT k, sum(x) AS total, max(ts) AS last FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         for number in range(2):
-            feed(engine, number)
-            engine.stream("s").delivery.roll()
-        engine.stream("s").flush()
-        expected = engine.results("by")
+            bed.feed("s", half_a_minute(number))
+            bed.engine.stream("s").delivery.roll()
+        bed.flush()
+        expected = bed.answers("by")
     files = sorted((tmp_path / "out").iterdir())
     parts = spark.sparkContext.defaultParallelism
     assert len(files) == 3 * parts  # one list of columns, three times rolled
@@ -84,20 +81,16 @@ def test_executors_write_large_answers(spark: SparkSession, tmp_path: Path) -> N
     assert found.columns == ["query_name", "window_start", "window_end", "k", "total", "last"]
     for name in ("by", "same"):
         mine = found.where(f"query_name = '{name}'").orderBy("window_end", "k").drop("query_name").toArrow()
-        assert mine.to_pylist() == expected.to_pylist()
+        assert mine.to_pylist() == expected
 
 
 def test_a_restart_writes_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(3):
-        sinks: list[Sink] = [
-            ParquetSink(tmp_path / "a", large_rows=20),
-            JsonLinesSink(tmp_path / "b", roll_bytes=1_000),
-        ]
-        with Engine(tmp_path / "state", spark=spark, sinks=sinks) as engine:
-            engine.create_stream("s", spark.createDataFrame(SCHEMA.empty_table()), time="ts")
-            engine.create_query("n", "SELECT k, count(*) AS n FROM s [RANGE 5 s SLIDE 5 s] GROUP BY k")
-            feed(engine, number)
-            expected = engine.results("n").to_pylist()
+        sinks = ParquetSink(tmp_path / "a", large_rows=20), JsonLinesSink(tmp_path / "b", roll_bytes=1_000)
+        with open_bed(spark, tmp_path, *sinks) as bed:
+            bed.query("n", "SELECT k, count(*) AS n FROM s [RANGE 5 s SLIDE 5 s] GROUP BY k")
+            bed.feed("s", half_a_minute(number))
+            expected = bed.answers("n")
     written = [row for file in (tmp_path / "a").iterdir() for row in pq.read_table(file).to_pylist()]
     assert sorted((r["window_end"], r["k"]) for r in written) == [(r["window_end"], r["k"]) for r in expected]
     assert [(line["k"], line["n"]) for line in lines(tmp_path / "b")] == [(r["k"], r["n"]) for r in expected]

@@ -12,38 +12,36 @@ from penstock.engine import Engine
 from penstock.errors import StateError, StreamEnded
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
+from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, answered_ends
-from tests.oracle.harness import compare, set_up
+from tests.oracle.harness import compare, open_bed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def open_engine(spark: SparkSession, folder: Path, case: Case) -> Engine:
+def reopened(spark: SparkSession, folder: Path, case: Case) -> TestBed:
     sinks = [ParquetSink(folder / "parquet"), JsonLinesSink(folder / "jsonl")]
-    return Engine(folder / "state", spark=spark, strategy=case.strategy, kernel=case.kernel, sinks=sinks)  # type: ignore[arg-type]
+    return open_bed(spark, case, state=folder / "state", sinks=sinks)
 
 
 @pytest.mark.parametrize("seed", [3001, 3004, 3005, 3006])
 def test_a_restart_between_any_two_batches_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     case = make_case(seed, most_queries=12)
     for number, batch in enumerate(case.batches):
-        with open_engine(spark, tmp_path, case) as engine:
-            set_up(engine, case)
+        with reopened(spark, tmp_path, case) as bed:
             for query in case.queries:
-                engine.create_query(query.name, query.text)
-            at_work = engine.stream("s")
+                bed.query(query.name, query.text)
             if number:  # Spark may replay the batch before: it is in already
-                at_work.process(engine.session.createDataFrame(case.batches[number - 1]), number - 1)
-            at_work.process(engine.session.createDataFrame(batch), number)
-    with open_engine(spark, tmp_path, case) as engine:
-        set_up(engine, case)
+                bed.feed("s", case.batches[number - 1], number=number - 1)
+            bed.feed("s", batch, number=number)
+    with reopened(spark, tmp_path, case) as bed:
         if case.flush:
-            engine.stream("s").flush()
+            bed.flush()
         oracle, rows = Oracle(case), 0
         for query in case.queries:
-            found = engine.results(query.name)
+            found = bed.results(query.name)
             compare(case, query, found, oracle.answers(query, answered_ends(query, case)))
             rows += found.num_rows
     lines = sum(len(p.read_text().splitlines()) for p in (tmp_path / "jsonl").glob("*.jsonl"))
@@ -54,12 +52,11 @@ def test_a_restart_between_any_two_batches_changes_nothing(spark: SparkSession, 
 def test_an_ended_stream_takes_no_more_rows(spark: SparkSession, tmp_path: Path) -> None:
     case = make_case(3004, most_queries=2)
     for _ in range(2):
-        with open_engine(spark, tmp_path, case) as engine:
-            set_up(engine, case)
-            engine.stream("s").process(engine.session.createDataFrame(case.batches[0]), 0)
-            engine.stream("s").flush()
+        with reopened(spark, tmp_path, case) as bed:
+            bed.feed("s", case.batches[0], number=0)
+            bed.flush()
             with pytest.raises(StreamEnded, match="was ended"):
-                engine.stream("s").process(engine.session.createDataFrame(case.batches[0]), 1)
+                bed.feed("s", case.batches[0], number=1)
 
 
 def test_a_second_engine_on_one_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:

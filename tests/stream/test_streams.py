@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.engine import Engine
-from penstock.errors import PenstockError, SourceError, WrongType
+from penstock.errors import CatalogError, InvalidWindow, PenstockError, SourceError, UnknownColumn, WrongType
 from penstock.sinks.parquet import ParquetSink
 from penstock.spark.generator import Market, write_trades
+from penstock.testing import TestBed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,24 +121,17 @@ def until(condition: Any, engine: Engine, seconds: float = 60) -> None:
 def test_batches_reuse_generated_code(spark: SparkSession) -> None:
     metrics = spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics  # type: ignore[union-attr]
     rng = random.Random(1)
-    with Engine(spark=spark) as engine:
-        schema = pa.schema([("ts", pa.timestamp("us", tz="UTC")), ("x", pa.float64())])
-        engine.create_stream("s", spark.createDataFrame(schema.empty_table()), time="ts", lateness="7 s")
+    with TestBed(spark, compiled=True, epoch="1970-01-01") as bed:
+        bed.stream("s", "ts TIMESTAMP, x DOUBLE", lateness="7 s")
         # odd windows, so that one tree divides and one searches among edges that change with every batch
         for i in range(12):
-            engine.create_query(
-                f"q{i}",
-                f"SELECT sum(x) AS v FROM s [RANGE {rng.randint(1, 10**8)} us SLIDE {rng.randint(10**7, 10**8)} us]",
-            )
+            window = f"[RANGE {rng.randint(1, 10**8)} us SLIDE {rng.randint(10**7, 10**8)} us]"
+            bed.query(f"q{i}", f"SELECT sum(x) AS v FROM s {window}")
         counts = []
         for batch in range(6):
-            rows = [{"ts": (batch * 100 + i) * 1_000_000 + rng.randint(0, 999_999), "x": 1.0} for i in range(100)]
-            table = pa.table(
-                {"ts": pa.array([r["ts"] for r in rows]).cast(schema.field("ts").type), "x": [r["x"] for r in rows]}
-            )
-            engine.stream("s").process(spark.createDataFrame(table), batch)
+            bed.feed("s", [(batch * 100 + i + rng.randint(0, 999_999) / 1e6, 1.0) for i in range(100)])
             counts.append(metrics.METRIC_COMPILATION_TIME().getCount())
-        assert "search" in engine.explain()
+        assert "search" in str(bed.engine.explain())
         assert counts[2:] == [counts[2]] * 4
 
 
@@ -160,6 +154,33 @@ def test_mistakes_are_errors_that_say_what_to_do(spark: SparkSession, tmp_path: 
         with pytest.raises(PenstockError, match="DATATYPE_MISMATCH"):
             engine.create_query("q", "SELECT count(*) FROM ok [RANGE 1 s SLIDE 1 s] WHERE upper(map(1, 2)) = 'a'")
         assert engine.catalog.query_names() == []
+
+
+def test_a_frame_that_cannot_be_a_stream_is_refused_and_not_entered(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "ts TIMESTAMP, at STRING, n INT"
+    stream = spark.readStream.schema(columns).parquet(str(tmp_path))
+    with Engine(spark=spark) as engine:
+        with pytest.raises(SourceError, match="is not a streaming one") as raised:
+            engine.create_stream("s", spark.createDataFrame([], columns), time="ts")
+        assert 'create_table("s", …)' in (raised.value.hint or "")
+        with pytest.raises(SourceError, match="Table is none"):
+            engine.create_stream("s", pa.table({"ts": [1]}), time="ts")
+        with pytest.raises(UnknownColumn, match='no column "tts" to take the time from') as raised_too:
+            engine.create_stream("s", stream, time="tts")
+        assert raised_too.value.hint == 'Did you mean "ts"?'
+        with pytest.raises(WrongType, match='time column "at" of stream "s" is string, not a timestamp'):
+            engine.create_stream("s", stream, time="at")
+        with pytest.raises(CatalogError, match='two columns "TS"'):
+            engine.create_stream("s", stream.selectExpr("ts", "n", "at AS TS"), time="ts")
+        with pytest.raises(CatalogError, match='must not begin with "__"'):
+            engine.create_stream("s", stream.withColumnRenamed("n", "__n"), time="ts")
+        with pytest.raises(InvalidWindow, match='"soon" is not a duration'):
+            engine.create_stream("s", stream, time="ts", lateness="soon")
+        assert engine.catalog.stream_names() == []
+        counted = stream.groupBy("at").count().selectExpr("current_timestamp() AS ts", "count")
+        engine.create_stream("s", counted, time="ts")
+        with pytest.raises(SourceError, match='stream "s" cannot start'):
+            engine.process_available()
 
 
 def test_a_corrupt_source_file_stops_the_stream_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType, nearest
 from penstock.model.schema import Column, Stream, Table
+from penstock.spark.file_options import check_options
 from penstock.spark.generator import Market, stream_trades
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
@@ -22,12 +25,12 @@ FORMATS: Final = (*FILE_FORMATS, "trades")
 def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     """Open a stream's source with its declared columns; computed columns are added."""
     if stream.format == "trades":
-        return _with_computed(_declared(_generated(session, stream), stream), stream.columns)
+        return with_computed(_declared(_generated(session, stream), stream), stream.columns)
     path = _path(stream)
     declared = [c for c in stream.columns if c.expression is None]
     options = {k: v for k, v in stream.options.items() if k != "path"}
-    reader = session.readStream.schema(_ddl(declared)).options(**options).format(stream.format or "")
-    return _with_computed(reader.load(path), stream.columns)
+    reader = session.readStream.schema(ddl_of(declared)).options(**options).format(stream.format or "")
+    return with_computed(reader.load(path), stream.columns)
 
 
 def read_batch(session: SparkSession, table: Table) -> DataFrame:
@@ -35,13 +38,55 @@ def read_batch(session: SparkSession, table: Table) -> DataFrame:
     path = _path(table)
     declared = [c for c in table.columns if c.expression is None]
     options = {k: v for k, v in table.options.items() if k != "path"}
-    reader = session.read.schema(_ddl(declared)).options(**options).format(table.format or "")
-    return _with_computed(reader.load(path), table.columns)
+    reader = session.read.schema(ddl_of(declared)).options(**options).format(table.format or "")
+    return with_computed(reader.load(path), table.columns)
 
 
 def columns_of(frame: DataFrame) -> tuple[Column, ...]:
     """Describe a frame's columns as the catalog does."""
-    return tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+    for field in frame.schema.fields:
+        if "${" in field.name:  # Spark replaces it in SQL text, wherever it stands
+            raise SourceError(f'column "{field.name}" cannot be named in SQL', hint="Rename it.")
+    return tuple(Column(f.name, written_type(f.dataType)) for f in frame.schema.fields)
+
+
+def written_type(type_: DataType) -> str:
+    """Write a type as DDL that Spark reads back, names of fields in quotes where they need them."""
+    match type_:
+        case ArrayType():
+            return f"array<{written_type(type_.elementType)}>"
+        case MapType():
+            return f"map<{written_type(type_.keyType)},{written_type(type_.valueType)}>"
+        case StructType():
+            fields = (f"{_field_name(f.name)}:{written_type(f.dataType)}" for f in type_.fields)
+            return f"struct<{','.join(fields)}>"
+    return type_.simpleString()
+
+
+def _field_name(name: str) -> str:
+    """Write the name of a struct's field."""
+    return name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted(name)
+
+
+def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
+    """Describe the columns of a program's own streaming DataFrame, having made sure that it is one."""
+    if not isinstance(frame, DataFrame):
+        raise SourceError(
+            f'stream "{name}" needs a streaming DataFrame, and {type(frame).__name__} is none',
+            hint="Read one with spark.readStream, or declare the stream with CREATE STREAM.",
+        )
+    if not frame.isStreaming:
+        raise SourceError(
+            f'the DataFrame of stream "{name}" is not a streaming one',
+            detail="It was made with spark.read or from rows, which end.",
+            hint=f'Read it with spark.readStream, or take it as a table: create_table("{name}", …).',
+        )
+    seen: set[str] = set()
+    for column in frame.columns:
+        if column.lower() in seen:
+            raise CatalogError(f'stream "{name}" has two columns "{column}"', hint="Select or rename them before.")
+        seen.add(column.lower())
+    return columns_of(frame)
 
 
 def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Column, ...]:
@@ -114,7 +159,7 @@ def _declared(frame: DataFrame, stream: Stream) -> DataFrame:
     return frame.select(*(F.col(quoted(c.name)) for c in declared))
 
 
-def _with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+def with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     """Add computed columns, in the declared order."""
     if all(c.expression is None for c in columns):
         return frame
@@ -130,6 +175,7 @@ def _path(item: Stream | Table) -> str:
     """Return where an item's files are, or say what is missing."""
     if item.format not in FILE_FORMATS:
         raise SourceError(f'"{item.name}": unknown format "{item.format}"', hint=f"Formats: {', '.join(FORMATS)}.")
+    check_options(item.name, item.format, item.options)
     path = item.options.get("path")
     if not path:
         raise SourceError(f'"{item.name}" has no path', hint="Add OPTIONS (path = '…').")
@@ -153,6 +199,6 @@ def _market(item: Stream | Table) -> tuple[Market, int]:
         raise SourceError(f'"{item.name}": {error}') from None
 
 
-def _ddl(columns: Iterable[Column]) -> str:
+def ddl_of(columns: Iterable[Column]) -> str:
     """Write columns as Spark's DDL."""
     return ", ".join(f"{quoted(c.name)} {c.type}" for c in columns)

@@ -1,0 +1,82 @@
+"""A finished run in, its figures out: what the terminal, the page and the file of figures all tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.demo.alone import Alone
+from penstock.demo.asked import Asked
+from penstock.demo.watching import BatchDone
+from penstock.share.explanation import Explanation, StreamPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All that a run of the demo gave."""
+
+    seed: int
+    cores: int  # that Spark has
+    asked: tuple[Asked, ...]
+    shown: tuple[Asked, ...]  # whose answers are told
+    batches: tuple[BatchDone, ...]
+    late: int
+    answers: int
+    seconds: float  # of the measured batches and the end of the stream
+    explanation: Explanation
+    results: dict[str, pa.Table]  # of the queries shown
+    alone: Alone | None  # None: not asked for
+    paused: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Count all rows."""
+        return sum(b.rows for b in self.batches)
+
+    @property
+    def measured_rows(self) -> int:
+        """Count the rows of the measured batches."""
+        return sum(b.rows for b in self.batches if b.measured)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Return the measured pace."""
+        return self.measured_rows / (self.seconds or 1.0)
+
+    @property
+    def plan(self) -> StreamPlan:
+        """Return the plan of the one stream."""
+        return self.explanation.streams[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a program reads."""
+        return {
+            "finished": True,
+            "seed": self.seed,
+            "cores": self.cores,
+            "queries": len(self.asked),
+            "rows": self.rows,
+            "late": self.late,
+            "answers": self.answers,
+            "measured": {"rows": self.measured_rows, "seconds": self.seconds, "rows_per_second": self.rows_per_second},
+            "batches": [
+                {"rows": b.rows, "answers": b.answers, "seconds": b.seconds, "measured": b.measured}
+                for b in self.batches
+            ],
+            "spark_alone": self._alone_dict(),
+            "plan": self.explanation.to_dict(),
+        }
+
+    def _alone_dict(self) -> dict[str, Any] | None:
+        """Return the comparison as a program reads it; what was not measured says so."""
+        if self.alone is None:
+            return None
+        return {
+            "queries": list(self.alone.names),
+            "seconds": self.alone.seconds,
+            "answers_compared": self.alone.compared,
+            "answers_different": self.alone.different,
+            "guess_seconds_for_all": self.alone.pace(len(self.asked)),
+        }

@@ -1,0 +1,96 @@
+"""A run's figures in, the lines that close the demo on the terminal out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from penstock.demo.figures import Figures
+from penstock.demo.folder import ANSWERS, QUERIES, REPORT, SAMPLE, DemoFolder
+from penstock.demo.words import row_text, top_of_last_window, whole_windows
+from penstock.report.markup import counted
+from penstock.report.ticks import about, short_number
+from penstock.report.wording import saving_words
+
+
+def print_summary(console: Console, figures: Figures, folder: DemoFolder) -> None:
+    """Print result, answers, sharing, comparison and files, each under its heading."""
+    parts = {
+        "Result": _result(figures),
+        "Answers of the last whole windows": _answers(figures),
+        "What sharing saves": _sharing(figures),
+        "Spark alone": _alone(figures),
+        f"Files in {folder.path}": _files(folder),
+    }
+    for heading, lines in parts.items():
+        wrapped = [piece for line in lines for piece in _wrapped(line, console.width)]
+        if wrapped:
+            console.print(heading, style="bold", markup=False)
+            console.print("\n".join(wrapped), markup=False, soft_wrap=True)
+            console.print()
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Indent a line; what does not fit goes on under it."""
+    return textwrap.wrap(line, min(width, 110), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _result(figures: Figures) -> Iterator[str]:
+    """Tell rows, answers and pace."""
+    late = f" ({figures.late:,} late)" if figures.late else ""
+    queries = counted(len(figures.asked), "query", "queries")
+    yield f"{figures.rows:,} rows{late}, {figures.answers:,} answers of {queries}"
+    pace = f"{figures.rows_per_second:,.0f} rows/s"
+    yield f"{figures.measured_rows:,} rows in {figures.seconds:.1f} s: {pace}, the first batch (warm-up) left out"
+    yield from figures.paused
+
+
+def _answers(figures: Figures) -> Iterator[str]:
+    """Tell the last answers of some queries."""
+    for query in figures.shown:
+        end, rows = top_of_last_window(whole_windows(figures.results[query.name]), query, 2)
+        yield f"{query.name}: {query.template.asks} {query.window}"
+        for row in rows:
+            yield f"  {end}  {row_text(row, query.keys)}"
+
+
+def _sharing(figures: Figures) -> Iterator[str]:
+    """Tell what the queries have in common, and how much less work that is."""
+    plan = figures.plan
+    tree = plan.trees[0]
+    conditions = sum(len(g.conditions) for g in tree.groupings)
+    every = about(tree.mean_slice_us or 1)
+    windows = counted(len(tree.windows), "window", "windows")
+    yield f"one pass over the rows instead of {len(plan.queries):,}; {windows} share slices, one every {every}"
+    groupings = counted(len(tree.groupings), "grouping", "groupings")
+    yield f"{counted(conditions, 'condition', 'conditions')} under {groupings}, each evaluated once a row"
+    if plan.work is not None:
+        shared, alone = short_number(plan.work.planned), short_number(plan.work.alone)
+        times = saving_words(plan.work.saving)
+        yield f"operations per second of market time: {shared} shared, {alone} alone: {times} fewer"
+
+
+def _alone(figures: Figures) -> Iterator[str]:
+    """Tell the comparison; what is a guess is called one."""
+    alone, queries = figures.alone, len(figures.asked)
+    if alone is None:
+        return
+    some = len(alone.names)
+    few, all_of_them = f"{some} of {queries:,}", f"all {queries:,}"
+    yield f"measured  {few} as separate Spark queries: {alone.seconds:.1f} s, answers thrown away"
+    yield f"measured  {all_of_them} in one Penstock pipeline: {figures.seconds:.1f} s, answers kept in files"
+    yield "          same rows, same batches, both warmed up on the first; Penstock first"
+    if queries > some:
+        yield f"a guess   {queries:,} separate Spark queries at that pace: {alone.pace(queries):,.0f} s, not measured"
+    agreed = "equal Spark's" if not alone.different else f"compared with Spark's: {alone.different:,} DIFFER"
+    yield f"checked   {alone.compared:,} answers of {counted(some, 'query', 'queries')} {agreed}"
+
+
+def _files(folder: DemoFolder) -> Iterator[str]:
+    """Tell what was written."""
+    number = len(list(folder.answers.glob("*.parquet")))
+    yield f"{REPORT}: open it in a browser"
+    yield f"{ANSWERS}/: all answers, {counted(number, 'Parquet file', 'Parquet files')}; {SAMPLE}: some of them as JSON"
+    yield f"{QUERIES}: the queries"

@@ -1,0 +1,1 @@
+"""Values in, self-contained HTML out: pages, charts and the picture of who shares what."""

@@ -1,0 +1,82 @@
+"""A stream's plan in, the picture of who shares what out: the way of the rows, the ruler of slices, the queries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.report.flow import flow
+from penstock.report.markup import code, counted, details, escaped, figures, readable
+from penstock.report.ruler import ruler
+from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
+from penstock.share.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
+
+MOST_TREES: Final = 4
+MOST_CONDITIONS: Final = 12  # of a grouping that are shown unfolded
+
+
+def sharing_picture(stream: StreamPlan) -> str:
+    """Draw a stream's plan; of many trees, the first."""
+    if not stream.trees:
+        return '<p class="note">no queries yet</p>'
+    parts = [tree_picture(stream, tree) for tree in stream.trees[:MOST_TREES]]
+    rest = stream.trees[MOST_TREES:]
+    if rest:
+        names = ", ".join(escaped(q.name) for tree in rest for q in tree.queries)
+        parts.append(details(f"and {counted(len(rest), 'more tree', 'more trees')}", f"<p>{names}</p>"))
+    return "".join(parts)
+
+
+def plan_figures(stream: StreamPlan) -> str:
+    """Write a stream's headline figures."""
+    windows = {w for tree in stream.trees for w in tree.windows}
+    conditions = sum(len(g.conditions) for tree in stream.trees for g in tree.groupings)
+    items = [
+        (f"{len(stream.queries):,}", "queries" if len(stream.queries) != 1 else "query"),
+        (f"{len(windows):,}", "different windows" if len(windows) != 1 else "window"),
+        (f"{conditions:,}", "conditions" if conditions != 1 else "condition"),
+    ]
+    if stream.work is not None:
+        items.append((saving_words(stream.work.saving), "fewer operations than alone"))
+    return figures(items)
+
+
+def tree_picture(stream: StreamPlan, tree: TreePlan) -> str:
+    """Draw one tree: the flow on wide screens, the ruler, and a card for each grouping."""
+    named = "" if len(stream.trees) == 1 else f"<h3>tree {escaped(tree.name)}</h3>"
+    # A phone has no room for four columns; the cards below say the same.
+    width = '<p class="note">A band is as wide as the number of queries that it serves.</p>'
+    picture = f'<div class="desk">{flow(stream, tree)}{width}</div>'
+    cards = "".join(_card(grouping, number) for number, grouping in enumerate(tree.groupings))
+    slices = f"<h3>Slices</h3>{ruler(tree)}<p class='note'>A row finds its slice by {escaped(finding_words(tree))}.</p>"
+    joins = "".join(
+        f"<p class='note'>Table {code(j.table)} is joined once, by {code(', '.join(readable(k) for k in j.keys))}.</p>"
+        for j in stream.joins
+    )
+    return f'{named}{picture}{slices}<h3>Groupings and their queries</h3>{joins}<div class="cards">{cards}</div>'
+
+
+def _card(grouping: GroupingPlan, number: int) -> str:
+    """Write one grouping: its partials, and its conditions with a bar for each one's queries."""
+    ordered = sorted(grouping.conditions, key=lambda c: -len(c.queries))
+    most = max((len(c.queries) for c in ordered), default=1)
+    shown = "".join(_condition(c, most, number) for c in ordered[:MOST_CONDITIONS])
+    rest = ordered[MOST_CONDITIONS:]
+    if rest:
+        folded = "".join(_condition(c, most, number) for c in rest)
+        shown += details(counted(len(rest), "more condition", "more conditions"), folded)
+    partials = ", ".join(readable(p) for p in grouping.partials)
+    kept = details(counted(len(grouping.partials), "partial a slice", "partials a slice"), f"<p>{code(partials)}</p>")
+    queries = counted(len(grouping.queries), "query", "queries")
+    head = f"<h4><span>{queries}</span>{escaped(grouping_words(grouping))}</h4>"
+    return f'<div class="card t{number % 6}">{head}{shown}{kept}</div>'
+
+
+def _condition(condition: ConditionPlan, most: int, number: int) -> str:
+    """Write one condition with a bar, and its queries folded away."""
+    width = max(1.0, 100 * len(condition.queries) / most)
+    filled = f'<rect class="f{number % 6}" width="{width:.1f}%" height="5"/>'
+    bar = f'<svg class="bar" width="100%" height="5" aria-hidden="true">{filled}</svg>'
+    queries = counted(len(condition.queries), "query", "queries")
+    head = f"<span>{queries}</span>{code(condition_words(condition))}{bar}"
+    items = "".join(f"<li>{escaped(q.name)} <small>{escaped(q.window)}</small></li>" for q in condition.queries)
+    return details(head, f"<ul>{items}</ul>")

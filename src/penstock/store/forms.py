@@ -1,0 +1,39 @@
+"""Answers as an Arrow table in, the same answers in the form a program works with out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, Literal, get_args
+
+import pyarrow as pa
+
+from penstock.errors import EnvironmentProblem, Unsupported, nearest
+
+Form = Literal["arrow", "pandas", "polars", "rows"]
+FORMS: Final[tuple[str, ...]] = get_args(Form)
+
+
+def in_form(answers: pa.Table, form: Form) -> Any:
+    """Return answers as an Arrow table, a pandas or polars DataFrame, or a list of rows."""
+    match form:
+        case "arrow":
+            return answers
+        case "rows":
+            return answers.to_pylist()
+        case "pandas":
+            _require("pandas")
+            return answers.to_pandas()
+        case "polars":
+            return _require("polars").from_arrow(answers)
+    raise Unsupported(
+        f'there is no form "{form}" of results', detail=f"forms: {', '.join(FORMS)}", hint=nearest(str(form), FORMS)
+    )
+
+
+def _require(package: str) -> Any:
+    """Load a package that Penstock itself does not need, or say how to get it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        hint = f'Run `pip install {package}`, or take form="arrow".'
+        raise EnvironmentProblem(f"{package} cannot be loaded", detail=str(error), hint=hint) from None
