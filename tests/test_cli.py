@@ -1,4 +1,4 @@
-"""The command line: help for every command, real runs, clear errors with their exit codes, a clean stop."""
+"""The command line on scripts: help for every command, real runs, clear errors with their exit codes, a clean stop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +17,14 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli import cli, main
+from penstock.cli import EXIT_CODES, cli
+from tests.shell import Done, Penstock, penstock, script
 from tests.test_examples import HOUSE, blocks, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["penstock", "script"]  # fixtures
 
 MARKET = str(HOUSE / "examples" / "market.sql")
 STREAM = """
@@ -31,43 +32,6 @@ CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT, sid
 USING trades OPTIONS (seed = 3, symbols = 5, rate = 20, rows_per_batch = 2400) WATERMARK FOR ts;
 """
 COUNT = "CREATE QUERY n AS SELECT count(*) AS n FROM trades [RANGE 2 MIN SLIDE 1 MIN];"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Penstock = Callable[..., Done]
-
-
-@pytest.fixture
-def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Penstock:
-    """Run a command in this process, as the shell would; it finds the session that runs already."""
-
-    def run(*arguments: str | Path) -> Done:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1
-        return Done(code, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[[str], Path]:
-    def write(text: str) -> Path:
-        path = tmp_path / "script.sql"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
 
 
 # Help.
@@ -84,8 +48,18 @@ def test_help_names_every_command_and_says_what_it_does(penstock: Penstock) -> N
         assert f" {name} [OPTIONS]" in told.splitlines()[0]
 
 
-def test_every_command_is_in_the_readme() -> None:
-    assert [name for name in cli.commands if f"penstock {name}" not in read("README.md")] == []
+def test_every_command_is_in_the_readme_or_the_docs() -> None:
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in [HOUSE / "README.md", *HOUSE.glob("docs/*.md")])
+    assert [name for name in cli.commands if f"penstock {name}" not in pages] == []
+
+
+def test_help_tells_the_exit_codes(penstock: Penstock) -> None:
+    told = " ".join(penstock("--help").out.split())
+    assert [code for code, meaning in EXIT_CODES.items() if f"{code} {meaning}" not in told] == []
+
+
+def test_every_command_shows_examples_or_how_to_install(penstock: Penstock) -> None:
+    assert [n for n in cli.commands if not re.search(r"Examples?:|Install it once:", penstock(n, "-h").out)] == []
 
 
 def test_help_starts_no_spark() -> None:
@@ -153,11 +127,32 @@ def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkS
     assert flushed.out.rstrip().endswith("window_end=2026-01-05 14:33:00+00:00  n=1200")
 
 
-# Errors: exit code 1, the place underlined, no stack trace.
+def test_what_statements_tell_comes_before_the_report(penstock: Penstock, spark: SparkSession, script: Any) -> None:
+    path = script(f"{STREAM}{COUNT} SHOW QUERIES; EXPLAIN;")
+    done = penstock("explain", path)
+    assert done.code == 0, done.err
+    first, plan, again = done.out.rstrip("\n").split("\n\n")
+    assert first.splitlines()[1].startswith("n ")
+    assert plan == again
+    assert json.loads(penstock("explain", path, "--json").out)["streams"][0]["stream"] == "trades"
 
 
-def assert_error(done: Done, kind: str, *texts: str) -> None:
-    assert done.code == 1
+def test_a_paused_query_is_reported_and_ends_a_single_run_with_1(
+    penstock: Penstock, spark: SparkSession, script: Any
+) -> None:
+    bad = "CREATE QUERY bad AS SELECT sum(1 / (volume - volume)) AS x FROM trades [RANGE 1 MIN SLIDE 1 MIN];"
+    done = penstock("run", script(STREAM + COUNT + bad), "--once", "--json")
+    assert (done.code, done.err) == (1, "")
+    (stream,) = json.loads(done.out)["streams"]
+    assert (stream["paused"], stream["answers"]) == (["bad"], 1)
+    assert "DIVIDE_BY_ZERO" in stream["reports"][0]
+
+
+# Errors: the place underlined, an exit code that tells the kind, no stack trace.
+
+
+def assert_error(done: Done, kind: str, *texts: str, code: int = 1) -> None:
+    assert done.code == code
     assert done.err.startswith(f"error[{kind}]: ")
     assert [text for text in texts if text not in done.err] == []
     assert "Traceback" not in done.err
@@ -165,13 +160,14 @@ def assert_error(done: Done, kind: str, *texts: str) -> None:
 
 def test_a_missing_script_is_an_error(penstock: Penstock, tmp_path: Path) -> None:
     for command in ("run", "explain"):
-        assert_error(penstock(command, tmp_path / "gone.sql"), "SourceError", "gone.sql does not exist", "hint: ")
+        assert_error(penstock(command, tmp_path / "gone.sql"), "ProjectError", "gone.sql does not exist", "hint: ")
 
 
 def test_a_script_that_is_no_text_is_an_error(penstock: Penstock, tmp_path: Path) -> None:
     (tmp_path / "binary.sql").write_bytes(b"SELECT \xff\xfe")
-    assert_error(penstock("explain", tmp_path / "binary.sql"), "SourceError", "cannot read")
-    assert_error(penstock("explain", tmp_path), "SourceError", "cannot read")
+    assert_error(penstock("explain", tmp_path / "binary.sql"), "ProjectError", "not UTF-8 text")
+    (tmp_path / "folder.sql").mkdir()
+    assert_error(penstock("explain", tmp_path / "folder.sql"), "ProjectError", "cannot read")
 
 
 def test_malformed_sql_is_underlined(penstock: Penstock, spark: SparkSession, script: Any) -> None:
@@ -182,18 +178,19 @@ def test_malformed_sql_is_underlined(penstock: Penstock, spark: SparkSession, sc
 def test_an_unknown_column_is_underlined_in_the_script(penstock: Penstock, spark: SparkSession, script: Any) -> None:
     query = "SELECT avg(prise) AS p FROM trades [RANGE 10 s SLIDE 1 s]"
     done = penstock("explain", script(f"{STREAM}CREATE QUERY q AS {query};"))
-    assert_error(done, "UnknownColumn", f"{query}\n  {' ' * query.index('prise')}^^^^^\n")
-    assert done.err in blocks("README.md")
+    assert_error(done, "UnknownColumn", f"{query};\n  {' ' * (18 + query.index('prise'))}^^^^^\n", "script.sql:4:30\n")
 
 
 def test_a_missing_data_folder_is_an_error(penstock: Penstock, spark: SparkSession, script: Any) -> None:
     text = "CREATE STREAM s (ts TIMESTAMP) USING parquet OPTIONS (path = 'no/such/folder') WATERMARK FOR ts;"
-    assert_error(penstock("run", script(text), "--once"), "SourceError", "no/such/folder does not exist", "hint: ")
+    assert_error(
+        penstock("run", script(text), "--once"), "SourceError", "no/such/folder does not exist", "hint: ", code=4
+    )
 
 
 def test_a_wrong_option_of_the_generator_is_an_error(penstock: Penstock, spark: SparkSession, script: Any) -> None:
     done = penstock("run", script(STREAM.replace("rate", "pace") + COUNT), "--once")
-    assert_error(done, "SourceError", 'no option "pace"')
+    assert_error(done, "SourceError", 'no option "pace"', code=4)
 
 
 def test_a_sink_that_cannot_be_written_is_an_error(
@@ -201,7 +198,7 @@ def test_a_sink_that_cannot_be_written_is_an_error(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     done = penstock("run", script(STREAM + COUNT), "--once", "--sink", f"jsonl:{tmp_path / 'file'}")
-    assert_error(done, "SinkError", "cannot write answers")
+    assert_error(done, "SinkError", "cannot write answers", code=4)
 
 
 def test_a_state_folder_that_is_a_file_is_an_error(
@@ -209,11 +206,11 @@ def test_a_state_folder_that_is_a_file_is_an_error(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     done = penstock("run", script(STREAM + COUNT), "--once", "--state", tmp_path / "file")
-    assert_error(done, "StateError", "as a state folder")
+    assert_error(done, "StateError", "as a state folder", code=4)
 
 
 def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
-    assert_error(penstock("bench", "nothing"), "EnvironmentProblem", 'no benchmark "nothing"', "windows")
+    assert_error(penstock("bench", "nothing"), "EnvironmentProblem", 'no benchmark "nothing"', "windows", code=3)
 
 
 # Wrong command lines: exit code 2.
@@ -226,7 +223,11 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
         (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER or jsonl:FOLDER"),
         (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER or jsonl:FOLDER"),
         (("explain", MARKET, "--strategy", "alone"), "shared paired"),
-        (("run",), "Missing argument"),
+        (("run", MARKET, "--once", "--until", "10 min"), "exclude each other"),
+        (("run", MARKET, "--until", "soon"), "write '10 min' or 2026-01-05T15:00:00"),
+        (("run", MARKET, "--until", "3 months"), "no fixed length"),
+        (("explain", MARKET, "--query", "pace", "--html", "x.html"), "leave --query out"),
+        (("completion", "cmd"), "bash"),
         (("sing",), "No such command"),
     ],
 )

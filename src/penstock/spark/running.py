@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import EnvironmentProblem, PenstockError, SourceError
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 
@@ -81,6 +82,9 @@ class Running:
                 f'stream "{self.name}" stopped: {message_of(error)}',
                 hint="Mend the source and start again: nothing that was committed is lost.",
             ) from None
+        except (Py4JError, ConnectionError) as error:  # no answer from the JVM at all
+            self._query = None
+            raise _wrapped(self.name, error) from None
         self._raise()
 
     def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
@@ -89,7 +93,11 @@ class Running:
         self._prepared = self._halted = False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
         writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
-        self._query = trigger(writer).start()
+        try:
+            self._query = trigger(writer).start()
+        except AnalysisException as error:
+            hint = "A stream's frame may select, filter and join static data; Penstock does the aggregating."
+            raise SourceError(f'stream "{self.name}" cannot start: {message_of(error)}', hint=hint) from None
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         """Feed one batch to the callback."""
@@ -126,7 +134,11 @@ class Running:
 
 def _wrapped(name: str, error: BaseException) -> BaseException:
     """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
-    module = type(error).__module__
-    if module.startswith(("pyspark", "py4j")):
+    if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
+        return EnvironmentProblem(
+            f'stream "{name}" stopped: the Java process of Spark has gone away',
+            hint="Look for what ended it, such as too little memory, and start again: nothing committed is lost.",
+        )
+    if type(error).__module__.startswith(("pyspark", "py4j")):
         return SourceError(f'stream "{name}" stopped: {message_of(error)}', hint="Nothing that was committed is lost.")
     return error

@@ -87,6 +87,18 @@ def stop_embedded() -> None:
             _RUNNING.session = None
 
 
+def jvm_ended(within_s: float = 0.5) -> bool:
+    """Tell whether the JVM that this process started has ended, or ends in a moment."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def adopt(session: SparkSession) -> SparkSession:
     """Return the session unchanged if Penstock can run on it; otherwise say what is missing."""
     if any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(session).__mro__):
@@ -177,6 +189,11 @@ def _conf(cores: int, memory: str, settings: Mapping[str, str]) -> SparkConf:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Without its pages nobody reads Spark's history of jobs; at its usual length it grows for a thousand batches.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 has no statistics and decodes slowly
         "spark.sql.ansi.enabled": "true",

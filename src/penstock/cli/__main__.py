@@ -1,0 +1,5 @@
+"""``python -m penstock.cli`` does as ``penstock``."""
+
+from penstock.cli.guard import main
+
+main()

@@ -1,0 +1,73 @@
+"""Words that several commands understand: the project, sinks, strategies, and times to stop at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from penstock.errors import PenstockError
+from penstock.model.duration import SECOND
+
+STRATEGIES: Final = ("shared paired", "shared paned", "unshared paired", "unshared paned")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+project_argument: Final = click.argument("project", type=click.Path(path_type=Path), default=".", required=False)
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+strategy_option: Final = click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    help="How queries share slices; by default as penstock.yml says, otherwise shared paired.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When a run ends: at a time of the streams, or after some seconds by the clock."""
+
+    event_us: int | None = None
+    seconds: float | None = None
+
+
+def read_until(ctx: click.Context, param: click.Parameter, value: str | None) -> Until | None:
+    """Read the words of --until: an ISO timestamp or a duration."""
+    from penstock.language.duration import parse_duration
+
+    if value is None:
+        return None
+    try:
+        instant = datetime.fromisoformat(value.strip())
+    except ValueError:
+        try:
+            return Until(seconds=parse_duration(value) / SECOND)
+        except PenstockError as error:
+            raise click.BadParameter(f"{error.what}; write '10 min' or 2026-01-05T15:00:00", ctx, param) from None
+    aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
+    return Until(event_us=(aware - _EPOCH) // timedelta(microseconds=1))
+
+
+def query_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a query from the files of the project."""
+    folder = Path(ctx.params.get("project") or ".")
+    names = {path.stem for path in (folder / "queries").rglob("*.sql")} if folder.is_dir() else set()
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def styled(text: str, **style: Any) -> str:
+    """Colour text, unless the user wants none; what is not a terminal gets none anyhow."""
+    return text if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else click.style(text, **style)
+
+
+def number_of(number: int, one: str, many: str) -> str:
+    """Write a number of things."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Print texts with an empty line between two."""
+    return "\n\n".join(texts)

@@ -1,0 +1,45 @@
+"""``penstock bench``: the name of a benchmark comes in; its figures go out."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.errors import EnvironmentProblem
+
+FOLDER: Final = Path(__file__).resolve().parents[3] / "bench"
+
+
+def benchmarks() -> list[str]:
+    """List the benchmarks of a source checkout; none elsewhere."""
+    if not FOLDER.is_dir():
+        return []
+    return sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
+
+
+@click.command()
+@click.argument("name", shell_complete=lambda ctx, param, begun: [b for b in benchmarks() if b.startswith(begun)])
+@click.option("--json", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures to this file.")
+@click.option("--full", is_flag=True, help="Also the slowest comparisons.")
+@click.option("--rows", type=click.IntRange(1000), metavar="N", help="Another number of rows, for a quick look.")
+def bench(name: str, path: Path | None, full: bool, rows: int | None) -> None:
+    """Run the benchmark NAME of a source checkout.
+
+    \b
+    Examples:
+      penstock bench cli
+      penstock bench windows --json bench/results/windows.json
+    """
+    known = benchmarks()
+    if name not in known:
+        raise EnvironmentProblem(
+            f'there is no benchmark "{name}"',
+            detail=f"benchmarks: {', '.join(known) or 'none'}",
+            hint="Benchmarks run from a source checkout, installed with pip install -e .",
+        )
+    sys.path.insert(0, str(FOLDER.parent))
+    import_module(f"bench.{name}").main(path, full=full, rows=rows)

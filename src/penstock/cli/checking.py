@@ -1,0 +1,103 @@
+"""``penstock check``: a project comes in; all its mistakes at once go out, found without Spark and without data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.arguments import json_option, number_of, paragraphs, project_argument
+from penstock.cli.working import starting_spark
+
+if TYPE_CHECKING:
+    from penstock.project.folder import Project
+    from penstock.project.problems import Problem
+
+
+@click.command()
+@project_argument
+@click.option("--types", is_flag=True, help="Start Spark and let it check the types of all expressions, too.")
+@json_option
+def check(project: Path, types: bool, as_json: bool) -> None:
+    """Find all mistakes of PROJECT, without Spark and without data.
+
+    Reads penstock.yml, every file of queries/ and every test, resolves all names, and reports everything that is
+    wrong at once, with file, line and column. PROJECT is a folder (default: the current one). Columns that
+    penstock.yml does not declare are looked up in the data: Parquet's schema, the header of CSV, the first lines of
+    JSON. Ends with 1 if there is a mistake.
+
+    \b
+    Examples:
+      penstock check
+      penstock check market --types
+      penstock check --json | jq '.problems[].file'
+    """
+    from penstock.project.cases import read_cases
+    from penstock.project.folder import read_project
+
+    found = read_project(project)
+    problems = list(found.problems)
+    cases, wrong_cases = read_cases(found) if not problems else ([], [])
+    problems += wrong_cases
+    if types and not problems:
+        problems += _type_problems(found)
+    click.echo(json.dumps(_as_dict(found, problems, len(cases))) if as_json else _as_text(found, problems, len(cases)))
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _type_problems(project: Project) -> list[Problem]:
+    """Let Spark type the queries."""
+    from penstock.project.opening import enter_sources, open_engine, type_problems
+
+    with starting_spark():
+        engine = open_engine(project)
+    with engine:
+        enter_sources(project, engine)
+        return type_problems(project, engine)
+
+
+def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
+    """Word what was found."""
+    settings = project.settings
+    counts = (
+        number_of(len(settings.streams), "stream", "streams"),
+        number_of(len(settings.tables), "table", "tables"),
+        number_of(len(project.queries), "query", "queries"),
+        number_of(cases, "test", "tests"),
+    )
+    notes = [f"note: {note}" for note in project.notes]
+    if not problems:
+        return "\n".join([f"{project.name}: {', '.join(counts)}, no mistakes", *notes])
+    parts = [str(problem) for problem in problems]
+    if notes:
+        parts.append("\n".join(notes))
+    return paragraphs([*parts, number_of(len(problems), "mistake", "mistakes")])
+
+
+def _as_dict(project: Project, problems: list[Problem], cases: int) -> dict[str, Any]:
+    """Give programs what was found."""
+    about = {query.name: query for query in project.queries}
+    queries = [
+        {
+            "name": query.name,
+            "file": about[query.name].file,
+            "description": about[query.name].description,
+            "stream": query.stream,
+            "window": str(query.window),
+            "text": query.text,
+        }
+        for query in project.bound
+    ]
+    return {
+        "project": project.name,
+        "ok": not problems,
+        "streams": [declared.item.name for declared in project.settings.streams],
+        "tables": [declared.item.name for declared in project.settings.tables],
+        "queries": queries,
+        "tests": cases,
+        "problems": [problem.to_dict() for problem in problems],
+        "notes": list(project.notes),
+    }

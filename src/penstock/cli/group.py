@@ -1,0 +1,58 @@
+"""All commands come in; the one ``penstock`` command, its help in sections, goes out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from penstock import __version__
+from penstock.cli.benchmarks import bench
+from penstock.cli.checking import check
+from penstock.cli.completing import completion
+from penstock.cli.demonstration import demo
+from penstock.cli.exits import EXIT_CODES
+from penstock.cli.explaining import explain
+from penstock.cli.running import run
+from penstock.cli.starting import init
+from penstock.cli.testing import test
+
+SECTIONS: Final = {
+    "Projects": (init, check, test, explain, run),
+    "More": (demo, bench, completion),
+}
+
+
+class Sections(click.Group):
+    """A group that lists its commands by section."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section as a list."""
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                width = formatter.width - max(len(name) for name in self.commands) - 6
+                formatter.write_dl([(c.name or "", c.get_short_help_str(width)) for c in commands])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit codes."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
+@click.group(cls=Sections, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="penstock")
+def cli() -> None:
+    """Run hundreds of continuous queries over shared streams as one Spark pipeline.
+
+    A project is a folder with penstock.yml (streams, tables, sinks) and queries/*.sql, one query a file. Begin with:
+
+    \b
+      penstock init market && cd market
+      penstock check
+      penstock run --once --flush --show 3
+    """
+
+
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        cli.add_command(_command)

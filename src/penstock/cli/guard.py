@@ -1,0 +1,91 @@
+"""A command that fails in any way comes in; a plain message and an exit code go out, never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from penstock.cli.exits import INTERNAL, INTERRUPTED, exit_code
+from penstock.cli.group import cli
+from penstock.errors import EnvironmentProblem, PenstockError
+
+_LOST: Final = ("Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    if "PENSTOCK_SPARK_LOG" not in os.environ:
+        logging.disable(logging.ERROR)  # a JVM that dies makes py4j log stack traces, to the root logger even
+    sys.exit(_outcome())
+
+
+def _outcome() -> int:
+    """Run the command line; return its exit code."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PenstockError as error:
+        return _told(error)
+    except Exception as error:
+        return _unexpected(error)
+    return code if isinstance(code, int) else 0
+
+
+def _told(error: PenstockError) -> int:
+    """Print an error as users see it."""
+    click.echo(str(error), err=True)
+    return exit_code(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Say what an unforeseen error is: a JVM that died, or a defect whose details are kept for a report."""
+    if any(type(one).__name__ in _LOST for one in _chain(error)) and _spark_is_gone():
+        hint = "Look for what ended it, such as too little memory, and start again: nothing committed is lost."
+        return _told(EnvironmentProblem("the Java process of Spark has gone away", hint=hint))
+    kind, words = type(error).__name__, (str(error).splitlines() or [""])[0][:200]
+    click.echo(f"error[Internal]: something went wrong inside Penstock: {kind}{': ' if words else ''}{words}", err=True)
+    click.echo(f"detail: {_kept(error)}", err=True)
+    click.echo("hint: Please report it with these details and the command that you ran.", err=True)
+    return INTERNAL
+
+
+def _spark_is_gone() -> bool:
+    """Tell whether a JVM that was started has ended."""
+    if "penstock.spark.session" not in sys.modules:
+        return False
+    from penstock.spark.session import jvm_ended
+
+    return jvm_ended()
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """List an error and those that led to it."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _kept(error: Exception) -> str:
+    """Write the stack trace to a file and say where; if even that fails, say that."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="penstock-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            traceback.print_exception(error, file=file)
+    except OSError as problem:
+        return f"the details could not be written: {problem.strerror}"
+    return f"the details are in {path}"

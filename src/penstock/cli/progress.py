@@ -1,0 +1,67 @@
+"""Streams at work come in; a line of progress on a terminal goes out, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from penstock.stream.pipeline import Pipeline
+
+PERIOD_S: Final = 0.25
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@contextmanager
+def progressing(pipelines: Sequence[Pipeline]) -> Iterator[None]:
+    """Show rows, rows per second, answers and watermark while work goes on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    done, told = threading.Event(), telling(pipelines)
+    with Console(stderr=True, highlight=False).status("reading") as status:
+        watcher = threading.Thread(target=_watch, args=(done, status, told), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+
+def _watch(done: threading.Event, status: Any, told: Callable[[], str]) -> None:
+    """Renew the line until the work is done."""
+    while not done.wait(PERIOD_S):
+        status.update(told())
+
+
+def telling(pipelines: Sequence[Pipeline]) -> Callable[[], str]:
+    """Return what words the progress since now."""
+    began, before = time.monotonic(), sum(p.progress.counts.ingested for p in pipelines)
+
+    def tell() -> str:
+        rows = sum(p.progress.counts.ingested for p in pipelines)
+        answers = sum(p.metrics.answers for p in pipelines)
+        pace = (rows - before) / max(time.monotonic() - began, 1e-3)
+        return f"{rows:,} rows, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
+
+    return tell
+
+
+def watermark(pipelines: Sequence[Pipeline]) -> str:
+    """Write the least watermark of all streams."""
+    known = [p.progress.watermark_us for p in pipelines]
+    least = min((us for us in known if us is not None), default=None)
+    if least is None or None in known:
+        return "none yet"
+    try:
+        return f"{_EPOCH + timedelta(microseconds=least):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:  # Spark's years have more than four digits
+        return f"{least} us since 1970"

@@ -1,0 +1,100 @@
+"""An engine that has run comes in; what it did, as values and as words, goes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.arguments import number_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.cli.working import Working
+    from penstock.engine import Engine
+
+
+def report(at_work: Working, seconds: float) -> dict[str, Any]:
+    """Collect what a run did."""
+    engine, project = at_work.engine, at_work.project
+    streams = [_stream(engine, name) for name in engine.catalog.stream_names()]
+    found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams}
+    if project is not None:
+        sinks = [{"kind": sink.kind, "folder": str(sink.folder)} for sink in project.settings.sinks]
+        found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
+    return found
+
+
+def _stream(engine: Engine, name: str) -> dict[str, Any]:
+    """Collect what came and went in one stream."""
+    at_work = engine.stream(name)
+    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.counts
+    return {
+        "stream": name,
+        "queries": len(engine.catalog.definitions(name)),
+        "ingested": counts.ingested,
+        "on_time": counts.on_time,
+        "late": counts.late,
+        "invalid": counts.invalid,
+        "answers": pipeline.metrics.answers,
+        "open_windows": at_work.open_windows(),
+        "watermark_us": pipeline.progress.watermark_us,
+        "paused": [d.name for d in engine.catalog.definitions(name) if d.id in pipeline.progress.paused],
+        "reports": pipeline.reports,
+    }
+
+
+def report_text(found: dict[str, Any]) -> str:
+    """Word a run's report."""
+    lines = [*found.get("changes", [])]
+    for s in found["streams"]:
+        lines.append(
+            f"{s['stream']}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
+            f"through {number_of(s['queries'], 'query', 'queries')}, "
+            f"{number_of(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
+        )
+        if s["open_windows"]:
+            lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
+        lines += [f"  {text}" for text in s["reports"]]
+    lines += [f"answers are in {sink['folder']} ({sink['kind']})" for sink in found.get("sinks", [])]
+    return "\n".join(lines)
+
+
+def table_text(table: pa.Table) -> str:
+    """Print a table that a statement gave: a plan as it is, anything else in columns with a head."""
+    rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+    if table.num_columns > 1:
+        rows.insert(0, table.column_names)
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(table.num_columns)]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _cell(value: object) -> str:
+    """Write a value on one line."""
+    return "" if value is None else " ".join(str(value).split("\n"))
+
+
+def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the last answers of every query as JSON can hold them."""
+    from penstock.sinks.jsonl import _plain, _rows
+
+    tables = {name: engine.results(name) for name in engine.catalog.query_names()}
+    return {
+        name: [{key: _plain(value) for key, value in row.items()} for row in _rows(table.slice(_from(table, number)))]
+        for name, table in tables.items()
+    }
+
+
+def shown_text(engine: Engine, number: int) -> str:
+    """Print the last answers of every query."""
+    lines = []
+    for name in engine.catalog.query_names() if number else []:
+        table = engine.results(name)
+        lines.append(f"\n\n{name}: {number_of(table.num_rows, 'answer', 'answers')}")
+        for row in table.slice(_from(table, number)).to_pylist():
+            lines.append("\n  " + "  ".join(f"{key}={value}" for key, value in row.items()))
+    return "".join(lines)
+
+
+def _from(table: Any, number: int) -> int:
+    """Return the first of the last rows of a table."""
+    return max(0, int(table.num_rows) - number)

@@ -1,0 +1,220 @@
+"""The streams and tables of penstock.yml come in as nodes; Stream and Table values go out, paths made absolute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from yaml.nodes import MappingNode, Node
+
+from penstock.errors import PenstockError, SourceError, nearest
+from penstock.language.duration import parse_duration
+from penstock.language.literals import is_plain_word, quote
+from penstock.language.parse import parse_statement
+from penstock.language.statements import CreateStream
+from penstock.model.schema import Column, Stream, Table
+from penstock.project.columns import FORMATS, UNKNOWN_TYPE, found_columns
+from penstock.project.document import Entries, Place, Reading, options_of, place_of
+from penstock.spark.file_options import FILE_OPTIONS, check_options
+
+STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", "max_ahead")
+TABLE_SETTINGS: Final = ("format", "path", "options", "columns")
+COLUMN_SETTINGS: Final = ("type", "as")
+TIME_TYPES: Final = ("timestamp", "timestamp_ntz", "timestamp_ltz")
+TIME_STAND_IN: Final = "__time"
+NAME_HINT: Final = "Use letters, digits and underscores, and begin with a letter or underscore."
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A stream or table; where columns were not declared, they are the names that files tell."""
+
+    item: Stream | Table
+    with_columns: bool
+    place: Place
+
+
+def read_declarations(reading: Reading, node: Node, kind: str, folder: Path) -> list[Declared]:
+    """Read all streams or all tables."""
+    found = []
+    for name, (key, value) in reading.entries(node, f"{kind}s").items():
+        if not is_plain_word(name):
+            reading.complain(f'"{name}" is not a name for a {kind}', key, hint=NAME_HINT)
+        elif (declared := _read(reading, name, key, value, kind, folder)) is not None:
+            found.append(declared)
+    return found
+
+
+def _read(reading: Reading, name: str, key: Node, node: Node, kind: str, folder: Path) -> Declared | None:
+    """Read one stream or table; None if a mistake leaves nothing to go on with."""
+    what, before = f'{kind} "{name}"', len(reading.problems)
+    entries = reading.entries(node, what, STREAM_SETTINGS if kind == "stream" else TABLE_SETTINGS)
+    if not entries and len(reading.problems) > before:
+        return None
+    declared = _columns(reading, entries["columns"][1], what, kind) if "columns" in entries else None
+    item: Stream | Table = Table(name, declared or (), *_source(reading, what, key, entries, kind, folder))
+    if kind == "stream":
+        item = _stream(reading, what, key, entries, item)
+    if declared is None and len(reading.problems) == before:
+        item = _with_found(reading, item, key)
+    if isinstance(item, Stream):
+        item = _check_time(reading, entries, item)
+    return Declared(item, declared is not None, place_of(key)) if item.columns else None
+
+
+# Where rows come from.
+
+
+def _source(
+    reading: Reading, what: str, key: Node, entries: Entries, kind: str, folder: Path
+) -> tuple[str | None, dict[str, str]]:
+    """Read format, path and options."""
+    formats = FORMATS if kind == "stream" else FORMATS[:-1]
+    format_ = None
+    if "format" in entries:
+        format_ = reading.choice(entries["format"][1], f"the format of {what}", formats)
+    else:
+        reading.complain(f"{what} has no format", key, hint=f"Add format: {', '.join(formats)}.")
+    options = dict(options_of(reading, entries["options"][1], f"options of {what}")) if "options" in entries else {}
+    if "path" in entries:
+        if "path" in options:
+            reading.complain(f"{what} has two paths", entries["path"][0])
+        options["path"] = reading.words(entries["path"][1], f"the path of {what}") or "."
+    if "path" in options and format_ == "trades":
+        reading.complain(f"{what} is generated and has no path", entries.get("path", entries["format"])[0])
+    if "path" in options:
+        options["path"] = absolute(options["path"], folder)
+    elif format_ in FORMATS[:-1]:
+        reading.complain(f"{what} has no path", key, hint="Add path: and a folder or file, relative to penstock.yml.")
+    if format_ is not None and format_ in FILE_OPTIONS:
+        try:
+            check_options(what, format_, options)
+        except SourceError as error:
+            place = entries["options"][0] if "options" in entries else key
+            reading.complain(error.what, place, detail=error.detail, hint=error.hint)
+    return format_, options
+
+
+def absolute(path: str, folder: Path) -> str:
+    """Make a path independent of where the command was started; addresses stay as they are."""
+    return path if "://" in path else str(folder.absolute() / path)
+
+
+# Event time.
+
+
+def _stream(reading: Reading, what: str, key: Node, entries: Entries, item: Stream | Table) -> Stream:
+    """Add event time to what a stream has in common with a table."""
+    time = reading.words(entries["time"][1], f"the time of {what}") if "time" in entries else None
+    if "time" not in entries:
+        reading.complain(f"{what} has no time", key, hint="Add time: and the name of its column of event time.")
+    lengths = {name: _length(reading, entries, name, what) for name in ("lateness", "max_ahead") if name in entries}
+    known = {f"{name}_us": us for name, us in lengths.items() if us is not None}
+    return Stream(item.name, item.columns, time or "", format=item.format, options=item.options, **known)
+
+
+def _length(reading: Reading, entries: Entries, name: str, what: str) -> int | None:
+    """Read a duration."""
+    node = entries[name][1]
+    text = reading.words(node, f"{name} of {what}")
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except PenstockError as error:
+        reading.complain(error.what, node, detail=error.detail, hint=error.hint or "Write for example 5 s or 10 min.")
+        return None
+
+
+def _check_time(reading: Reading, entries: Entries, item: Stream) -> Stream:
+    """Make sure that the column of event time is there, and is a timestamp if types are known."""
+    if not item.time or not item.columns or "time" not in entries:
+        return item
+    node, names = entries["time"][1], {c.name.lower(): c for c in item.columns}
+    column = names.get(item.time.lower())
+    if column is None:
+        listed = [c.name for c in item.columns]
+        reading.complain(
+            f'stream "{item.name}" has no column "{item.time}" to take the time from',
+            node,
+            detail=f"existing columns: {', '.join(listed[:20])}",
+            hint=nearest(item.time, listed),
+        )
+        return item
+    if column.type != UNKNOWN_TYPE and column.type.lower() not in TIME_TYPES:
+        reading.complain(
+            f'time column "{column.name}" of stream "{item.name}" is {column.type}, not a timestamp',
+            node,
+            hint="Compute one: {type: TIMESTAMP, as: timestamp_millis(ms)}.",
+        )
+    return replace(item, time=column.name)
+
+
+def _with_found(reading: Reading, item: Stream | Table, key: Node) -> Stream | Table:
+    """Take the names of columns that files tell."""
+    try:
+        return replace(item, columns=found_columns(item))
+    except SourceError as error:
+        reading.complain(error.what, key, detail=error.detail, hint=error.hint)
+        return item
+
+
+# Columns.
+
+
+def _columns(reading: Reading, node: Node, what: str, kind: str) -> tuple[Column, ...]:
+    """Read columns: a mapping of names to types, or a list of ``name TYPE``."""
+    if isinstance(node, MappingNode):
+        entries = reading.entries(node, f"columns of {what}")
+        drafts = [(value, *_draft(reading, name, value, what, kind)) for name, (_, value) in entries.items()]
+    else:
+        texts = [(one, reading.words(one, f"a column of {what}")) for one in reading.items(node, f"columns of {what}")]
+        drafts = [(one, text, " generated " in (text or "").lower()) for one, text in texts]
+    plain = {id(at): _column(reading, at, text) for at, text, computed in drafts if text is not None and not computed}
+    broken = None in plain.values() or any(text is None for _, text, _ in drafts)
+    others = [f"{quote(c.name)} {c.type}" for c in plain.values() if c is not None]
+    found: dict[str, Column] = {}
+    for at, text, computed in drafts:
+        column = plain.get(id(at))
+        if computed and text is not None and not broken:
+            column = _column(reading, at, text, others)
+        if column is not None and column.name.lower() in found:
+            reading.complain(f'column "{column.name}" is there twice', at)
+        elif column is not None:
+            found[column.name.lower()] = column
+    return tuple(found.values())
+
+
+def _draft(reading: Reading, name: str, node: Node, what: str, kind: str) -> tuple[str | None, bool]:
+    """Write one entry of a mapping as CREATE STREAM writes a column; tell whether it is computed."""
+    if not isinstance(node, MappingNode):
+        type_ = reading.words(node, f'the type of column "{name}"')
+        return (None if type_ is None else f"{quote(name)} {type_}"), False
+    entries = reading.entries(node, f'column "{name}" of {what}', COLUMN_SETTINGS)
+    if kind == "table":
+        reading.complain("computed columns of tables are not available", node)
+        return None, False
+    parts = [reading.words(entries[k][1], f'{k} of column "{name}"') for k in COLUMN_SETTINGS if k in entries]
+    if len(parts) < len(COLUMN_SETTINGS) or None in parts:
+        hint = "Write {type: TIMESTAMP, as: timestamp_millis(ms)}."
+        reading.complain(f'column "{name}" of {what} needs both type and as', node, hint=hint)
+        return None, False
+    return f"{quote(name)} {parts[0]} GENERATED ALWAYS AS ({parts[1]})", True
+
+
+def _column(reading: Reading, node: Node, text: str, others: Sequence[str] = ()) -> Column | None:
+    """Read a column with the grammar of CREATE STREAM; it must be one column and nothing else."""
+    columns = ", ".join([f"{TIME_STAND_IN} TIMESTAMP", *others, text])
+    statement = f"CREATE STREAM s ({columns}) USING csv WATERMARK FOR {TIME_STAND_IN}"
+    try:
+        parsed = parse_statement(statement)
+    except PenstockError as error:
+        reading.complain(f"this is not a column: {error.what}", node, detail=error.detail, hint=error.hint)
+        return None
+    stream = parsed.stream if isinstance(parsed, CreateStream) else None
+    if stream is None or stream.options or len(stream.columns) != len(others) + 2:
+        reading.complain("expected one column", node, hint="Write a name and a type, such as price DOUBLE.")
+        return None
+    return stream.columns[-1]

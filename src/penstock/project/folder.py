@@ -1,0 +1,112 @@
+"""A folder with penstock.yml and queries/ comes in; a Project, checked without Spark and without data, goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.catalog import Catalog
+from penstock.errors import PenstockError, ProjectError
+from penstock.model.query import Query
+from penstock.model.schema import Stream
+from penstock.project.document import Reading
+from penstock.project.files import read_text
+from penstock.project.problems import Problem
+from penstock.project.queries import QueryFile, bind_query, read_queries
+from penstock.project.settings import Settings, read_settings
+from penstock.store.journal import Journal
+
+SETTINGS_FILE: Final = "penstock.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder as far as it could be read; with problems it can be looked at, but not run."""
+
+    folder: Path
+    settings: Settings
+    queries: tuple[QueryFile, ...]
+    bound: tuple[Query, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the project's name."""
+        return self.settings.name
+
+    def query(self, name: str) -> QueryFile | None:
+        """Find a query that has no mistakes."""
+        return next((q for q in self.queries if q.name.lower() == name.lower()), None)
+
+
+def find_folder(path: Path) -> Path:
+    """Return the project folder that a path names, or say that it is none."""
+    folder = path.parent if path.name == SETTINGS_FILE else path
+    if (folder / SETTINGS_FILE).is_file():
+        return folder
+    what = f"{path} does not exist" if not path.exists() else f"there is no {SETTINGS_FILE} in {folder}"
+    raise ProjectError(what, hint="Name a project folder, or make one: penstock init my-project.")
+
+
+def read_project(path: Path) -> Project:
+    """Read and bind everything, and collect all problems."""
+    folder = find_folder(path)
+    problems: list[Problem] = []
+    settings, text = _settings(folder, problems)
+    catalog = _catalog(settings, text, problems)
+    sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
+    queries, bound = [], []
+    for query, statement in read_queries(folder, problems):
+        found = bind_query(query, statement, catalog)
+        if isinstance(found, Query):
+            queries.append(query)
+            bound.append(found)
+        elif sound or not _follows(found):
+            problems.append(found)
+    return Project(folder, settings, tuple(queries), tuple(bound), tuple(problems), _notes(settings, queries, problems))
+
+
+def _settings(folder: Path, problems: list[Problem]) -> tuple[Settings, str]:
+    """Read penstock.yml."""
+    text = read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
+    if isinstance(text, Problem):
+        problems.append(text)
+        return Settings(folder.absolute().name), ""
+    reading = Reading(SETTINGS_FILE, text)
+    settings = read_settings(reading, folder)
+    problems += sorted(reading.problems, key=lambda problem: problem.error.place or (0, 0))
+    return settings, text
+
+
+def _catalog(settings: Settings, text: str, problems: list[Problem]) -> Catalog:
+    """Enter streams and tables in a catalog that is kept nowhere."""
+    catalog = Catalog(Journal(None))
+    for declared in (*settings.streams, *settings.tables):
+        try:
+            if isinstance(declared.item, Stream):
+                catalog.create_stream(declared.item)
+            else:
+                catalog.create_table(declared.item)
+        except PenstockError as error:
+            placed = type(error)(error.what, text=text, place=declared.place, hint="Choose another name.")
+            problems.append(Problem(placed, SETTINGS_FILE))
+    return catalog
+
+
+def _follows(problem: Problem) -> bool:
+    """Tell whether a mistake of a query may only follow from one in penstock.yml."""
+    return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn")
+
+
+def _notes(settings: Settings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
+    """Say what is not wrong, but will be missed."""
+    notes = []
+    for declared in (*settings.streams, *settings.tables):
+        path = declared.item.options.get("path", "")
+        if path and "://" not in path and "*" not in path and not Path(path).exists():
+            notes.append(f'"{declared.item.name}": {path} does not exist yet')
+    if not queries and not problems:
+        notes.append("there are no queries; put one into queries/, a file each")
+    return tuple(notes)

@@ -1,0 +1,104 @@
+"""A project without problems comes in; an engine that knows its streams, tables and queries goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import CatalogError, LanguageError, PenstockError
+from penstock.language.parse import parse_statement
+from penstock.language.statements import CreateQuery, CreateStream, CreateTable, Select
+from penstock.model.schema import Stream
+from penstock.project.declarations import Declared
+from penstock.project.folder import SETTINGS_FILE, Project
+from penstock.project.problems import Problem, in_file
+from penstock.project.settings import SinkSetting
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
+    from penstock.sinks.protocol import Sink
+
+
+def open_engine(
+    project: Project, *, state: Path | None = None, sinks: Sequence[Sink] = (), strategy: str | None = None
+) -> Engine:
+    """Start Spark as the project asks and open its state; nothing is entered yet."""
+    from penstock.engine import Engine
+
+    session, how = start_spark(project), strategy or project.settings.strategy
+    return Engine(state, spark=session, strategy=how, sinks=sinks)  # type: ignore[arg-type]
+
+
+def start_spark(project: Project) -> Any:
+    """Start the embedded Spark as the project asks, or return the session that runs already."""
+    from penstock.spark.session import embedded
+
+    wish = project.settings.spark
+    memory = {} if wish.memory is None else {"memory": wish.memory}
+    return embedded(cores=wish.cores, settings=dict(wish.settings or {}), **memory)
+
+
+def make_sink(setting: SinkSetting) -> Sink:
+    """Make a sink."""
+    from penstock.sinks.jsonl import JsonLinesSink
+    from penstock.sinks.parquet import ParquetSink
+
+    kinds = {"parquet": ParquetSink, "jsonl": JsonLinesSink}
+    sink: Sink = kinds[setting.kind](setting.folder, **setting.options)
+    return sink
+
+
+def enter_sources(project: Project, engine: Engine) -> None:
+    """Enter streams and tables; a state folder may know them already, but not others of the same name."""
+    for declared in (*project.settings.streams, *project.settings.tables):
+        try:
+            engine.execute(create_statement(declared))
+        except CatalogError as error:
+            what = f"{error.what}, and is not as in {SETTINGS_FILE}"
+            raise CatalogError(what, hint="Change it back, or start with another state folder.") from None
+
+
+def enter_queries(project: Project, engine: Engine) -> list[str]:
+    """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
+    changes = _drop_former(project, engine)
+    try:
+        engine.execute("\n;\n".join(query.statement for query in project.queries))
+    except LanguageError as error:
+        if problems := type_problems(project, engine):
+            raise problems[0].error from None
+        raise error
+    return changes
+
+
+def _drop_former(project: Project, engine: Engine) -> list[str]:
+    """Drop queries that are gone from the folder or changed in it."""
+    known = {query.name.lower(): query for query in project.bound}
+    changes = []
+    for name in engine.catalog.query_names():
+        wanted = known.get(name.lower())
+        if wanted is not None and wanted.text == engine.catalog.query(name).query.text:
+            continue
+        engine.drop_query(name)
+        changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')
+    return changes
+
+
+def type_problems(project: Project, engine: Engine) -> list[Problem]:
+    """Let Spark type every query, and collect what it refuses."""
+    problems = []
+    for query in project.queries:
+        statement = parse_statement(query.text)
+        assert isinstance(statement, Select | CreateQuery)
+        try:
+            engine._typed(statement.select if isinstance(statement, CreateQuery) else statement, query.name)
+        except PenstockError as error:
+            problems.append(in_file(error, query.file, query.text))
+    return problems
+
+
+def create_statement(declared: Declared) -> str:
+    """Write a stream or table as the statement that creates it; columns that files tell are left to Spark."""
+    item = declared.item if declared.with_columns else replace(declared.item, columns=())
+    return str(CreateStream(item) if isinstance(item, Stream) else CreateTable(item))

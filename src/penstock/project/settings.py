@@ -1,0 +1,154 @@
+"""The text of penstock.yml comes in; settings and all its mistakes, each with its line, go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from penstock.errors import nearest
+from penstock.project.declarations import Declared, read_declarations
+from penstock.project.document import Reading, place_of, scalar
+
+SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
+DEFAULT_SETTINGS: Final = ("strategy",)
+STRATEGIES: Final = ("shared paired", "shared paned", "unshared paired", "unshared paned")
+SPARK_SETTINGS: Final = ("cores", "memory", "master")
+SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
+    "jsonl": ("folder", "roll_bytes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSetting:
+    """A sink: its kind, its folder, and numbers such as ``roll_bytes``."""
+
+    kind: str
+    folder: Path
+    options: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSetting:
+    """What the embedded Spark is started with."""
+
+    cores: int | None = None
+    memory: str | None = None
+    settings: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that penstock.yml says."""
+
+    name: str
+    streams: tuple[Declared, ...] = ()
+    tables: tuple[Declared, ...] = ()
+    sinks: tuple[SinkSetting, ...] = ()
+    spark: SparkSetting = SparkSetting()
+    state: Path | None = None
+    strategy: str = STRATEGIES[0]
+
+
+def read_settings(reading: Reading, folder: Path) -> Settings:
+    """Read every part; mistakes in one do not hide those in the next."""
+    root, name = reading.root(), folder.absolute().name or "project"
+    if root is None:
+        if not reading.problems:
+            reading.complain(f"{reading.file} is empty", (0, 1), hint="Declare a stream under streams.")
+        return Settings(name)
+    entries = reading.entries(root, reading.file, SETTINGS)
+    if isinstance(root, MappingNode) and "streams" not in entries:
+        reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
+    parts = {key: value for key, (_, value) in entries.items()}
+    return Settings(
+        name=(reading.words(parts["name"], "the name") if "name" in parts else None) or name,
+        streams=tuple(read_declarations(reading, parts["streams"], "stream", folder)) if "streams" in parts else (),
+        tables=tuple(read_declarations(reading, parts["tables"], "table", folder)) if "tables" in parts else (),
+        sinks=_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
+        spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
+        state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
+        strategy=_strategy(reading, parts["defaults"]) if "defaults" in parts else STRATEGIES[0],
+    )
+
+
+def _folder(reading: Reading, node: Node, what: str, folder: Path) -> Path | None:
+    """Read a folder relative to the project."""
+    text = reading.words(node, what)
+    return None if text is None else folder / text
+
+
+def _strategy(reading: Reading, node: Node) -> str:
+    """Read the defaults."""
+    entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
+    if "strategy" not in entries:
+        return STRATEGIES[0]
+    return reading.choice(entries["strategy"][1], "strategy", STRATEGIES) or STRATEGIES[0]
+
+
+# Sinks.
+
+
+def _sinks(reading: Reading, node: Node, folder: Path) -> tuple[SinkSetting, ...]:
+    """Read the list of sinks; two may not write into one folder."""
+    found: list[SinkSetting] = []
+    for one in reading.items(node, "sinks"):
+        if not isinstance(one, MappingNode) or len(one.value) != 1:
+            reading.complain("a sink is one kind and its folder", one, hint="Write - parquet: answers.")
+            continue
+        for kind, (key, value) in reading.entries(one, "a sink").items():
+            if kind not in SINK_OPTIONS:
+                kinds, hint = ", ".join(SINK_OPTIONS), nearest(kind, SINK_OPTIONS)
+                reading.complain(f'there is no kind of sink "{kind}"', key, detail=f"kinds: {kinds}", hint=hint)
+                continue
+            sink = _sink(reading, kind, key, value, folder)
+            if sink is not None and any((s.kind, s.folder) == (sink.kind, sink.folder) for s in found):
+                reading.complain(f"a second {kind} sink writes into the same folder", key)
+            elif sink is not None:
+                found.append(sink)
+    return tuple(found)
+
+
+def _sink(reading: Reading, kind: str, key: Node, node: Node, folder: Path) -> SinkSetting | None:
+    """Read one sink: a folder, or a mapping with more."""
+    what = f"the {kind} sink"
+    if isinstance(node, ScalarNode):
+        path = _folder(reading, node, f"the folder of {what}", folder)
+        return None if path is None else SinkSetting(kind, path, {})
+    entries = reading.entries(node, what, SINK_OPTIONS[kind])
+    numbers = {k: reading.whole(v, f"{k} of {what}", 1) for k, (_, v) in entries.items() if k != "folder"}
+    if "folder" not in entries:
+        reading.complain(f"{what} has no folder", key, hint="Add folder: answers.")
+        return None
+    path = _folder(reading, entries["folder"][1], f"the folder of {what}", folder)
+    return None if path is None else SinkSetting(kind, path, {k: n for k, n in numbers.items() if n is not None})
+
+
+# Spark.
+
+
+def _spark(reading: Reading, node: Node) -> SparkSetting:
+    """Read cores, memory, master and Spark's own settings."""
+    cores: int | None = None
+    texts: dict[str, str] = {}
+    for key, (at, value) in reading.entries(node, "spark").items():
+        if key not in SPARK_SETTINGS and not key.startswith("spark."):
+            names = ", ".join(SPARK_SETTINGS)
+            reading.complain(
+                f'spark has no setting "{key}"',
+                at,
+                detail=f"settings: {names}, and all of Spark's own",
+                hint="Spark's own begin with spark., such as spark.sql.shuffle.partitions.",
+            )
+        elif key == "cores":
+            cores = reading.whole(value, "cores", 1)
+        elif isinstance(value, ScalarNode) and scalar(value) is not None and (text := reading.words(value, key)):
+            texts[key] = text
+        else:
+            reading.complain(f"{key} must be text or a number", value)
+    memory, master = texts.pop("memory", None), texts.pop("master", None)
+    return SparkSetting(cores, memory, {**texts, **({"spark.master": master} if master else {})})

@@ -1,0 +1,140 @@
+"""A case comes in; whether its query answers as expected goes out, with the differences in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import EnvironmentProblem, PenstockError, QueryFailed
+from penstock.model.schema import Stream, Table
+from penstock.project.cases import Case
+from penstock.project.declarations import Declared
+from penstock.project.folder import Project
+from penstock.project.opening import create_statement
+from penstock.project.problems import Problem, in_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.testing import TestBed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a case; it passed if there is no difference."""
+
+    case: Case
+    differences: tuple[str, ...]
+    seconds: float
+    found: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether all was as expected."""
+        return not self.differences
+
+
+class Trials:
+    """Runs cases on one Spark session; remembers the columns that files told."""
+
+    def __init__(self, project: Project) -> None:
+        """Prepare for the cases of a project."""
+        self.project = project
+        self._streams: dict[str, Stream] = {}
+        self._tables: dict[str, Table] = {}
+
+    def prepare(self) -> None:
+        """Start Spark as the project asks; the beds find it running."""
+        from penstock.project.opening import start_spark
+
+        start_spark(self.project)
+
+    def run(self, case: Case) -> Outcome:
+        """Run one case; an error is a difference unless it was expected."""
+        from penstock.testing import compare
+
+        began = time.perf_counter()
+        try:
+            found = self._answers(case)
+        except EnvironmentProblem:
+            raise
+        except PenstockError as error:
+            return Outcome(case, _about_error(self.project, case, error), time.perf_counter() - began)
+        if case.expect_error is not None:
+            what = f"expected an error with {case.expect_error!r}, and got {found.num_rows} answers"
+            differences: Sequence[str] = [what]
+        else:
+            differences = compare(found, case.expect or [])
+        return Outcome(case, tuple(differences), time.perf_counter() - began, tuple(found.to_pylist()))
+
+    def _answers(self, case: Case) -> pa.Table:
+        """Answer a case's query over its rows."""
+        from penstock.testing import ManualClock, TestBed
+
+        query = self.project.query(case.query)
+        assert query is not None
+        clock = None if case.clock is None else ManualClock(case.clock)
+        with TestBed(clock=clock) as bed:
+            self._declare(bed, case)
+            bed.engine.execute(query.statement)
+            for stream, rows in case.rows.items():
+                cuts = (case.batches or {}).get(stream, [len(rows)])
+                bed.feed_in_cuts(stream, rows, cuts)
+            if case.flush:
+                bed.flush()
+            if (reason := bed.paused(query.name)) is not None:
+                raise QueryFailed(f'query "{query.name}" is paused: {reason}')
+            return bed.results(query.name)
+
+    def _declare(self, bed: TestBed, case: Case) -> None:
+        """Declare the project's streams and tables, with the case's own rows where it has some."""
+        given = {name.lower(): rows for name, rows in case.tables.items()}
+        for declared in self.project.settings.streams:
+            bed.declare(self._stream(bed, declared))
+        for declared in self.project.settings.tables:
+            name = declared.item.name
+            if name.lower() in given:
+                bed.table(name, given[name.lower()], schema=self._table(bed, declared).columns)
+            else:
+                bed.engine.execute(create_statement(declared))
+
+    def _stream(self, bed: TestBed, declared: Declared) -> Stream:
+        """Return a stream with the types that Spark finds where none are declared."""
+        stream = declared.item
+        assert isinstance(stream, Stream)
+        if declared.with_columns:
+            return stream
+        if stream.name not in self._streams:
+            self._streams[stream.name] = replace(stream, columns=_inferred(bed, stream))
+        return self._streams[stream.name]
+
+    def _table(self, bed: TestBed, declared: Declared) -> Table:
+        """Return a table with the types that Spark finds where none are declared."""
+        table = declared.item
+        assert isinstance(table, Table)
+        if declared.with_columns:
+            return table
+        if table.name not in self._tables:
+            self._tables[table.name] = replace(table, columns=_inferred(bed, table))
+        return self._tables[table.name]
+
+
+def _inferred(bed: TestBed, item: Stream | Table) -> Any:
+    """Let Spark find columns."""
+    from penstock.spark.sources import inferred_columns
+
+    return inferred_columns(bed.engine.session, item)
+
+
+def _about_error(project: Project, case: Case, error: PenstockError) -> tuple[str, ...]:
+    """Compare an error with the one expected: its code, or a part of its text."""
+    wanted = case.expect_error
+    if wanted is not None and (wanted == error.code or wanted.lower() in str(error).lower()):
+        return ()
+    query = project.query(case.query)
+    shown = str(in_file(error, query.file, query.text) if query and error.place else Problem(error))
+    if wanted is not None:
+        return (f"expected an error with {wanted!r}, and got", *shown.splitlines())
+    return tuple(shown.splitlines())

@@ -1,0 +1,54 @@
+"""Commands as a shell would run them, in this process: they find the Spark session that runs already."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Penstock = Callable[..., Done]
+
+
+@pytest.fixture
+def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Penstock:
+    """Run a command and return what it printed and how it ended."""
+
+    def run(*arguments: str | Path) -> Done:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        finally:
+            logging.disable(logging.NOTSET)
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a file of statements."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "script.sql"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
