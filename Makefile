@@ -29,7 +29,7 @@ bench: $(STAMP) ## measure windows against plain Spark
 	@$(BIN)/penstock bench windows --json bench/results/windows.json
 
 clean: ## remove the virtual environment and all that tests and tools leave
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

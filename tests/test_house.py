@@ -22,18 +22,21 @@ ROOMS = (
     ("language",),
     ("evaluate",),
     ("share",),
+    ("report",),
     ("store",),
     ("spark",),
     ("sinks",),
     ("catalog",),
     ("stream",),
     ("engine",),
-    ("bench", "demo", "testing"),
+    ("testing",),
+    ("project",),
+    ("bench", "demo"),
     ("cli",),
 )
 PLACE = {room: place for place, rooms in enumerate(ROOMS) for room in rooms}
 SPARK_ROOMS = {"spark", "bench"}
-TYPED_BY_SPARK = {"engine", "stream"}  # import pyspark for types only
+TYPED_BY_SPARK = {"engine", "stream", "testing"}  # import pyspark for types only
 
 
 @dataclass(frozen=True, slots=True)
