@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,8 +34,6 @@ def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
-        finally:
-            logging.disable(logging.NOTSET)
         return Done(code, *capsys.readouterr())
 
     return run

@@ -27,7 +27,7 @@ NAMED_FILE = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_*]+\.(?:py|sql|csv|out|md))?|[a
 
 
 # The documentation of project folders names files of a reader's own.
-THEIRS = ("queries/", "market/")
+THEIRS = ("queries/", "functions/", "market/")
 
 
 def output_of(*command: str | Path, cwd: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ def values(bed: TestBed, name: str) -> list[Any]:
     return [value for _, value in bed.timeline(name)]
 
 
-def test_a_division_by_zero_pauses_its_query_and_no_other(spark: SparkSession) -> None:
+def test_a_division_by_zero_pauses_its_query_and_no_other(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
     with bed_with(
         spark,
         ratio="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s]",
@@ -44,6 +48,7 @@ def test_a_division_by_zero_pauses_its_query_and_no_other(spark: SparkSession) -
         assert 'query "ratio" is paused' in report
         assert "DIVIDE_BY_ZERO" in report
         assert "2026-01-05T00:00:15" in report
+        assert [(r.name, r.getMessage()) for r in caplog.records if r.name == "penstock"] == [("penstock", report)]
 
 
 def test_a_guard_inside_where_protects_the_rest_of_the_query(spark: SparkSession) -> None:

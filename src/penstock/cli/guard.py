@@ -18,11 +18,13 @@ from penstock.errors import EnvironmentProblem, PenstockError
 
 _LOST: Final = ("Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 
+_SILENCE: Final = logging.NullHandler()
+
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     if "PENSTOCK_SPARK_LOG" not in os.environ:
-        logging.disable(logging.ERROR)  # a JVM that dies makes py4j log stack traces, to the root logger even
+        logging.getLogger().addHandler(_SILENCE)  # a JVM that dies makes py4j log stack traces, to the root logger even
     sys.exit(_outcome())
 
 

@@ -75,11 +75,14 @@ def _cell(value: object) -> str:
 
 def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]]:
     """Return the last answers of every query as JSON can hold them."""
-    from penstock.sinks.jsonl import _plain, _rows
+    from penstock.sinks.jsonl import plain_value, rows_of
 
     tables = {name: engine.results(name) for name in engine.catalog.query_names()}
     return {
-        name: [{key: _plain(value) for key, value in row.items()} for row in _rows(table.slice(_from(table, number)))]
+        name: [
+            {key: plain_value(value) for key, value in row.items()}
+            for row in rows_of(table.slice(_from(table, number)))
+        ]
         for name, table in tables.items()
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 import time
@@ -112,7 +113,7 @@ def _sink(text: str) -> Sink:
 
 def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until) -> None:
     """Run on until a signal, the end that was asked for, or until a stream stops by itself."""
-    with _signalled() as ended:
+    with _signalled() as ended, _logged():
         engine.start()
         click.echo("running; Ctrl-C stops after the current batch", err=True)
         began = time.monotonic()
@@ -120,6 +121,19 @@ def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until) -> None
             while not ended.wait(0.1) and engine.running and not _reached(until, pipelines, began):
                 pass
             engine.stop()
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Print what users should know as it happens: a run that goes on has no report for long."""
+    log, handler = logging.getLogger("penstock"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.addFilter(lambda record: record.levelno < logging.ERROR)  # what stops a stream is printed in the end
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.document import Reading
 from penstock.project.files import read_text
+from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.queries import QueryFile, bind_query, read_queries
 from penstock.project.settings import Settings, read_settings
@@ -26,6 +27,7 @@ class Project:
 
     folder: Path
     settings: Settings
+    functions: tuple[FunctionFile, ...]
     queries: tuple[QueryFile, ...]
     bound: tuple[Query, ...]
     problems: tuple[Problem, ...]
@@ -56,6 +58,7 @@ def read_project(path: Path) -> Project:
     problems: list[Problem] = []
     settings, text = _settings(folder, problems)
     catalog = _catalog(settings, text, problems)
+    functions = read_functions(folder, catalog, problems)
     sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
     queries, bound = [], []
     for query, statement in read_queries(folder, problems):
@@ -65,7 +68,8 @@ def read_project(path: Path) -> Project:
             bound.append(found)
         elif sound or not _follows(found):
             problems.append(found)
-    return Project(folder, settings, tuple(queries), tuple(bound), tuple(problems), _notes(settings, queries, problems))
+    notes = _notes(settings, queries, problems)
+    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes)
 
 
 def _settings(folder: Path, problems: list[Problem]) -> tuple[Settings, str]:
@@ -96,8 +100,8 @@ def _catalog(settings: Settings, text: str, problems: list[Problem]) -> Catalog:
 
 
 def _follows(problem: Problem) -> bool:
-    """Tell whether a mistake of a query may only follow from one in penstock.yml."""
-    return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn")
+    """Tell whether a mistake of a query may only follow from one in penstock.yml or in a function."""
+    return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn", "UnknownFunction")
 
 
 def _notes(settings: Settings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:

@@ -51,13 +51,15 @@ def make_sink(setting: SinkSetting) -> Sink:
 
 
 def enter_sources(project: Project, engine: Engine) -> None:
-    """Enter streams and tables; a state folder may know them already, but not others of the same name."""
+    """Enter streams, tables and functions; a state folder may know them already, but not others of the same name."""
     for declared in (*project.settings.streams, *project.settings.tables):
         try:
             engine.execute(create_statement(declared))
         except CatalogError as error:
             what = f"{error.what}, and is not as in {SETTINGS_FILE}"
             raise CatalogError(what, hint="Change it back, or start with another state folder.") from None
+    for function in project.functions:
+        engine.execute(function.statement)
 
 
 def enter_queries(project: Project, engine: Engine) -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
-from penstock.language.bind import Names, bind
+from penstock.language.bind import bind
 from penstock.language.literals import is_plain_word, quote
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateQuery, Select, Statement
@@ -98,7 +99,7 @@ def _unfit(statement: Statement, name: str, text: str) -> PenstockError | None:
     if isinstance(statement, Select):
         return None
     if not isinstance(statement, CreateQuery):
-        hint = "Streams and tables are declared in penstock.yml."
+        hint = "Streams and tables are declared in penstock.yml, functions in functions/."
         return Unsupported("a file of queries/ holds a SELECT or a CREATE QUERY", text=text, place=place, hint=hint)
     if statement.name.lower() != name.lower():
         what = f'the file is called "{name}" and its query "{statement.name}"'
@@ -116,11 +117,11 @@ def _description(text: str) -> tuple[str, str]:
     return "\n".join(line.strip() for line in lines).strip(), text[at:]
 
 
-def bind_query(query: QueryFile, statement: Statement, names: Names) -> Query | Problem:
+def bind_query(query: QueryFile, statement: Statement, catalog: Catalog) -> Query | Problem:
     """Resolve a query's names against the catalog."""
     assert isinstance(statement, Select | CreateQuery)
     select = statement.select if isinstance(statement, CreateQuery) else statement
     try:
-        return bind(select, names, query.name)
+        return bind(select, catalog, query.name, catalog.functions())
     except PenstockError as error:
         return in_file(error, query.file, query.text)

@@ -89,7 +89,7 @@ class Trials:
             return bed.results(query.name)
 
     def _declare(self, bed: TestBed, case: Case) -> None:
-        """Declare the project's streams and tables, with the case's own rows where it has some."""
+        """Declare the project's streams, tables and functions, with the case's own rows where it has some."""
         given = {name.lower(): rows for name, rows in case.tables.items()}
         for declared in self.project.settings.streams:
             bed.declare(self._stream(bed, declared))
@@ -99,6 +99,8 @@ class Trials:
                 bed.table(name, given[name.lower()], schema=self._table(bed, declared).columns)
             else:
                 bed.engine.execute(create_statement(declared))
+        for function in self.project.functions:
+            bed.engine.execute(function.statement)
 
     def _stream(self, bed: TestBed, declared: Declared) -> Stream:
         """Return a stream with the types that Spark finds where none are declared."""

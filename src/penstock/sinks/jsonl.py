@@ -54,7 +54,7 @@ class JsonLinesWriter:
         """Append a commit's answers and remember how long the file is."""
         if number <= self._delivered:
             return
-        content = "".join(_line(row) for table in tables for row in _rows(table)).encode()
+        content = "".join(_line(row) for table in tables for row in rows_of(table)).encode()
         if content:
             self._append(content)
         self._delivered = number
@@ -87,7 +87,7 @@ class JsonLinesWriter:
         return self.sink.folder / f"{self.stream}-{self.memory.owner}-{self._file:05d}.jsonl"
 
 
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """Read rows; what Python cannot hold (far years, strings that are no UTF-8) comes as text."""
     columns = [_values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -105,10 +105,10 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 def _line(row: dict[str, Any]) -> str:
     """Write an answer as one line."""
-    return json.dumps({k: _plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps({k: plain_value(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Write a value as JSON can: instants as ISO 8601, decimals and odd numbers as text, intervals as seconds."""
     match value:
         case datetime():
@@ -124,8 +124,8 @@ def _plain(value: Any) -> Any:
         case timedelta():
             return value.total_seconds()
         case list() | tuple():
-            return [_plain(v) for v in value]
+            return [plain_value(v) for v in value]
         case dict():
-            return {k: _plain(v) for k, v in value.items()}
+            return {k: plain_value(v) for k, v in value.items()}
         case _:
             return value

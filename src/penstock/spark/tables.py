@@ -37,6 +37,9 @@ class Tables:
 
     def register(self, name: str, frame: DataFrame) -> None:
         """Take a table of the program itself."""
+        if frame.isStreaming:
+            hint = "Give a DataFrame that is not streaming, or enter it with create_stream."
+            raise SourceError(f'table "{name}" cannot be a streaming DataFrame', hint=hint)
         self._frames[name] = frame
         for join_id in [j for j in self._loaded if j.rpartition("#")[0] == name]:
             self._loaded.pop(join_id).frame.unpersist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from penstock.store.synopsis import Synopsis
 from penstock.stream.progress import Progress
 
 Until = Callable[[Tree, Definition], int]
+LOG = logging.getLogger("penstock")
 
 
 @dataclass(slots=True)
@@ -24,6 +26,11 @@ class Agenda:
     progress: Progress
     synopsis: Synopsis
     reports: list[str] = field(default_factory=list)
+
+    def report(self, text: str) -> None:
+        """Tell users of something, in the log and at the end of a run."""
+        self.reports.append(text)
+        LOG.warning(text)
 
     def due(self, layout: Layout, watermark_us: int) -> list[Due]:
         """List the windows that a watermark makes final."""
@@ -77,7 +84,7 @@ class Agenda:
         due = due_ends(query.window, first_us, until_us, present, empty_too=not query.grouped)
         self.progress.next_ends[definition.id] = due.next_end_us
         if due.skipped:
-            self.reports.append(f'query "{query.name}": the stream was silent, {due.skipped:,} empty windows skipped')
+            self.report(f'query "{query.name}": the stream was silent, {due.skipped:,} empty windows skipped')
         paused = self.progress.paused.get(definition.id)
         ends = due.ends if paused is None else due.ends[due.ends <= paused.until_us]
         return [Due(definition, tree.lane_key(definition), ends)] if len(ends) else []

@@ -16,6 +16,7 @@ from penstock.sinks.delivery import Delivery
 from penstock.spark.running import Running
 from penstock.store.answering import sorted_answers
 from penstock.store.answers import answers_of
+from penstock.stream.agenda import LOG
 from penstock.stream.pausing import resume
 from penstock.stream.pipeline import Pipeline, Snapshot
 
@@ -117,6 +118,7 @@ class StreamAtWork:
                     running.wait()
                 running.stop()
         except BaseException as error:
+            LOG.error(error)
             self._failure = error
 
     def _open(self) -> Running:

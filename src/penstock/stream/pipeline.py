@@ -225,7 +225,7 @@ class Pipeline:
             definition, reason = by_id[number], ""
             if number not in self.progress.paused:
                 reason = explain_failure(batch, computed.frames, computed.job, definition, first)
-                self.reports.append(f'query "{definition.name}" is paused: {reason}')
+                self.agenda.report(f'query "{definition.name}" is paused: {reason}')
             pause_for_rows(self.progress, definition, first, last, reason)
             self._attempts |= {number}
 
@@ -281,7 +281,7 @@ class Pipeline:
             for failure in sorted(failures, key=lambda f: f.window_end_us):
                 definition = by_id[failure.definition]
                 if definition.id not in self.progress.paused:
-                    self.reports.append(f'query "{definition.name}" is paused: {failure.reason}')
+                    self.agenda.report(f'query "{definition.name}" is paused: {failure.reason}')
                 pause_for_window(self.progress, definition, failure)
             if failures:
                 tables = before_failures(tables, self.progress.paused)
