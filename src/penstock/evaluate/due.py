@@ -33,7 +33,7 @@ def due_ends(window: Window, next_end_us: int, until_us: int, present: Int64Arra
         return DueEnds(np.empty(0, np.int64), next_end_us, 0)
     number = (until_us - next_end_us) // window.slide_us + 1
     following = next_end_us + number * window.slide_us
-    if empty_too and number + _silence(window, next_end_us, present) <= MOST_EMPTY:
+    if empty_too and _short(window, next_end_us, number, present):
         return DueEnds(np.arange(next_end_us, following, window.slide_us, dtype=np.int64), following, 0)
     held = _held(window, next_end_us, number, present)
     if not empty_too:
@@ -41,6 +41,16 @@ def due_ends(window: Window, next_end_us: int, until_us: int, present: Int64Arra
     first_run = _empty_before(window, next_end_us, present)
     chosen, skipped = _with_empty(held, number, first_run)
     return DueEnds(next_end_us + chosen * window.slide_us, following, skipped)
+
+
+def _short(window: Window, next_end_us: int, number: int, present: Int64Array) -> bool:
+    """Tell whether there cannot be too many empty windows in a row, by the cheapest bound that shows it."""
+    if not len(present):
+        return number <= MOST_EMPTY
+    since_first = (next_end_us - int(present[0])) // window.slide_us + 1
+    if number + max(0, since_first) <= MOST_EMPTY:
+        return True
+    return number + _silence(window, next_end_us, present) <= MOST_EMPTY
 
 
 def last_held_end(window: Window, present: Int64Array) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 import pyarrow as pa
@@ -21,12 +21,12 @@ class TypedQuery:
     aggregates: tuple[BoundAggregate, ...]
     output_types: tuple[pa.DataType, ...]
     columns: frozenset[str]  # of the stream, that the query reads
+    components: tuple[Component, ...] = field(init=False, compare=False)  # that it needs, rows first, each once
 
-    @property
-    def components(self) -> tuple[Component, ...]:
-        """List the partials the query needs, rows first, each once."""
+    def __post_init__(self) -> None:
+        """List the components: they are asked for often."""
         found = [ROWS, *(c for a in self.aggregates for c in a.components)]
-        return tuple(dict.fromkeys(found))
+        object.__setattr__(self, "components", tuple(dict.fromkeys(found)))
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,7 +57,7 @@ class Definition:
     def _repr_html_(self) -> str:
         """Show the query in a notebook: its text, window, answer columns and the partials kept for it."""
         query, typed = self.query, self.typed
-        answers = ", ".join(f"{field.name} {field.type}" for field in typed.schema)
+        answers = ", ".join(f"{one.name} {one.type}" for one in typed.schema)
         rows = {
             "query": f"{self.name} (definition {self.id})",
             "stream": query.stream,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 import pyarrow as pa
@@ -72,6 +72,16 @@ class Tree:
     windows: tuple[Window, ...]
     groupings: tuple[Grouping, ...]
     definitions: tuple[Definition, ...]
+    lanes: Mapping[LaneKey, tuple[Definition, ...]] = field(init=False, compare=False, repr=False)
+    _lane_of: Mapping[int, LaneKey] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Name the lanes, once a plan: to do it for every window would cost more than answering it."""
+        lanes: dict[LaneKey, list[Definition]] = {}
+        for one in self.definitions:
+            lanes.setdefault(LaneKey(self.name, one.query.keys, condition_of(one)), []).append(one)
+        object.__setattr__(self, "lanes", {key: tuple(members) for key, members in lanes.items()})
+        object.__setattr__(self, "_lane_of", {one.id: key for key, members in lanes.items() for one in members})
 
     @property
     def keyed(self) -> bool:
@@ -84,7 +94,7 @@ class Tree:
 
     def lane_key(self, definition: Definition) -> LaneKey:
         """Name the lane that holds a query's partials."""
-        return LaneKey(self.name, definition.query.keys, condition_of(definition))
+        return self._lane_of[definition.id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,9 @@ def _grouping(members: Sequence[Definition]) -> Grouping:
     position = {condition: i for i, condition in enumerate(conditions)}
     users: dict[Component, set[int]] = {ROWS: set(range(len(conditions)))}
     for definition in members:
+        place = position[condition_of(definition)]
         for component in definition.typed.components:
-            users.setdefault(component, set()).add(position[condition_of(definition)])
+            users.setdefault(component, set()).add(place)
     first = members[0]
     return Grouping(
         first.query.keys,

@@ -40,11 +40,21 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a query's windows are answered by."""
+
+    number: int  # of the shape
+    finisher: Finisher
+    names: tuple[str, ...]  # of the outputs
+
+
 @dataclass(slots=True)
 class _Work:
     """The due windows of one lane and shape, on their way to answers."""
 
     due: list[Due]
+    names: list[tuple[str, ...]]  # of each due query's outputs
     finisher: Finisher
     definition: Int64Array
     starts: Int64Array
@@ -61,25 +71,30 @@ class Answering:
         """Read from a synopsis; ``ask_spark`` finishes what is not listed."""
         self.synopsis = synopsis
         self.ask_spark = ask_spark
-        self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], Finisher] = {}
+        self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
+        self._kinds: dict[int, _Kind] = {}  # by definition, whose number is never used again
 
     def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
         """Compute all due answers; windows that fail are left out and reported."""
-        by_work: dict[tuple[LaneKey, Shape], list[Due]] = {}
+        by_work: dict[tuple[int, int], list[Due]] = {}
         for one in due:
-            by_work.setdefault((one.lane, Shape.of(one.definition.typed)), []).append(one)
-        works = [self._merge(lane, members) for (lane, _), members in by_work.items()]
+            by_work.setdefault((id(one.lane), self._kind(one.definition).number), []).append(one)
+        works = [self._merge(members[0].lane, members) for members in by_work.values()]
         self._finish(works)
         failures = [f for work in works for f in _failures(work)]
         failed = {(f.definition, f.window_end_us) for f in failures}
         return _tables(works, failed), failures
 
-    def _finisher(self, definition: Definition) -> Finisher:
-        """Return the compiled shape of a query."""
-        key = (Shape.of(definition.typed), definition.typed.key_types)
-        if key not in self._finishers:
-            self._finishers[key] = Finisher(definition.typed)
-        return self._finishers[key]
+    def _kind(self, definition: Definition) -> _Kind:
+        """Return what a query's windows are answered by: shapes are compared once a query, not once a window."""
+        kind = self._kinds.get(definition.id)
+        if kind is None:
+            key = (Shape.of(definition.typed), definition.typed.key_types)
+            if key not in self._finishers:
+                self._finishers[key] = len(self._finishers), Finisher(definition.typed)
+            names = tuple(output.name for output in definition.query.outputs)
+            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names)
+        return kind
 
     def _merge(self, lane_key: LaneKey, members: list[Due]) -> _Work:
         """Merge partials for all windows of a lane and shape at once."""
@@ -90,7 +105,7 @@ class Answering:
         grouped = members[0].definition.query.grouped
         merged = lane.evaluate(ends - ranges, ends, keep_empty=not grouped)
         evaluation, group = merged.evaluation, merged.group
-        finisher = self._finisher(members[0].definition)
+        finisher = self._kind(members[0].definition).finisher
         groups = self.synopsis.groups(lane_key)
         keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
         windows = ((ends - ranges)[evaluation], ends[evaluation])
@@ -99,7 +114,8 @@ class Answering:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
         starts = (ends - ranges)[evaluation]
-        return _Work(members, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
+        names = [self._kind(d.definition).names for d in members]
+        return _Work(members, names, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""
@@ -148,8 +164,8 @@ def _named(work: _Work, failed: set[tuple[int, int]]) -> dict[tuple[str, ...], p
         keep &= np.fromiter((pair not in failed for pair in pairs), np.bool_, len(keep))
     columns = [pa.array(work.definition), pa.array(work.starts).cast(INSTANT), pa.array(work.ends).cast(INSTANT)]
     by_names: dict[tuple[str, ...], list[int]] = {}
-    for one in work.due:
-        by_names.setdefault(tuple(o.name for o in one.definition.query.outputs), []).append(one.definition.id)
+    for one, own in zip(work.due, work.names, strict=True):
+        by_names.setdefault(own, []).append(one.definition.id)
     tables = {}
     for names, ids in by_names.items():
         mask = keep if len(by_names) == 1 else keep & np.isin(work.definition, ids)

@@ -68,8 +68,8 @@ class Synopsis:
         """Open the lanes a plan needs and close those it has no use for."""
         wanted: dict[LaneKey, dict[Component, None]] = {}
         for tree in layout.plan.trees:
-            for definition in tree.definitions:
-                wanted.setdefault(tree.lane_key(definition), {}).update(dict.fromkeys(definition.typed.components))
+            for key, members in tree.lanes.items():
+                wanted[key] = dict.fromkeys(c for d in members for c in d.typed.components)
             for grouping in tree.groupings:
                 self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():

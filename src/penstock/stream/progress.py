@@ -108,16 +108,16 @@ class Progress:
     def floor_of(self, definition: Definition) -> int | None:
         """Return the start of the next window a query will answer; None while that is open."""
         following = self.next_ends.get(definition.id)
-        return None if following is None else following - definition.query.window.range_us
+        return None if following is None else following - definition.typed.query.window.range_us
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
         """Return, lane by lane, the start of the earliest window still to come."""
         found: dict[LaneKey, int | None] = {}
         for tree in layout.plan.trees:
-            for definition in tree.definitions:
-                key, floor = tree.lane_key(definition), self.floor_of(definition)
-                known = found.get(key, floor)
-                found[key] = None if floor is None or known is None else min(known, floor)
+            for key, members in tree.lanes.items():
+                each = [self.floor_of(definition) for definition in members]
+                known = [floor for floor in each if floor is not None]
+                found[key] = min(known) if len(known) == len(each) else None
         return {key: floor for key, floor in found.items() if floor is not None}
 
     def forget_cuts(self, floors: Mapping[LaneKey, int], trees: Iterable[str]) -> None:
