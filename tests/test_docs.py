@@ -96,7 +96,6 @@ def test_the_language_page_runs(spark: SparkSession, monkeypatch: pytest.MonkeyP
             elif block.info == "sql refused":
                 expect_refusal(engine, block, number)
         engine.process_available(flush=True)
-        assert {name: engine.results(name).num_rows for name in engine.catalog.query_names() if name != "none"}.keys()
         silent = [n for n in engine.catalog.query_names() if not engine.results(n).num_rows]
         assert silent == []
         assert engine.stream("trades").pipeline.reports == []
