@@ -34,6 +34,14 @@ def test_a_row_before_all_searched_edges_enters_no_slice(spark: SparkSession) ->
     check_case(spark, make_case(783865914501, late_rows=True), compiled=False)  # found by a soak
 
 
+def test_a_late_row_enters_the_first_window_of_a_query_that_has_had_none(spark: SparkSession) -> None:
+    check_case(spark, make_case(107356157568, late_rows=True), compiled=False)  # found by a soak
+
+
+def test_edges_that_are_too_many_to_list_are_computed(spark: SparkSession) -> None:
+    check_case(spark, make_case(529433658442), compiled=False)  # found by a soak
+
+
 @pytest.mark.soak
 def test_fresh_seeds_equal_the_oracle(spark: SparkSession) -> None:
     for _ in range(int(os.environ.get("PENSTOCK_SOAK_CASES", "2000"))):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
-from penstock.share.locate import ByDivision, Locating, choose_locating
+from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
 from penstock.share.plan import Grouping, Plan
 from penstock.share.slices import Progression, SliceManager
 
@@ -51,6 +52,14 @@ class Layout:
         """
         way = self.locating[0] if self.direct else None
         return way.granule if isinstance(way, ByDivision) and way.granule.step > 1 else None
+
+    def listed(self, edges: Mapping[int, Sequence[int]]) -> Layout:
+        """Let rows compute their slices in searched trees whose edges are too many to be listed for a batch."""
+        ways = tuple(
+            ByArithmetic(tuple(manager.progressions)) if isinstance(way, BySearch) and tree not in edges else way
+            for tree, (way, manager) in enumerate(zip(self.locating, self.managers, strict=True))
+        )
+        return self if ways == self.locating else replace(self, locating=ways)
 
     @property
     def words(self) -> int:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import StreamEnded
 from penstock.evaluate.typed import Definition
+from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.locate import BySearch
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
+MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
 FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times the longest batch so far ahead
 
 Clock = Callable[[], int]
@@ -182,14 +184,16 @@ class Pipeline:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
         clock = self.clock()
         frames, versions = self.tables.current(layout.plan.joins, tables)
-        bounds, job = self._bounds(batch, layout, clock, probe=False), self._job_for(layout)
+        bounds = self._bounds(batch, layout, clock, probe=False)
+        job = self._job_for(layout.listed(bounds.edges))
         try:
             partials = job.run(batch, frames, bounds)
         except Exception as error:
-            job = PartialsJob(replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             partials = _attempted(job, batch, frames, bounds, error)
         if _beyond(layout, partials, bounds):
             bounds = self._bounds(batch, layout, clock, probe=True)
+            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             partials = job.run(batch, frames, bounds)
         return Computed(job, bounds, partials, frames, versions, clock)
 
@@ -207,13 +211,16 @@ class Pipeline:
         if not searched:
             return Bounds(watermark, ahead)
         last, floors = self.progress.last_us, self.progress.floors(layout)
-        if probe or last is None or not floors:
+        lanes = sum(len(tree.lanes) for tree in layout.plan.trees)
+        if probe or last is None or len(floors) < lanes:  # a query without a next window may still take any late row
             low, high = time_span(batch, self.stream.time, ahead)
         else:
             low, high = min(floors.values()), last + FORESEEN_SPANS * self._span_us
         edges = {}
         for tree in searched:
             manager = layout.managers[tree]
+            if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
+                continue  # computed instead
             known = manager.edges(manager.edge_at_or_before(low), high + 1).tolist()
             edges[tree] = [*known, manager.next_edge(high)]
         return Bounds(watermark, ahead, edges)
