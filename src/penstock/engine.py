@@ -79,7 +79,7 @@ class Engine:
         self._at_work: dict[str, StreamAtWork] = {}
         for change in self.catalog.history():
             text = change.get("text")
-            self.catalog.restore(change, self._typed(parse_query(text), change["name"]) if text else None)
+            self.catalog.restore(change, self.typed(parse_query(text), change["name"]) if text else None)
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -106,11 +106,18 @@ class Engine:
 
     def create_query(self, name: str, text: str) -> Definition:
         """Enter a query at any time; it takes effect at the stream's next batch."""
-        return self.catalog.create_queries([self._typed(parse_query(text), name)])[0]
+        return self.catalog.create_queries([self.typed(parse_query(text), name)])[0]
 
     def alter_query(self, name: str, text: str) -> Definition:
         """Give a query a new SELECT from the stream's next batch on; its answers so far stay in the sinks."""
         return self._execution.replace(name, parse_query(text))
+
+    def typed(self, select: Select, name: str) -> TypedQuery:
+        """Bind a query's names and let Spark type it."""
+        query = bind(select, self.catalog, name, self.catalog.functions())
+        stream = self.catalog.stream(query.stream)
+        assert stream is not None
+        return self._typer.type_query(query, stream, self.catalog.tables())
 
     def drop_query(self, name: str) -> None:
         """Take a query out from the next batch on; its answers stay in the sinks."""
@@ -202,9 +209,9 @@ class Engine:
     @property
     def _execution(self) -> Execution:
         """Give statements the hands they need."""
-        questions = Questions(self.catalog, self.strategy, self._typed, self._rate)
+        questions = Questions(self.catalog, self.strategy, self.typed, self._rate)
         return Execution(
-            self.catalog, questions, self._typed, self._enter, self._check_function, self.resume_query, self._leave
+            self.catalog, questions, self.typed, self._enter, self._check_function, self.resume_query, self._leave
         )
 
     def _enter(self, source: Stream | Table) -> None:
@@ -235,13 +242,6 @@ class Engine:
         """Enter a stream whose time column is one."""
         sources.check_columns(stream)
         self.catalog.create_stream(stream)
-
-    def _typed(self, select: Select, name: str) -> TypedQuery:
-        """Bind a query's names and let Spark type it."""
-        query = bind(select, self.catalog, name, self.catalog.functions())
-        stream = self.catalog.stream(query.stream)
-        assert stream is not None
-        return self._typer.type_query(query, stream, self.catalog.tables())
 
     def _stream_row(self, name: str) -> StreamRow:
         """Tell what came and went in one stream."""

@@ -9,7 +9,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from penstock.catalog.catalog import Catalog
-from penstock.evaluate.ddl import ddl_of
+from penstock.evaluate.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.parse import parse_expression, parse_statement
 from penstock.language.printing import write_expression, write_function, write_stream, write_table
@@ -121,7 +121,7 @@ class Questions:
         match kind:
             case "query":
                 schema = self.catalog.query(name).typed.schema
-                return head, [[field.name, ddl_of(field.type), None] for field in schema]
+                return head, [[field.name, type_name(field.type), None] for field in schema]
             case "function":
                 function = self.catalog.function(name)
                 rows: list[list[str | None]] = [[p.name, p.type, "parameter"] for p in function.parameters]

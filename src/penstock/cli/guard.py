@@ -53,9 +53,8 @@ def _told(error: PenstockError) -> int:
 
 def _unexpected(error: Exception) -> int:
     """Say what an unforeseen error is: a JVM that died, or a defect whose details are kept for a report."""
-    if any(type(one).__name__ in _LOST for one in _chain(error)) and _spark_is_gone():
-        hint = "Look for what ended it, such as too little memory, and start again: nothing committed is lost."
-        return _told(EnvironmentProblem("the Java process of Spark has gone away", hint=hint))
+    if any(type(one).__name__ in _LOST for one in _chain(error)) and (lost := _spark_is_gone()) is not None:
+        return _told(lost)
     kind, words = type(error).__name__, (str(error).splitlines() or [""])[0][:200]
     click.echo(f"error[Internal]: something went wrong inside Penstock: {kind}{': ' if words else ''}{words}", err=True)
     click.echo(f"detail: {_kept(error)}", err=True)
@@ -63,13 +62,13 @@ def _unexpected(error: Exception) -> int:
     return INTERNAL
 
 
-def _spark_is_gone() -> bool:
-    """Tell whether a JVM that was started has ended."""
+def _spark_is_gone() -> EnvironmentProblem | None:
+    """Return the error for a JVM that was started and has ended."""
     if "penstock.spark.session" not in sys.modules:
-        return False
-    from penstock.spark.session import jvm_ended
+        return None
+    from penstock.spark.session import gone_away, jvm_ended
 
-    return jvm_ended()
+    return gone_away() if jvm_ended() else None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import Unsupported, WrongType
 from penstock.evaluate.components import ROWS, Array, BoolArray, Component, Int64Array, Values
+from penstock.evaluate.ddl import type_name
 from penstock.evaluate.limbs import decimals_of, float64_of, int64_of
 from penstock.model.query import Aggregate
 
@@ -71,15 +72,6 @@ def bind_aggregate(aggregate: Aggregate, types: Sequence[pa.DataType]) -> BoundA
         return BoundAggregate(aggregate, (component,), type_, _lower_extreme)
     component = Component("moments", aggregate.arguments[0], type_)
     return BoundAggregate(aggregate, (component,), pa.float64(), _lower_spread)
-
-
-def type_name(type_: pa.DataType) -> str:
-    """Name an Arrow type as Spark SQL does where there is a short name."""
-    names = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
-    names |= {"date32[day]": "date", "timestamp[us, tz=UTC]": "timestamp", "timestamp[us]": "timestamp_ntz"}
-    if pa.types.is_decimal(type_):
-        return f"decimal({type_.precision},{type_.scale})"
-    return names.get(str(type_), str(type_))
 
 
 def _bind_count(aggregate: Aggregate) -> BoundAggregate:

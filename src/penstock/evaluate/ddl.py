@@ -23,7 +23,7 @@ _NAMES: Final = {
 }
 
 
-def ddl_of(type_: pa.DataType) -> str:
+def type_name(type_: pa.DataType) -> str:
     """Spell a type as CREATE STREAM would."""
     if type_ in _NAMES:
         return _NAMES[type_]
@@ -32,9 +32,9 @@ def ddl_of(type_: pa.DataType) -> str:
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_list(type_):
-        return f"array<{ddl_of(type_.value_type)}>"
+        return f"array<{type_name(type_.value_type)}>"
     if pa.types.is_map(type_):
-        return f"map<{ddl_of(type_.key_type)},{ddl_of(type_.item_type)}>"
+        return f"map<{type_name(type_.key_type)},{type_name(type_.item_type)}>"
     if pa.types.is_struct(type_):
-        return f"struct<{','.join(f'{field.name}:{ddl_of(field.type)}' for field in type_)}>"
+        return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in type_)}>"
     return str(type_)

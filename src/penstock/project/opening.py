@@ -94,7 +94,7 @@ def type_problems(project: Project, engine: Engine) -> list[Problem]:
         statement = parse_statement(query.text)
         assert isinstance(statement, Select | CreateQuery)
         try:
-            engine._typed(statement.select if isinstance(statement, CreateQuery) else statement, query.name)
+            engine.typed(statement.select if isinstance(statement, CreateQuery) else statement, query.name)
         except PenstockError as error:
             problems.append(in_file(error, query.file, query.text))
     return problems

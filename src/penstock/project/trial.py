@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import EnvironmentProblem, PenstockError, QueryFailed
-from penstock.model.schema import Stream, Table
+from penstock.model.schema import Column, Stream
 from penstock.project.cases import Case
 from penstock.project.declarations import Declared
 from penstock.project.folder import Project
@@ -42,8 +42,7 @@ class Trials:
     def __init__(self, project: Project) -> None:
         """Prepare for the cases of a project."""
         self.project = project
-        self._streams: dict[str, Stream] = {}
-        self._tables: dict[str, Table] = {}
+        self._found: dict[str, tuple[Column, ...]] = {}  # by stream or table; no two have one name
 
     def prepare(self) -> None:
         """Start Spark as the project asks; the beds find it running."""
@@ -92,42 +91,27 @@ class Trials:
         """Declare the project's streams, tables and functions, with the case's own rows where it has some."""
         given = {name.lower(): rows for name, rows in case.tables.items()}
         for declared in self.project.settings.streams:
-            bed.declare(self._stream(bed, declared))
+            assert isinstance(declared.item, Stream)
+            bed.declare(replace(declared.item, columns=self._columns(bed, declared)))
         for declared in self.project.settings.tables:
             name = declared.item.name
             if name.lower() in given:
-                bed.table(name, given[name.lower()], schema=self._table(bed, declared).columns)
+                bed.table(name, given[name.lower()], schema=self._columns(bed, declared))
             else:
                 bed.engine.execute(create_statement(declared))
         for function in self.project.functions:
             bed.engine.execute(function.statement)
 
-    def _stream(self, bed: TestBed, declared: Declared) -> Stream:
-        """Return a stream with the types that Spark finds where none are declared."""
-        stream = declared.item
-        assert isinstance(stream, Stream)
+    def _columns(self, bed: TestBed, declared: Declared) -> tuple[Column, ...]:
+        """Return declared columns, or those that Spark finds in the files, looked for once."""
+        item = declared.item
         if declared.with_columns:
-            return stream
-        if stream.name not in self._streams:
-            self._streams[stream.name] = replace(stream, columns=_inferred(bed, stream))
-        return self._streams[stream.name]
+            return item.columns
+        if item.name not in self._found:
+            from penstock.spark.sources import inferred_columns
 
-    def _table(self, bed: TestBed, declared: Declared) -> Table:
-        """Return a table with the types that Spark finds where none are declared."""
-        table = declared.item
-        assert isinstance(table, Table)
-        if declared.with_columns:
-            return table
-        if table.name not in self._tables:
-            self._tables[table.name] = replace(table, columns=_inferred(bed, table))
-        return self._tables[table.name]
-
-
-def _inferred(bed: TestBed, item: Stream | Table) -> Any:
-    """Let Spark find columns."""
-    from penstock.spark.sources import inferred_columns
-
-    return inferred_columns(bed.engine.session, item)
+            self._found[item.name] = inferred_columns(bed.engine.session, item)
+        return self._found[item.name]
 
 
 def _about_error(project: Project, case: Case, error: PenstockError) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.errors import EnvironmentProblem, PenstockError, SourceError
+from penstock.errors import PenstockError, SourceError
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
+from penstock.spark.session import gone_away
 
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
@@ -135,10 +136,7 @@ class Running:
 def _wrapped(name: str, error: BaseException) -> BaseException:
     """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
-        return EnvironmentProblem(
-            f'stream "{name}" stopped: the Java process of Spark has gone away',
-            hint="Look for what ended it, such as too little memory, and start again: nothing committed is lost.",
-        )
+        return gone_away(f'stream "{name}" stopped: ')
     if type(error).__module__.startswith(("pyspark", "py4j")):
         return SourceError(f'stream "{name}" stopped: {message_of(error)}', hint="Nothing that was committed is lost.")
     return error

@@ -99,6 +99,12 @@ def jvm_ended(within_s: float = 0.5) -> bool:
     return True
 
 
+def gone_away(before: str = "") -> EnvironmentProblem:
+    """Word the end of a JVM; ``before`` says what it ended."""
+    hint = "Look for what ended it, such as too little memory, and start again: nothing committed is lost."
+    return EnvironmentProblem(f"{before}the Java process of Spark has gone away", hint=hint)
+
+
 def adopt(session: SparkSession) -> SparkSession:
     """Return the session unchanged if Penstock can run on it; otherwise say what is missing."""
     if any(kind.__module__.startswith("pyspark.sql.connect") for kind in type(session).__mro__):

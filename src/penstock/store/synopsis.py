@@ -14,7 +14,6 @@ from penstock.evaluate.components import ROWS, Component, Values, column_count, 
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
 from penstock.share.layout import Layout, Member
-from penstock.share.locate import BySearch
 from penstock.share.plan import BITS_PER_WORD, LaneKey
 
 Kernel = Literal["fast", "scan"]
@@ -97,8 +96,7 @@ class Synopsis:
         """Drop, lane by lane, the slices before the start of every window still to come."""
         for key, floor in floors.items():
             self.lanes[key].expire(floor)
-        open_trees = {key.tree for key in self.lanes.keys() - floors.keys()}  # may still take any late row
-        for tree in {key.tree for key in floors} - open_trees:
+        for tree in {key.tree for key in floors}:
             floor = min(f for key, f in floors.items() if key.tree == tree)
             known = self._present.get(tree)
             if known is not None:
@@ -215,7 +213,7 @@ def _first_and_late(layout: Layout, rows: pa.Table) -> tuple[int | None, int]:
 def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
     """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
     labels = np.asarray(rows["label"].to_numpy(), np.int64)
-    if isinstance(layout.locating[member.tree], BySearch) and member.tree in edges:
+    if member.tree in edges:
         found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
         known = edges[member.tree]
         return np.take(np.array([known[0] - 1, *known], np.int64), found + 1)

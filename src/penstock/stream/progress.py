@@ -106,9 +106,14 @@ class Progress:
         return first if first <= watermark_us else None
 
     def floor_of(self, definition: Definition) -> int | None:
-        """Return the start of the next window a query will answer; None while that is open."""
-        following = self.next_ends.get(definition.id)
-        return None if following is None else following - definition.typed.query.window.range_us
+        """Return the earliest time that a window still to come may hold; None before the first valid row.
+
+        While a query's first window is open, late rows may still move it, but never before the watermark.
+        """
+        window, following = definition.typed.query.window, self.next_ends.get(definition.id)
+        if following is None and self.watermark_us is not None:
+            following = window.end_after(self.watermark_us)
+        return None if following is None else following - window.range_us
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
         """Return, lane by lane, the start of the earliest window still to come."""
