@@ -31,7 +31,7 @@ def print_windows(figures: Figures) -> None:
     _print_operations(console, figures.measurements["operations"])
     peak = figures.measurements["peak_memory"]
     console.print(f"Peak memory: Python {peak['python_bytes'] >> 20} MiB, JVM {peak['jvm_bytes'] >> 20} MiB\n")
-    _print_targets(console, figures.targets)
+    print_targets(console, figures.targets)
 
 
 def _print_operations(console: Console, operations: dict[str, dict[str, Any]]) -> None:
@@ -46,7 +46,7 @@ def _print_operations(console: Console, operations: dict[str, dict[str, Any]]) -
     console.print(table)
 
 
-def _print_targets(console: Console, targets: Sequence[Target]) -> None:
+def print_targets(console: Console, targets: Sequence[Target]) -> None:
     """Print targets and figures as a table."""
     table = Table(title="Targets", title_justify="left")
     table.add_column("figure")

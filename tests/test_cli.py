@@ -220,14 +220,17 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
     ("arguments", "says"),
     [
         (("run", MARKET, "--flush"), "--flush needs --once"),
-        (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER or jsonl:FOLDER"),
-        (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER or jsonl:FOLDER"),
+        (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
+        (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
         (("explain", MARKET, "--strategy", "alone"), "shared paired"),
         (("run", MARKET, "--once", "--until", "10 min"), "exclude each other"),
         (("run", MARKET, "--until", "soon"), "write '10 min' or 2026-01-05T15:00:00"),
         (("run", MARKET, "--until", "3 months"), "no fixed length"),
         (("explain", MARKET, "--query", "pace", "--html", "x.html"), "leave --query out"),
         (("completion", "cmd"), "bash"),
+        (("run", MARKET, "--log", "xml"), "json"),
+        (("run", MARKET, "--log-file", "no/such/folder/run.log"), "--log-file no/such/folder/run.log: No such file"),
+        (("backfill",), "Missing argument"),
         (("sing",), "No such command"),
     ],
 )
@@ -254,7 +257,13 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
         finally:
             process.kill()
     assert process.returncode == 0, err
-    assert err == "running; Ctrl-C stops after the current batch\n"
+    told = [line[20:] if line.startswith("20") else line for line in err.splitlines()]  # without the time
+    assert [line for line in told if "[stream trades]" not in line] == [
+        "info started: 1 query over 1 stream",
+        "running; Ctrl-C stops after the current batch",
+        "stopping after the current batch; once more stops at once",
+        "info stopped",
+    ]
     (stopped,) = json.loads(out)["streams"]
     assert stopped["ingested"] >= 4_800
     assert stopped["ingested"] % 2_400 == 0

@@ -28,6 +28,7 @@ ROOMS = (
     ("sinks",),
     ("catalog",),
     ("stream",),
+    ("control",),
     ("engine",),
     ("testing",),
     ("project",),

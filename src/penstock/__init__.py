@@ -5,21 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "JsonLinesSink", "Market", "ParquetSink", "PenstockError", "__version__", "write_trades"]
+__all__ = [
+    "Engine",
+    "JsonLinesSink",
+    "Market",
+    "MemorySink",
+    "ParquetSink",
+    "PenstockError",
+    "TerminalSink",
+    "__version__",
+    "write_trades",
+]
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.errors import PenstockError
     from penstock.sinks.jsonl import JsonLinesSink
+    from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
+    from penstock.sinks.terminal import TerminalSink
     from penstock.spark.generator import Market, write_trades
 
 _PLACES = {
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
     "Market": "penstock.spark.generator",
+    "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
+    "TerminalSink": "penstock.sinks.terminal",
     "write_trades": "penstock.spark.generator",
 }
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,10 +22,13 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from penstock.catalog import Catalog
+from penstock.catalog.catalog import Origin
 from penstock.catalog.execution import Execution
 from penstock.catalog.questions import Questions
-from penstock.errors import UnknownStream, nearest
-from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.control.serving import Serving
+from penstock.control.status import status_of
+from penstock.errors import PenstockError, StateError, UnknownStream, nearest
+from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
@@ -34,22 +39,21 @@ from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain import explain_plan
 from penstock.share.explanation import Explanation, StreamPlan
 from penstock.share.plan import Strategy
-from penstock.sinks.delivery import Delivery
-from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
 from penstock.spark.session import adopt, embedded
 from penstock.spark.tables import Tables
 from penstock.spark.typing import Typer
-from penstock.spark.writing import executor_writer
-from penstock.store.answers import DiskAnswerLog, MemoryAnswerLog
-from penstock.store.commits import DiskCommitLog, MemoryCommitLog
+from penstock.store.changes import ChangeLog
+from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
 from penstock.store.forms import Form, in_form
-from penstock.store.journal import Journal
 from penstock.store.synopsis import Kernel
 from penstock.stream.at_work import StreamAtWork
-from penstock.stream.pipeline import Pipeline, wall_clock_us
+from penstock.stream.changing import Changing
+from penstock.stream.entered import Entered
+from penstock.stream.metrics import wall_clock_us
+from penstock.stream.opening import Settings, put_to_work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,13 +77,18 @@ class Engine:
         self._folder = None if state is None else StateFolder(Path(state))
         self.session = embedded() if spark is None else adopt(spark)
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
-        self.catalog = Catalog(Journal(self._folder.journal if self._folder else None))
+        self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
         self._frames: dict[str, DataFrame] = {}
         self._at_work: dict[str, StreamAtWork] = {}
-        for change in self.catalog.history():
-            text = change.get("text")
-            self.catalog.restore(change, self.typed(parse_query(text), change["name"]) if text else None)
+        self._opening = threading.RLock()
+        scratch = Path(self._scratch.name)
+        self._settings = Settings(
+            self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, strategy, kernel, clock
+        )
+        self._changing = Changing(self.catalog, self._with_past)
+        self._serving = None if self._folder is None else Serving(self, self._folder.path)
+        self.catalog.restore(self.typed)
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -91,11 +100,24 @@ class Engine:
         return self._execution.run(parse_script(script))
 
     def create_stream(
-        self, name: str, source: DataFrame, *, time: str, lateness: str = "0 s", max_ahead: str = "10 min"
+        self,
+        name: str,
+        source: DataFrame,
+        *,
+        time: str,
+        lateness: str = "0 s",
+        max_ahead: str = "10 min",
+        idle: str | None = None,
+        dedup: Sequence[str] = (),
+        retain_rows: str | None = None,
     ) -> None:
-        """Take a streaming DataFrame of the program itself as a stream."""
+        """Take a streaming DataFrame of the program itself as a stream; the options are those of CREATE STREAM."""
         lengths = parse_duration(lateness), parse_duration(max_ahead)
-        self._enter_stream(Stream(name, sources.columns_of_stream(name, source), time, *lengths))
+        idle_us, rows_us = (0 if length is None else parse_duration(length) for length in (idle, retain_rows))
+        columns = sources.columns_of_stream(name, source)
+        self._enter_stream(
+            Stream(name, columns, time, *lengths, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
+        )
         self._frames[name] = source
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
@@ -104,17 +126,17 @@ class Engine:
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
 
-    def create_query(self, name: str, text: str) -> Definition:
-        """Enter a query at any time; it takes effect at the stream's next batch."""
-        return self.catalog.create_queries([self.typed(parse_query(text), name)])[0]
+    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
+        """Enter a query at any time, between two batches; say from which window on it is answered."""
+        return self._changing.create([self.typed(parse_query(text), name)], origin)[0]
 
-    def alter_query(self, name: str, text: str) -> Definition:
+    def alter_query(self, name: str, text: str) -> Entered:
         """Give a query a new SELECT from the stream's next batch on; its answers so far stay in the sinks."""
-        return self._execution.replace(name, parse_query(text))
+        return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name))
 
-    def typed(self, select: Select, name: str) -> TypedQuery:
-        """Bind a query's names and let Spark type it."""
-        query = bind(select, self.catalog, name, self.catalog.functions())
+    def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
+        """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
+        query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
         stream = self.catalog.stream(query.stream)
         assert stream is not None
         return self._typer.type_query(query, stream, self.catalog.tables())
@@ -123,10 +145,20 @@ class Engine:
         """Take a query out from the next batch on; its answers stay in the sinks."""
         self.catalog.drop("query", name)
 
+    def pause_query(self, name: str) -> None:
+        """Let a query answer no window that ends from now on; its partials go on."""
+        self._changing.pause(name)
+
     def resume_query(self, name: str) -> None:
-        """Let a query that an error paused answer again, from the first window after it."""
-        definition = self.catalog.query(name)
-        self.stream(definition.query.stream).resume(definition)
+        """Let a query that a user or an error paused answer again; windows ended meanwhile are not answered."""
+        self._changing.resume(name)
+
+    def backfill(self, names: Sequence[str], since: str = "beginning") -> dict[str, int]:
+        """Answer windows of the past that queries have not answered; return how many windows that were, by name.
+
+        ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries.
+        """
+        return self._changing.backfill(names, since)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -134,34 +166,67 @@ class Engine:
         """Process all that the sources hold now; ``flush`` ends the streams and answers their last windows."""
         for name in self.catalog.stream_names():
             stream = self.stream(name)
-            stream.run_available()
-            if flush:
+            whole = stream.run_available()
+            if whole and flush:
                 stream.flush()
             stream.delivery.roll()
+            if not whole:  # stop() was called meanwhile, on another thread
+                return
 
     def start(self) -> None:
         """Run on in the background until :meth:`stop`."""
         for name in self.catalog.stream_names():
             self.stream(name).start()
+        if self._serving is not None:
+            self._serving.start()
 
     def stop(self) -> None:
         """Stop after the current batches, make all answers visible, and raise what stopped a stream before."""
-        for stream in self._at_work.values():
-            stream.stop()
-            stream.delivery.roll()
+        if self._serving is not None:
+            self._serving.stop()
+        failures: list[BaseException] = []
+        for step in [step for stream in self._at_work.values() for step in (stream.stop, stream.delivery.roll)]:
+            try:
+                step()
+            except PenstockError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
         return bool(self._at_work) and all(stream.running for stream in self._at_work.values())
 
-    def results(self, name: str, form: Form = "arrow") -> Any:
-        """Return a query's answers by window, then group: window_start, window_end and its columns.
+    def results(self, name: str, form: Form = "arrow", *, revisions: bool = False) -> Any:
+        """Return a query's answers as they stand, by window, then group: window_start, window_end and its columns.
 
-        ``form`` is ``"arrow"`` (a pyarrow.Table), ``"pandas"``, ``"polars"`` or ``"rows"`` (a list of dicts).
+        ``form`` is ``"arrow"`` (a pyarrow.Table), ``"pandas"``, ``"polars"`` or ``"rows"`` (a list of dicts). With
+        ``revisions`` all that was ever said comes, with ``revision`` and ``op`` (answer, revise, retract).
         """
         definition = self.catalog.query(name)
-        return in_form(self.stream(definition.query.stream).results(definition), form)
+        return in_form(self.stream(definition.query.stream).results(definition, revisions=revisions), form)
+
+    def ask(self, text: str, form: Form = "arrow") -> Any:
+        """Answer a one-time query, a window without SLIDE, from what is stored, as of the watermark.
+
+        The answer names its window: the last final one that is wholly stored. What cannot be answered is refused.
+        """
+        typed = self.typed(parse_query(text), "this question", asked=True)
+        return in_form(self.stream(typed.query.stream).ask(typed), form)
+
+    def status(self) -> dict[str, Any]:
+        """Tell how every stream, query and sink stands, in values that JSON can hold."""
+        return status_of(self.catalog, self._at_work, self.clock(), running=self.running)
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """Copy the state between two batches, consistent while everything runs."""
+        if self._folder is None:
+            raise StateError("an engine without a state folder has nothing to copy", hint="Give it one: state=…")
+        with ExitStack() as waiting:
+            for stream in self._at_work.values():
+                waiting.enter_context(stream.between_batches())
+            copy_state(self._folder.path, Path(folder))
 
     def explain(self) -> Explanation:
         """Show who shares what: trees, slices, groupings, and counted operations shared and alone."""
@@ -181,15 +246,17 @@ class Engine:
         stream = self.catalog.stream(name)
         if stream is None:
             raise UnknownStream(f'there is no stream "{name}"', hint=nearest(name, self.catalog.stream_names()))
-        if stream.name not in self._at_work:
-            self._at_work[stream.name] = self._put_to_work(stream)
-        return self._at_work[stream.name]
+        with self._opening:
+            if stream.name not in self._at_work:
+                self._at_work[stream.name] = put_to_work(stream, self._settings, lambda: self._frame(stream))
+            return self._at_work[stream.name]
 
     def close(self) -> None:
         """Stop everything and let go of the state folder; the Spark session stays."""
         try:
             self.stop()
         finally:
+            self.catalog.close()
             if self._folder is not None:
                 self._folder.release()
             self._scratch.cleanup()
@@ -211,8 +278,25 @@ class Engine:
         """Give statements the hands they need."""
         questions = Questions(self.catalog, self.strategy, self.typed, self._rate)
         return Execution(
-            self.catalog, questions, self.typed, self._enter, self._check_function, self.resume_query, self._leave
+            self.catalog,
+            questions,
+            self.typed,
+            self._enter,
+            self._check_function,
+            self._changing.create,
+            self._changing.replace,
+            self.pause_query,
+            self.resume_query,
+            self._leave,
         )
+
+    def _with_past(self, names: Iterable[str]) -> dict[str, StreamAtWork]:
+        """Return the streams among some that have had rows, here or before a restart."""
+        return {n: self.stream(n) for n in names if n in self._at_work or self._had_rows(n)}
+
+    def _had_rows(self, name: str) -> bool:
+        """Tell whether the state folder holds commits of a stream."""
+        return self._folder is not None and self._folder.commits(name).is_dir()
 
     def _enter(self, source: Stream | Table) -> None:
         """Enter a stream or table of files, with the columns its files have if none are given."""
@@ -236,7 +320,7 @@ class Engine:
 
     def _rate(self, name: str) -> float | None:
         """Return the rows a second that a stream was seen to bring."""
-        return self._at_work[name].pipeline.rate() if name in self._at_work else None
+        return self._at_work[name].pipeline.progress.rate() if name in self._at_work else None
 
     def _enter_stream(self, stream: Stream) -> None:
         """Enter a stream whose time column is one."""
@@ -251,22 +335,6 @@ class Engine:
         progress, answers = at_work.pipeline.progress, at_work.pipeline.metrics.answers
         counts = progress.counts
         return StreamRow(name, queries, counts.ingested, counts.late, counts.invalid, answers, progress.watermark_us)
-
-    def _put_to_work(self, stream: Stream) -> StreamAtWork:
-        """Open a stream's logs, sinks and source."""
-        folder, name = self._folder, stream.name
-        commits = DiskCommitLog(folder.commits(name)) if folder else MemoryCommitLog()
-        answers = DiskAnswerLog(folder.answers(name)) if folder else MemoryAnswerLog()
-        pipeline = Pipeline(
-            stream, self.session, self._tables, commits, answers, self.strategy, self.kernel, self.clock
-        )
-        for sink in self.sinks:
-            if isinstance(sink, ParquetSink) and sink.write_large is None:
-                sink.write_large = executor_writer(self.session)
-        pipeline.aside = folder.invalid(name) if folder else None
-        delivery = Delivery(name, self.sinks, answers, folder, self.catalog.name_of)
-        checkpoint = folder.checkpoint(name) if folder else Path(self._scratch.name) / "checkpoint" / name
-        return StreamAtWork(stream, self.catalog, pipeline, delivery, lambda: self._frame(stream), checkpoint)
 
     def _frame(self, stream: Stream) -> DataFrame:
         """Open a stream's source."""

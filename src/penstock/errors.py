@@ -15,6 +15,9 @@
     ├── SourceError                a source or table that cannot be read
     ├── SinkError                  answers that cannot be written
     ├── StateError                 a state folder that cannot be used
+    ├── NotStored                  a question that what is stored cannot answer
+    ├── NotRunning                 no engine runs on a state folder
+    ├── RequestFailed              a running engine did not carry out what it was asked for
     ├── EnvironmentProblem         Java, Spark or Python are not as needed
     ├── StreamEnded                rows after the end of a stream
     └── QueryFailed                an expression failed on a row; the query is paused
@@ -130,6 +133,18 @@ class SinkError(PenstockError):
 
 class StateError(PenstockError):
     """A state folder cannot be used."""
+
+
+class NotStored(PenstockError):
+    """What is stored cannot answer a one-time query; the detail says what is missing."""
+
+
+class NotRunning(PenstockError):
+    """No engine runs on a state folder."""
+
+
+class RequestFailed(PenstockError):
+    """A running engine did not carry out what it was asked for."""
 
 
 class EnvironmentProblem(PenstockError):

@@ -128,3 +128,14 @@ def test_a_grouping_without_keys_is_one_group() -> None:
     assert len(Groups([])) == 1
     with pytest.raises(ValueError, match="nothing to encode"):
         Groups([]).encode([])
+
+
+def test_groups_that_are_kept_are_numbered_anew_in_the_same_order() -> None:
+    groups = Groups([pa.string(), pa.int32()])
+    keys = [pa.chunked_array([["a", "b", None, "d"]]), pa.chunked_array([pa.array([1, 2, 3, 4], pa.int32())])]
+    assert groups.encode(keys).tolist() == [0, 1, 2, 3]
+    assert groups.keep(np.array([1, 2])).tolist() == [-1, 0, 1, -1]
+    assert len(groups) == 2
+    assert groups.keys(0, np.array([0, 1])).to_pylist() == ["b", None]
+    assert groups.ranks().tolist() == [1, 0]
+    assert groups.encode(keys).tolist() == [2, 0, 1, 3]

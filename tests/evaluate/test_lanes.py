@@ -185,7 +185,7 @@ def fill(lane: Lane, labels: Int64Array, groups: Int64Array, numbers: Int64Array
 def test_components_added_later_hold_nothing_of_the_past(kind: type[DenseLane] | type[ScanLane]) -> None:
     lane = kind((COUNT, TOTAL))
     fill(lane, ints(0, 5), ints(0, 1), ints(10, 20))
-    lane.add_components((TOTAL, LEAST))
+    lane.hold((COUNT, TOTAL, LEAST))
     assert lane.components == (COUNT, TOTAL, LEAST)
     fill(lane, ints(5, 9), ints(1, 0), ints(7, 3))
     merged = lane.evaluate(ints(0, 0), ints(10, 5))
@@ -270,3 +270,25 @@ def test_many_groups_and_slices_in_portions_equal_the_scan(seed: int, monkeypatc
         assert np.array_equal(a.values[0], b.values[0])
         assert np.array_equal(a.values[1], b.values[1])
         assert np.array_equal(a.values[2][0], b.values[2][0])
+
+
+@pytest.mark.parametrize("kind", [DenseLane, ScanLane])
+def test_a_lane_answers_the_same_under_new_numbers_of_its_groups(kind: type[DenseLane] | type[ScanLane]) -> None:
+    lane = kind((COUNT, TOTAL))
+    fill(lane, ints(0, 0, 5, 5), ints(7, 3, 7, 5), ints(1, 2, 3, 4))
+    assert sorted(lane.groups().tolist()) == [3, 5, 7]
+    lane.renumber(ints(-1, -1, -1, 0, -1, 1, -1, 2))
+    fill(lane, ints(9), ints(0), ints(10))
+    merged = lane.evaluate(ints(0), ints(10))
+    assert merged.group.tolist() == [0, 1, 2]
+    assert np.asarray(merged.values[1])[:, 0].tolist() == [12, 4, 4]
+
+
+@pytest.mark.parametrize("kind", [DenseLane, ScanLane])
+def test_components_that_nobody_needs_are_let_go(kind: type[DenseLane] | type[ScanLane]) -> None:
+    lane = kind((COUNT, TOTAL, LEAST))
+    fill(lane, ints(0), ints(0), ints(10))
+    lane.hold((COUNT, LEAST))
+    fill(lane, ints(0), ints(0), ints(7))
+    counts, (least, _) = lane.evaluate(ints(0), ints(10)).values
+    assert (np.asarray(counts).tolist(), least.tolist()) == ([2], [7])

@@ -26,7 +26,13 @@ def definitions() -> Iterator[Attack]:
         ", path = 'y'", ", PATH 'y'", ", x", ", x =", ", = 'y'", ", x = y", ", x = NULL", ", x = (SELECT 1)",
         ", x = uuid()", ", x = 'y' z", ", x = -", ", x = 'y'); DROP STREAM trades; --", ", ${x} = 'y'",
         ", `${x}` = 'y'", ", x = ${y}", ", x = :y", ", x = ?", ", x = {y}", ", x = [1]", ", , x = 'y'", ", x = 'y",
-        ", x = 1e400", ", x = 0x1F", ", x. = 'y'", ", .x = 'y'",
+        ", x = 1e400", ", x = 0x1F", ", x. = 'y'", ", .x = 'y'", ", idle = ''", ", idle = '-1 s'", ", idle = 5",
+        ", idle = '0 d 0 s'", ", idle = '1e99 d'", ", idle = '" + "9" * 5_000 + " s'", ", idle = true",
+        ", retain_rows = '1 year'", ", retain_rows = 'NaN s'", ", retain_rows = '∞ s'", ", max_ahead = '${x} s'",
+        ", dedup = ''", ", dedup = ' '", ", dedup = 'b'", ", dedup = 'a, a'", ", dedup = 'a,, ts'", ", dedup = '`a'",
+        ", dedup = '``'", ", dedup = 'a; DROP STREAM trades'", ", dedup = 'a)'", ", dedup = '${x}'", ", dedup = 7",
+        ", dedup = '*'", ", dedup = 'a\u202e'", ", dedup = '" + "`" * 9_999 + "'", ", dedup = '" + "a," * 9_999 + "'",
+        ", dedup = 'a" + " " * 50_000 + "b'",
     )  # fmt: skip
     yield from refused("an option that cannot be", LanguageError, (stream.format("", o, "") for o in options))
     marks = (

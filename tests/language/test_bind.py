@@ -124,7 +124,7 @@ WRITTEN = [
      "WHERE T.Symbol = C.Symbol AND T.Symbol = X.Symbol AND NOT X.sector = 'R2000' "
      "AND abs(T.Price-C.close)/C.close > 0.05", None),
     (f"{K06} 2.1, on demand", "SELECT sum(T.price) FROM Trades T [RANGE '12 min']",
-     "windows without SLIDE are not available"),
+     "a continuous query needs SLIDE in its window"),
     (f"{G06} 1, Q1", "SELECT MEDIAN(price) FROM trades [WINDOW 10 min SLIDE 2 min]", "median() is not available yet"),
     (f"{G06} 1, Q2", "SELECT MEDIAN(price) FROM trades [WINDOW 14 min SLIDE 3 min]", "median() is not available yet"),
     (f"{G06} 2.1, aggregates", "SELECT SUM(price), COUNT(price), AVG(price), MAX(price), MIN(price) "
@@ -139,14 +139,14 @@ WRITTEN = [
       for n, (w, s) in enumerate([(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)], 1)),
     (f"{S07} 2.2, tuples", "SELECT avg(price) FROM trades [ROWS 100 SLIDE 1]", "ROWS windows are not available"),
     (f"{S07} 2.2, a window join", "SELECT * FROM trades [RANGE 5 s] JOIN quotes [RANGE 5 s] USING (symbol)",
-     "windows without SLIDE are not available"),
+     "a continuous query needs SLIDE in its window"),
     ("Guirguis et al. (2011) 2", "SELECT avg(price) FROM trades [RANGE 1 hr SLIDE 30 min]", None),
     ("Guirguis et al. (2011) 1", "SELECT avg(volume) FROM trades [RANGE 24 hours SLIDE 1 hour]", None),
     ("the design 3", "SELECT symbol, sum(price * volume) AS value, count(*) AS n "
      "FROM trades [RANGE 12 MIN SLIDE 5 MIN] JOIN listing USING (symbol) WHERE volume > 50000 AND listing.r2000 "
      "GROUP BY symbol HAVING n > 10 WITH (priority = 2, deadline = '5 s', lifetime = '8 h', emit = 'exact')",
      "option priority is not honoured yet"),
-    ("the design 4", "SELECT max(price) FROM trades [RANGE 10 MIN]", "windows without SLIDE are not available"),
+    ("the design 4", "SELECT max(price) FROM trades [RANGE 10 MIN]", "a continuous query needs SLIDE in its window"),
     ("Babcock et al. (2004) 2", "SELECT symbol, price FROM trades WHERE price > 10", QUERY_WITHOUT_WINDOW),
 ]  # fmt: skip
 
@@ -399,7 +399,7 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
         ("WITH x AS (SELECT 1) SELECT 1 FROM x", "common table expressions (WITH) are not available"),
         ("SELECT count(*) FROM trades @ WITH (priority = 2)", "option priority is not honoured yet"),
         ("SELECT symbol, price FROM trades WHERE price > 5", "queries without a window are not available"),
-        ("SELECT count(*) FROM trades [RANGE 5 s]", "windows without SLIDE are not available"),
+        ("SELECT count(*) FROM trades [RANGE 5 s]", "a continuous query needs SLIDE in its window"),
         ("SELECT count(*) FROM trades [ROWS 5 SLIDE 2]", "ROWS windows are not available"),
         ("SELECT count(*) FROM trades @, quotes @ WHERE trades.symbol = quotes.symbol", TWO_STREAMS),
         ("SELECT count(*) FROM trades @ JOIN trades t @ USING (symbol)", TWO_STREAMS),

@@ -22,6 +22,7 @@ from penstock.language.statements import (
     Drop,
     Explain,
     Expression,
+    Pause,
     Resume,
     Select,
     Show,
@@ -137,6 +138,9 @@ def columns(names: list[str], types: list[str]) -> tuple[Column, ...]:
 COLUMNS = st.builds(columns, st.lists(NAMES, max_size=4, unique_by=str.lower), st.lists(TYPES, min_size=4, max_size=4))
 
 
+LENGTHS_OR_NONE = st.just(0) | st.integers(1, 10**12)
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> Stream:
     own = tuple(c for c in draw(COLUMNS) if c.name.lower() not in ("ts", "c"))
@@ -150,6 +154,9 @@ def streams(draw: st.DrawFn) -> Stream:
         draw(st.integers(0, 10**12) | st.just(600_000_000)),
         draw(FORMATS),
         draw(SOURCE_OPTIONS),
+        draw(LENGTHS_OR_NONE),
+        tuple(c.name for c in own if "map<" not in c.type and draw(st.booleans())),
+        draw(LENGTHS_OR_NONE),
     )
 
 
@@ -182,6 +189,7 @@ BY_KIND: dict[str, st.SearchStrategy[Statement]] = {
     "ALTER QUERY AS": st.builds(AlterQuery, NAMES, SELECTS),
     "ALTER QUERY SET WINDOW": st.builds(AlterQuery, NAMES, CLAUSES),
     "ALTER QUERY SET": st.builds(AlterQuery, NAMES, OPTION_LISTS),
+    "ALTER QUERY PAUSE": st.builds(AlterQuery, NAMES, st.just(Pause())),
     "ALTER QUERY RESUME": st.builds(AlterQuery, NAMES, st.just(Resume())),
     "EXPLAIN": st.just(Explain()),
     "EXPLAIN QUERY": st.builds(Explain, NAMES),

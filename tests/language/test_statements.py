@@ -6,11 +6,28 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.errors import InvalidWindow, MalformedSQL, PenstockError, UnknownColumn, Unsupported, WrongType
+from penstock.errors import (
+    InvalidWindow,
+    LanguageError,
+    MalformedSQL,
+    PenstockError,
+    UnknownColumn,
+    Unsupported,
+    WrongType,
+)
 from penstock.language.dialect import WindowClause
 from penstock.language.options import OptionClause
-from penstock.language.parse import CreateQuery, CreateStream, CreateTable, Drop, Select, parse_query, parse_script
-from penstock.language.statements import AlterQuery, Describe, Explain, Resume, Show, ShowCreate
+from penstock.language.parse import (
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Select,
+    parse_query,
+    parse_script,
+    parse_statement,
+)
+from penstock.language.statements import AlterQuery, Describe, Explain, Pause, Resume, Show, ShowCreate
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 
@@ -94,6 +111,51 @@ def test_a_stream_keeps_how_far_ahead_rows_may_be() -> None:
     assert (created.stream.max_ahead_us, created.stream.options) == (3_600_000_000, {"path": "x"})
 
 
+def test_a_stream_keeps_its_own_options_for_itself() -> None:
+    own = "IDLE = '10 s', dedup = 'ID , `odd``,one`', retain_rows = 'INTERVAL 1 HOUR', max_ahead '1 min'"
+    text = f"CREATE STREAM s (ts timestamp, id bigint, `odd`` ,one` int, `odd``,one` int) USING csv OPTIONS ({own})"
+    created = only(f"{text} WATERMARK FOR ts")
+    assert isinstance(created, CreateStream)
+    stream = created.stream
+    assert (stream.idle_us, stream.retain_rows_us, stream.max_ahead_us) == (10_000_000, 3_600_000_000, 60_000_000)
+    assert (stream.dedup, stream.options) == (("id", "odd`,one"), {})
+    assert "idle = '10 s', dedup = 'id, `odd``,one`', retain_rows = '1 h'" in str(created)
+    table = only("CREATE TABLE t (a int) USING csv OPTIONS (idle = 'x', dedup = 'y')")
+    assert isinstance(table, CreateTable)
+    assert table.table.options == {"idle": "x", "dedup": "y"}
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "what"),
+    [
+        ("idle = '0 s'", InvalidWindow, "idle is longer than nothing"),
+        ("idle = 'soon'", InvalidWindow, '"soon" is not a duration'),
+        ("idle = '6000 weeks'", InvalidWindow, "idle is at most 100 years"),
+        ("retain_rows = '1 month'", InvalidWindow, '"month" has no fixed length'),
+        ("retain_rows = true", InvalidWindow, '"true" is not a duration'),
+        ("dedup = 'vanue'", UnknownColumn, 'stream "s" has no column "vanue" for dedup'),
+        ("dedup = ''", LanguageError, 'dedup takes columns, found ""'),
+        ("dedup = 'id,'", LanguageError, 'dedup takes columns, found "id,"'),
+        ("dedup = ',id'", LanguageError, 'dedup takes columns, found ",id"'),
+        ("dedup = '`id'", LanguageError, 'dedup takes columns, found "`id"'),
+        ("dedup = 'id, venue, ID'", LanguageError, 'column "id" is in dedup twice'),
+        ("dedup = 'm'", WrongType, 'column "m" of dedup is map<string,int>, whose values cannot be compared'),
+        ("idle = '1 s', IDLE = '2 s'", MalformedSQL, 'option "IDLE" is there twice'),
+        ("dedup = 'a" + " " * 50_000 + "`'", LanguageError, "dedup takes columns, found"),
+    ],
+)
+def test_a_wrong_option_of_a_stream_is_underlined(option: str, kind: type[PenstockError], what: str) -> None:
+    columns = "ts timestamp, id bigint, venue string, m map<string,int>"
+    text = f"CREATE STREAM s ({columns}) USING csv OPTIONS (path 'x', {option}) WATERMARK FOR ts"
+    with pytest.raises(kind) as raised:
+        parse_statement(text)
+    assert raised.value.what.startswith(what)
+    assert raised.value.text == text
+    assert raised.value.place is not None
+    if kind is UnknownColumn:
+        assert raised.value.hint == 'Did you mean "venue"?'
+
+
 def test_clauses_that_make_statements_safe_to_repeat() -> None:
     query = "AS SELECT count(*) FROM trades [RANGE 1 h SLIDE 1 min]"
     statements = parse_script(
@@ -108,7 +170,8 @@ def test_clauses_that_make_statements_safe_to_repeat() -> None:
 
 def test_questions_and_changes_are_statements() -> None:
     script = """EXPLAIN; EXPLAIN QUERY q; SHOW QUERIES; SHOW CREATE STREAM s; DESC TABLE t; DESCRIBE FUNCTION f;
-    ALTER QUERY q RESUME; ALTER QUERY q SET (late = 'count'); ALTER QUERY q SET WINDOW [RANGE 1 h SLIDE 1 min]"""
+    alter query q pause; ALTER QUERY q RESUME;
+    ALTER QUERY q SET (late = 'count'); ALTER QUERY q SET WINDOW [RANGE 1 h SLIDE 1 min]"""
     assert parse_script(script) == [
         Explain(),
         Explain("q"),
@@ -116,6 +179,7 @@ def test_questions_and_changes_are_statements() -> None:
         ShowCreate("stream", "s"),
         Describe("table", "t"),
         Describe("function", "f"),
+        AlterQuery("q", Pause()),
         AlterQuery("q", Resume()),
         AlterQuery("q", (OptionClause("late", "count"),)),
         AlterQuery("q", WindowClause("RANGE", 3_600_000_000, 60_000_000)),
@@ -175,8 +239,9 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
         ("CREATE STREAM s (ts timestamp) USING csv OPTIONS (max_ahead = '5')", InvalidWindow, '"5" has no unit'),
         ("ALTER QUERY q SET x", MalformedSQL, 'expected "(", found "x"'),
         ("ALTER QUERY q SET WINDOW 5 s", MalformedSQL, WINDOW_EXPECTED),
-        ("ALTER QUERY q", MalformedSQL, "expected AS, SET or RESUME, found the end"),
-        ("ALTER QUERY q PAUSE", Unsupported, "ALTER QUERY … PAUSE statements are not available"),
+        ("ALTER QUERY q", MalformedSQL, "expected AS, SET, PAUSE or RESUME, found the end"),
+        ("ALTER QUERY q PAUSE 5 min", MalformedSQL, 'unexpected "5"'),
+        ("ALTER STREAM s PAUSE", Unsupported, "ALTER STREAM statements are not available"),
         ("ALTER QUERY q RENAME TO r", Unsupported, "ALTER QUERY … RENAME statements are not available"),
         ("ALTER STREAM s SET x", Unsupported, "ALTER STREAM statements are not available"),
         ("ALTER FUNCTION f", Unsupported, "ALTER FUNCTION statements are not available"),
@@ -271,7 +336,7 @@ def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text:
     ("window", "kind", "what"),
     [
         ("", Unsupported, "queries without a window are not available"),
-        ("[RANGE 5 s]", Unsupported, "windows without SLIDE are not available"),
+        ("[RANGE 5 s]", Unsupported, "a continuous query needs SLIDE in its window"),
         ("[ROWS 5 SLIDE 1]", Unsupported, "ROWS windows are not available"),
         ("[ROWS 5]", Unsupported, "ROWS windows are not available"),
         ("[ROWS 0 SLIDE 1]", InvalidWindow, "a number of rows is a positive integer"),

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.language.parse import CreateStream, CreateTable, parse_statement
+from penstock.engine import Engine
+from penstock.language.parse import CreateStream, CreateTable, parse_query, parse_statement
+from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.declarations import Declared
-from penstock.project.opening import create_statement
+from penstock.project.folder import read_project
+from penstock.project.opening import create_statement, enter_queries, enter_sources
+from penstock.spark.typing import Typer
+from tests.project.making import COUNT, TRADES, write_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PRINTABLE = st.characters(blacklist_categories=("Cs", "Cc", "Cf", "Co", "Cn"))
 NAMES = st.text("abz_09", min_size=1, max_size=8).map(lambda text: f"c{text}")
 OPTIONS = st.dictionaries(
-    st.text("abcXYZ", min_size=1, max_size=8).map(str.lower).filter(lambda key: key != "max_ahead"),
+    st.text("abcXYZ", min_size=1, max_size=8).map(str.lower).filter(lambda key: key not in OWN_OPTIONS),
     st.text(PRINTABLE, min_size=1, max_size=30),
     max_size=4,
 )
@@ -22,11 +34,13 @@ COLUMNS = st.dictionaries(NAMES, TYPES, max_size=5).map(lambda found: tuple(Colu
 LENGTHS = st.integers(0, 10**12)
 
 
-@given(COLUMNS, OPTIONS, LENGTHS, LENGTHS)
+@given(COLUMNS, OPTIONS, LENGTHS, LENGTHS, LENGTHS, LENGTHS)
 def test_a_stream_survives_its_statement(
-    columns: tuple[Column, ...], options: dict[str, str], lateness_us: int, ahead_us: int
+    columns: tuple[Column, ...], options: dict[str, str], lateness_us: int, ahead_us: int, idle_us: int, rows_us: int
 ) -> None:
-    stream = Stream("trades", (Column("ts", "timestamp"), *columns), "ts", lateness_us, ahead_us, "csv", options)
+    keys = tuple(column.name for column in columns[::2])
+    own = (lateness_us, ahead_us, "csv", options, idle_us, keys, rows_us)
+    stream = Stream("trades", (Column("ts", "timestamp"), *columns), "ts", *own)
     statement = parse_statement(create_statement(Declared(stream, True, (0, 1))))
     assert statement == CreateStream(stream)
 
@@ -49,3 +63,34 @@ def test_a_computed_column_keeps_its_expression() -> None:
     statement = parse_statement(create_statement(Declared(stream, True, (0, 1))))
     assert isinstance(statement, CreateStream)
     assert statement.stream.columns == columns
+
+
+def opened(spark: SparkSession, folder: Path) -> tuple[Engine, list[str]]:
+    project = read_project(folder)
+    assert project.problems == ()
+    engine = Engine(folder / "state", spark=spark)
+    enter_sources(project, engine)
+    return engine, enter_queries(project, engine)
+
+
+def test_a_query_added_by_hand_stays_when_files_go(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_project(tmp_path, TRADES.split("tables:")[0], one=COUNT, two=COUNT)
+    (folder / "data" / "trades").mkdir(parents=True)
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == []
+        added = [engine.typed(parse_query(COUNT), name) for name in ("by_hand", "taken_over")]
+        engine.catalog.create_queries(added, origin="added")
+    (folder / "queries" / "one.sql").unlink()
+    write_project(folder, TRADES.split("tables:")[0], taken_over=COUNT.replace("2 MIN", "3 MIN"))
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['query "one" is gone', 'query "taken_over" changed: its answers begin anew']
+        assert engine.catalog.query_names() == ["two", "by_hand", "taken_over"]
+        assert [engine.catalog.query(name).origin for name in ("by_hand", "taken_over")] == ["added", ""]
+    monkeypatch.setattr(Typer, "type_query", None)  # nothing changed: Spark is not asked for types again
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == []

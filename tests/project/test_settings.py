@@ -40,6 +40,16 @@ def test_streams_and_tables_are_read_as_the_catalog_has_them(tmp_path: Path) -> 
     assert [c.name for c in table.columns] == ["symbol", "small"]
 
 
+@pytest.mark.parametrize("keys", ["Symbol, volume", "[symbol, VOLUME]", "\n      - symbol\n      - volume"])
+def test_a_stream_may_be_idle_know_duplicates_and_retain_rows(tmp_path: Path, keys: str) -> None:
+    own = f"lateness: 5 s\n    idle: 10 s\n    retain_rows: 1 h\n    dedup: {keys}"
+    project = read_project(write_project(tmp_path, TRADES.replace("lateness: 5 s", own)))
+    assert project.problems == ()
+    stream = project.settings.streams[0].item
+    assert isinstance(stream, Stream)
+    assert (stream.idle_us, stream.retain_rows_us, stream.dedup) == (10 * SECOND, 60 * MINUTE, ("symbol", "volume"))
+
+
 def test_a_relative_project_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path / "p")
     monkeypatch.chdir(tmp_path)
@@ -104,6 +114,15 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("    time: ts\n", "", 'stream "trades" has no time', "column of event time"),
         ("5 s", "5 parsecs", 'no unit "parsecs"', "for example 5 s"),
         ("5 s", "[5]", "must be text, not a list", "^^^"),
+        ("lateness: 5 s", "idle: 0 s", "idle is longer than nothing", "Leave it out"),
+        ("lateness: 5 s", "idle: soon", '"soon" is not a duration', "^^^^"),
+        ("lateness: 5 s", "retain_rows: [1 h]", "must be text, not a list", "^^^"),
+        ("lateness: 5 s", "dedup: [symbol, pryce]", 'no column "pryce" for dedup', 'Did you mean "price"?'),
+        ("lateness: 5 s", "dedup: 'symbol,'", "dedup takes columns", "[id, venue]"),
+        ("lateness: 5 s", "dedup: {symbol: 1}", "must be text, not a mapping", "^^^"),
+        ("lateness: 5 s", "dedup: [symbol, [price]]", "must be text, not a list", "^^^"),
+        ("lateness: 5 s", "dedup: symbol, SYMBOL", '"symbol" is in dedup twice', "^^^"),
+        ("price: DOUBLE", "price: \"INT) OPTIONS (idle = '1 s'\"", "expected one column", "such as price DOUBLE"),
         ("streams:\n  trades:", "streams:\n  tra-des:", '"tra-des" is not a name', "letters, digits"),
         ("tables:\n  listing:", "tables:\n  Trades:", 'stream "Trades" exists already', "another name"),
         ("tables:\n", "tabels:\n", 'no setting "tabels"', 'Did you mean "tables"?'),

@@ -42,7 +42,7 @@ def engine(spark: SparkSession) -> Iterator[Engine]:
 
 
 def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
-    return tuple(engine.create_query(f"q{number}", text) for number, text in enumerate(texts, 1))
+    return tuple(engine.create_query(f"q{number}", text).definition for number, text in enumerate(texts, 1))
 
 
 def explained(engine: Engine, strategy: Strategy = "shared paired") -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
-from penstock.store.commits import Commit, Counts, DiskCommitLog, MemoryCommitLog, Paused
-from penstock.store.files import read_record, write_record
+from penstock.store.commits import Commit, Counts, DiskCommitLog, MemoryCommitLog, Paused, last_commit
+from penstock.store.files import checksum, read_record, write_record
 
 FULL = Commit(
     number=0,
@@ -21,7 +21,7 @@ FULL = Commit(
     last_us=10,
     first_us=None,
     clock_us=99,
-    counts=Counts(10, 7, 2, 1),
+    counts=Counts(ingested=15, on_time=7, corrected=4, late=2, invalid=1, duplicate=1),
     source='{"logOffset":4}',
     tables={"t#1": "v"},
     due={"1": (10, 2)},
@@ -32,6 +32,17 @@ FULL = Commit(
     edges={"0": [1, 2, 3]},
     ended=True,
     highest=10,
+)
+NEW = (
+    "kind",
+    "judged_us",
+    "first_ends",
+    "resumed_ends",
+    "backfilled",
+    "answered",
+    "checkpoint",
+    "partials_sum",
+    "covers",
 )
 
 
@@ -61,9 +72,10 @@ def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
     assert log.last() is None
     log.append(FULL, partials(1))
     ((found, table),) = DiskCommitLog(tmp_path).replay()
-    assert found == FULL
+    content = (tmp_path / "000000000000.arrow").read_bytes()
+    assert found == replace(FULL, partials_sum=checksum(content))
     assert table == partials(1)
-    assert DiskCommitLog(tmp_path).last() == FULL
+    assert DiskCommitLog(tmp_path).last() == last_commit(tmp_path) == log.last() == found
 
 
 def test_commits_are_replayed_oldest_first(tmp_path: Path) -> None:
@@ -71,16 +83,27 @@ def test_commits_are_replayed_oldest_first(tmp_path: Path) -> None:
     assert replayed(tmp_path) == [(0, 0), (1, None), (2, 2), (3, 3)]
 
 
-def test_what_no_window_needs_is_deleted(tmp_path: Path) -> None:
+def kept(log: DiskCommitLog) -> list[tuple[int, int | None]]:
+    return [(c.number, None if table is None else table["label"][0].as_py()) for c, table in log.replay()]
+
+
+def test_what_no_window_needs_is_forgotten_but_for_the_last_commit(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.expire(10)  # a slice that starts at 10 is needed by windows from 10 on
-    assert replayed(tmp_path) == [(0, 0), (2, 2), (3, 3)]
+    assert kept(log) == [(0, 0), (2, 2), (3, 3)]
     log.expire(25)
-    assert replayed(tmp_path) == [(2, 2), (3, None)]
+    assert kept(log) == [(2, 2), (3, 3)]
     log.expire(100)
-    assert replayed(tmp_path) == [(3, None)]
-    assert [p.name for p in tmp_path.iterdir()] == ["000000000003.json"]
-    assert DiskCommitLog(tmp_path).last() == commit(3, 20)
+    assert kept(log) == [(3, 3)]
+    assert log.last() == DiskCommitLog(tmp_path).last()
+
+
+def test_a_log_without_commits_has_nothing_to_forget(tmp_path: Path) -> None:
+    log = DiskCommitLog(tmp_path)
+    log.expire(10)
+    log.compact()
+    assert log.last() is None
+    assert last_commit(tmp_path) is None
 
 
 def test_partials_without_their_commit_were_never_committed(tmp_path: Path) -> None:
@@ -91,15 +114,34 @@ def test_partials_without_their_commit_were_never_committed(tmp_path: Path) -> N
     assert replayed(tmp_path)[-1] == (3, 33)
 
 
-def test_another_version_is_refused_and_damage_is_told(tmp_path: Path) -> None:
+def test_a_newer_commit_is_refused_and_one_of_format_1_is_read(tmp_path: Path) -> None:
     filled(tmp_path)
-    os.truncate(tmp_path / "000000000002.arrow", 40)
-    with pytest.raises(StateError, match=r"000000000002.arrow is missing or damaged"):
-        replayed(tmp_path)
-    record = read_record(tmp_path / "000000000003.json")
-    write_record(tmp_path / "000000000003.json", {**record, "format": 2})
+    path = tmp_path / "000000000003.json"
+    record = read_record(path)
+    write_record(path, {**record, "format": 3})
     with pytest.raises(StateError, match="another version"):
         DiskCommitLog(tmp_path)
+    old = {k: v for k, v in record.items() if k not in NEW and k != "shape"}
+    counts = {k: v for k, v in record["counts"].items() if k not in ("corrected", "duplicate")}
+    write_record(path, {**old, "format": 1, "counts": counts})
+    found = last_commit(tmp_path)
+    assert found == replace(commit(3, 20), counts=Counts(15, 7, 2, 1))
+
+
+@pytest.mark.parametrize("wrong", [{"counts": {"ingested": 1, "odd": 2}}, {"due": 7}, {"number": None, "paused": []}])
+def test_a_record_that_is_no_commit_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    filled(tmp_path)
+    path = tmp_path / "000000000003.json"
+    write_record(path, {**read_record(path), **wrong})
+    with pytest.raises(StateError, match=r"000000000003.json is missing or damaged"):
+        DiskCommitLog(tmp_path)
+
+
+def test_counts_add_up_term_by_term() -> None:
+    counts = Counts(10, 1, 2, 3, corrected=3, duplicate=1)
+    assert counts.whole
+    assert counts + counts == Counts(20, 2, 4, 6, corrected=6, duplicate=2)
+    assert not Counts(10, 1, 2, 3).whole
 
 
 def test_memory_keeps_the_last_commit_alone() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import pytest
 from penstock.engine import Engine
 from penstock.errors import CatalogError, PenstockError, UnknownFunction, UnknownQuery, Unsupported, WrongType
 from penstock.language.parse import parse_statement
+from penstock.store import faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,12 +87,23 @@ def test_an_altered_query_answers_by_its_new_definition_from_the_frontier_on(
         assert engine.catalog.name_of(first.id) == "q"
 
 
-def test_a_change_that_was_cut_short_leaves_the_old_definition(spark: SparkSession, tmp_path: Path) -> None:
+def cut_at(moment: str) -> Callable[[str], None]:
+    def cut(point: str) -> None:
+        if point == moment:
+            raise KeyboardInterrupt
+
+    return cut
+
+
+def test_a_change_that_was_cut_short_leaves_the_old_definition(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_engine(spark, tmp_path) as engine:
-        known = engine.create_query("q", TOTAL)
-        engine.execute("ALTER QUERY q SET WINDOW [RANGE 5 s SLIDE 5 s]")
-    journal = tmp_path / "catalog.log"
-    journal.write_bytes(journal.read_bytes()[:-3])
+        known = engine.create_query("q", TOTAL).definition
+        monkeypatch.setattr(faults, "hook", cut_at("catalog.before"))
+        with pytest.raises(KeyboardInterrupt):
+            engine.execute("ALTER QUERY q SET WINDOW [RANGE 5 s SLIDE 5 s]")
+        monkeypatch.setattr(faults, "hook", None)
     with open_engine(spark, tmp_path) as engine:
         assert engine.catalog.query("q") == known
         engine.execute("ALTER QUERY q SET WINDOW [RANGE 4 s SLIDE 4 s]")
@@ -107,15 +119,15 @@ def test_the_window_alone_may_be_altered(engine: Engine) -> None:
 
 
 def test_the_same_definition_again_changes_nothing(engine: Engine) -> None:
-    known = engine.create_query("q", TOTAL)
+    known = engine.create_query("q", TOTAL).definition
     version = engine.catalog.version
-    assert engine.alter_query("q", f"{TOTAL};") is known
+    assert engine.alter_query("q", f"{TOTAL};").definition is known
     engine.execute(f"CREATE OR REPLACE QUERY q AS {TOTAL}; ALTER QUERY q SET (emit = 'exact')")
     assert (engine.catalog.query("q"), engine.catalog.version) == (known, version)
 
 
 def test_a_wrong_alteration_leaves_the_query_as_it_was(engine: Engine) -> None:
-    known = engine.create_query("q", TOTAL)
+    known = engine.create_query("q", TOTAL).definition
     for statement in (
         "ALTER QUERY q AS SELECT sum(symbl) FROM trades [RANGE 10 s SLIDE 10 s]",
         "ALTER QUERY q AS SELECT sum(symbol + 1) FROM trades",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from penstock.testing import TestBed
 from tests.oracle.cases import Case, QuerySpec, make_case
 from tests.oracle.duck import Oracle, answered_ends, moments
 from tests.oracle.harness import compare, open_bed
@@ -75,3 +76,14 @@ def expected_ends(case: Case, query: QuerySpec, found: pa.Table, times: list) ->
 @pytest.mark.parametrize("seed", range(2000, 2012))
 def test_answers_are_whole_while_queries_come_and_go(spark: SparkSession, seed: int) -> None:
     check_churn(spark, make_case(seed, most_queries=12, churn=True), compiled=seed % 4 == 0)
+
+
+def test_groups_that_are_long_gone_are_forgotten(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, k STRING")
+        bed.query("q", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
+        for batch in range(18):
+            bed.feed("s", [{"ts": 10 * batch + i / 100, "k": f"{batch}-{i}"} for i in range(300)])
+        [groups] = bed.engine.stream("s").pipeline.synopsis._groups.values()
+        assert len(groups) <= 1_000
+        assert bed.timeline("q")[-1] == (170, "16-99", 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.catalog.catalog import Catalog, Kind
+from penstock.catalog.catalog import Catalog
+from penstock.catalog.naming import Kind
 from penstock.catalog.questions import Questions
 from penstock.errors import (
     CatalogError,
@@ -18,7 +19,7 @@ from penstock.errors import (
     UnknownTable,
     Unsupported,
 )
-from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.evaluate.typed import TypedQuery
 from penstock.language.altering import with_options, with_window
 from penstock.language.dialect import WindowClause
 from penstock.language.statements import (
@@ -30,6 +31,7 @@ from penstock.language.statements import (
     CreateTable,
     Creation,
     Drop,
+    Pause,
     Question,
     Resume,
     Select,
@@ -52,6 +54,9 @@ class Execution:
     typed: Callable[[Select, str], TypedQuery]  # binds a query and lets Spark type it
     enter: Callable[[Stream | Table], None]  # checks a source and enters it
     check_function: Callable[[Function], None]  # lets Spark type a body
+    create: Callable[[Sequence[TypedQuery]], object]  # enters queries into catalog and streams
+    replace: Callable[[TypedQuery], object]  # puts a query in another's place
+    pause: Callable[[str], None]
     resume: Callable[[str], None]  # lets a paused query go on
     leave: Callable[[str], None]  # stops a stream that is gone
 
@@ -65,10 +70,10 @@ class Execution:
                 if not (statement.if_not_exists and (statement.name.lower() in names or self._exists(statement))):
                     waiting.append(self.typed(statement.select, statement.name))
                 continue
-            self.catalog.create_queries(waiting)
+            self.create(waiting)
             waiting = []
             answers += self._carried_out(statement)
-        self.catalog.create_queries(waiting)
+        self.create(waiting)
         return answers
 
     def _carried_out(self, statement: Statement) -> list[pa.Table]:
@@ -81,9 +86,9 @@ class Execution:
             raise _located(error, statement) from None
         return []
 
-    def replace(self, name: str, select: Select) -> Definition:
+    def _replaced(self, name: str, select: Select) -> None:
         """Put a new definition in a query's place."""
-        return self.catalog.replace_query(self.typed(select, self.catalog.query(name).name))
+        self.replace(self.typed(select, self.catalog.query(name).name))
 
     def _change(self, statement: Statement) -> None:
         """Carry out a statement that changes something."""
@@ -110,9 +115,9 @@ class Execution:
                 self.catalog.create_function(function, statement.or_replace)
             case CreateQuery(name=name, select=select):
                 if self._exists(statement):
-                    self.replace(name, select)
+                    self._replaced(name, select)
                 else:
-                    self.catalog.create_queries([self.typed(select, name)])
+                    self.create([self.typed(select, name)])
             case CreateStreamAs(select=select):
                 what, hint = "streams made by a SELECT are not available", "Write one query for each stream."
                 raise Unsupported(what, text=select.text, place=(0, len("SELECT")), hint=hint)
@@ -140,17 +145,19 @@ class Execution:
             self.leave(statement.name)
 
     def _alter(self, statement: AlterQuery) -> None:
-        """Change a query, or let it go on."""
+        """Change a query, pause it, or let it go on."""
         query = self.catalog.query(statement.name).query
         match statement.change:
+            case Pause():
+                self.pause(query.name)
             case Resume():
                 self.resume(query.name)
             case Select() as select:
-                self.replace(query.name, select)
+                self._replaced(query.name, select)
             case WindowClause() as window:
-                self.replace(query.name, with_window(query, window))
+                self._replaced(query.name, with_window(query, window))
             case options:
-                self.replace(query.name, with_options(query, options))
+                self._replaced(query.name, with_options(query, options))
 
 
 def _located(error: PenstockError, statement: Statement) -> PenstockError:

@@ -1,7 +1,8 @@
-"""Streams, tables and functions come in as values or as JSON records of the journal; the other form goes out."""
+"""Streams, tables and functions come in as values or as JSON records of changes; the other form goes out."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,12 +15,22 @@ def plain(item: Stream | Table) -> dict[str, Any]:
     return {**asdict(item), "options": dict(item.options)}
 
 
-def with_columns(record: dict[str, Any]) -> dict[str, Any]:
+def read_stream(record: Mapping[str, Any]) -> Stream:
+    """Read a stream back; one of an older record has the defaults of what it does not tell."""
+    return Stream(**{**_with_columns(record), "dedup": tuple(record.get("dedup", ()))})
+
+
+def read_table(record: Mapping[str, Any]) -> Table:
+    """Read a table back."""
+    return Table(**_with_columns(record))
+
+
+def _with_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     """Read columns back."""
     return {**record, "columns": tuple(Column(**c) for c in record["columns"])}
 
 
-def read_function(record: dict[str, Any]) -> Function:
+def read_function(record: Mapping[str, Any]) -> Function:
     """Read a function back."""
     return Function(**{**record, "parameters": tuple(Parameter(**p) for p in record["parameters"])})
 

@@ -7,19 +7,24 @@ from typing import Final
 import click
 
 from penstock import __version__
+from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
+from penstock.cli.changing import add, drop, pause, resume
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
 from penstock.cli.running import run
+from penstock.cli.standing import queries, status
 from penstock.cli.starting import init
+from penstock.cli.state import state
 from penstock.cli.testing import test
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
-    "More": (demo, bench, completion),
+    "A running engine": (status, queries, add, drop, pause, resume, ask, backfill),
+    "More": (state, demo, bench, completion),
 }
 
 

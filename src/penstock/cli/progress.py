@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.moments import moment
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
 
 PERIOD_S: Final = 0.25
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @contextmanager
@@ -59,9 +59,4 @@ def watermark(pipelines: Sequence[Pipeline]) -> str:
     """Write the least watermark of all streams."""
     known = [p.progress.watermark_us for p in pipelines]
     least = min((us for us in known if us is not None), default=None)
-    if least is None or None in known:
-        return "none yet"
-    try:
-        return f"{_EPOCH + timedelta(microseconds=least):%Y-%m-%d %H:%M:%S}"
-    except OverflowError:  # Spark's years have more than four digits
-        return f"{least} us since 1970"
+    return "none yet" if None in known else moment(least)

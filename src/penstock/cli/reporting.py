@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.arguments import number_of
+from penstock.errors import columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +35,10 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "queries": len(engine.catalog.definitions(name)),
         "ingested": counts.ingested,
         "on_time": counts.on_time,
+        "corrected": counts.corrected,
         "late": counts.late,
         "invalid": counts.invalid,
+        "duplicate": counts.duplicate,
         "answers": pipeline.metrics.answers,
         "open_windows": at_work.open_windows(),
         "watermark_us": pipeline.progress.watermark_us,
@@ -61,11 +65,22 @@ def report_text(found: dict[str, Any]) -> str:
 
 def table_text(table: pa.Table) -> str:
     """Print a table that a statement gave: a plan as it is, anything else in columns with a head."""
-    rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
-    if table.num_columns > 1:
-        rows.insert(0, table.column_names)
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(table.num_columns)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    rows = [list(row.values()) for row in table.to_pylist()]
+    return columns_text(table.column_names if table.num_columns > 1 else None, rows)
+
+
+def columns_text(names: Sequence[str] | None, rows: Iterable[Sequence[object]]) -> str:
+    """Print rows in columns, under their names if there are any."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if names is not None:
+        cells.insert(0, list(names))
+    widths = [max(columns(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
+    return "\n".join("  ".join(_padded(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+
+
+def _padded(text: str, width: int) -> str:
+    """Fill a text up to so many columns of a terminal."""
+    return text + " " * (width - columns(text))
 
 
 def _cell(value: object) -> str:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import logging
-import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.arguments import Until, json_option, project_argument, read_until, strategy_option
+from penstock.cli.arguments import Until, json_option, number_of, project_argument, read_until, strategy_option
+from penstock.cli.exits import INTERRUPTED
+from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
 from penstock.cli.progress import progressing
 from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
+from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
 )
+@click.option("--log", type=click.Choice(FORMS), help="Write the log as text (by default) or as JSON lines.")
+@click.option("--log-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the log to this file.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least to log.")
 @json_option
 @strategy_option
 def run(
@@ -57,15 +63,20 @@ def run(
     state: Path | None,
     sinks: tuple[str, ...],
     show: int,
+    log: Form | None,
+    log_file: Path | None,
+    log_level: str,
     as_json: bool,
     strategy: str | None,
 ) -> None:
     """Answer all queries of PROJECT.
 
     PROJECT is a project folder (default: the current one) or a file of SQL statements. Without --once or --until the
-    run goes on until Ctrl-C or SIGTERM; it always stops after the current batch. With a state folder, the next run
-    goes on from there: queries whose files changed begin anew, queries whose files are gone are dropped. With --once
-    it ends with 1 if an error in the data has paused a query; the others are answered all the same.
+    run goes on until Ctrl-C or SIGTERM; it always stops after the current batch, and a second signal stops it at once.
+    With a state folder, the next run goes on from there: queries whose files changed begin anew, queries whose files
+    are gone are dropped; and penstock status, add, drop, pause, resume and ask reach the engine while it runs. The log
+    goes to standard error; with --once there is none unless it is asked for. With --once it ends with 1 if an error in
+    the data has paused a query, and with 130 if a signal stopped it before the end.
 
     \b
     Examples:
@@ -73,24 +84,29 @@ def run(
       penstock run market --state state --sink parquet:answers
       penstock run --until '10 min'
       penstock run --until 2026-01-05T15:00:00
+      penstock run market --log json --log-file penstock.log
     """
     if flush and not once:
         raise click.UsageError("--flush needs --once: a stream that runs on has no end")
     if once and until is not None:
         raise click.UsageError("--once and --until exclude each other")
     extra = [_sink(text) for text in sinks]
-    with working(project, state=state, sinks=extra, strategy=strategy, keep=True) as at_work:
+    quiet = once and log is None and log_file is None
+    logging: AbstractContextManager[None] = nullcontext() if quiet else logged(log or "text", log_file, log_level)
+    with logging, interruptible(), working(project, state=state, sinks=extra, strategy=strategy, keep=True) as at_work:
         began, engine = time.perf_counter(), at_work.engine
         pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
-        if once:
-            with progressing(pipelines):
-                engine.process_available(flush=flush)
-        else:
-            _run_on(engine, pipelines, until or Until())
+        with signalled() as ended, _events(at_work), progressing(pipelines):
+            if once:
+                _run_once(at_work, flush, ended)
+            else:
+                _run_on(engine, pipelines, until or Until(), ended)
         found = report(at_work, time.perf_counter() - began)
         if show and as_json:
             found["answers_shown"] = shown_answers(engine, show)
         click.echo(json.dumps(found) if as_json else _told(at_work, report_text(found) + shown_text(engine, show)))
+    if once and ended.is_set():
+        raise click.exceptions.Exit(INTERRUPTED)
     if once and any(stream["paused"] for stream in found["streams"]):
         raise click.exceptions.Exit(1)
 
@@ -106,47 +122,66 @@ def _sink(text: str) -> Sink:
     from penstock.project.settings import SINK_OPTIONS, SinkSetting
 
     kind, _, folder = text.partition(":")
+    if text == "terminal":
+        return make_sink(SinkSetting("terminal", Path(), {}))
     if kind not in SINK_OPTIONS or not folder:
-        raise click.UsageError(f"--sink {text}: write parquet:FOLDER or jsonl:FOLDER")
+        raise click.UsageError(f"--sink {text}: write parquet:FOLDER, jsonl:FOLDER or terminal")
     return make_sink(SinkSetting(kind, Path(folder), {}))
 
 
-def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until) -> None:
-    """Run on until a signal, the end that was asked for, or until a stream stops by itself."""
-    with _signalled() as ended, _logged():
-        engine.start()
-        click.echo("running; Ctrl-C stops after the current batch", err=True)
-        began = time.monotonic()
-        with progressing(pipelines):
-            while not ended.wait(0.1) and engine.running and not _reached(until, pipelines, began):
-                pass
-            engine.stop()
+@contextmanager
+def _events(at_work: Working) -> Iterator[None]:
+    """Log when work begins and ends."""
+    catalog = at_work.engine.catalog
+    streams = number_of(len(catalog.stream_names()), "stream", "streams")
+    queries = number_of(len(catalog.query_names()), "query", "queries")
+    for change in at_work.changes:
+        LOG.info(change, extra={"event": "plan changed"})
+    LOG.info(f"started: {queries} over {streams}", extra={"event": "started"})
+    try:
+        yield
+    except Exception as error:
+        LOG.error(error, extra={"event": "failed"})
+        raise
+    LOG.info("stopped", extra={"event": "stopped"})
+
+
+def _run_once(at_work: Working, flush: bool, ended: threading.Event) -> None:
+    """Process what is there, on another thread: this one hears signals, and stops the work after the current batch."""
+    engine = at_work.engine
+    with _served(at_work), ThreadPoolExecutor(1, "penstock-once") as pool:
+        work = pool.submit(engine.process_available, flush=flush)
+        while not work.done():
+            wait_for([work], 0.1)
+            if ended.is_set() and not work.done():
+                engine.stop()
+        work.result()
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    """Print what users should know as it happens: a run that goes on has no report for long."""
-    log, handler = logging.getLogger("penstock"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    handler.addFilter(lambda record: record.levelno < logging.ERROR)  # what stops a stream is printed in the end
-    log.addHandler(handler)
+def _served(at_work: Working) -> Iterator[None]:
+    """Take requests during a single run, too."""
+    if at_work.state is None:
+        yield
+        return
+    from penstock.control.serving import Serving
+
+    serving = Serving(at_work.engine, at_work.state)
+    serving.start()
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        serving.stop()
 
 
-@contextmanager
-def _signalled() -> Iterator[threading.Event]:
-    """Turn SIGINT and SIGTERM into an event."""
-    ended = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: ended.set()) for number in numbers]
-    try:
-        yield ended
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until, ended: threading.Event) -> None:
+    """Run on until a signal, the end that was asked for, or until a stream stops by itself."""
+    engine.start()
+    click.echo("running; Ctrl-C stops after the current batch", err=True)
+    began = time.monotonic()
+    while not ended.wait(0.1) and engine.running and not _reached(until, pipelines, began):
+        pass
+    engine.stop()
 
 
 def _reached(until: Until, pipelines: Sequence[Pipeline], began: float) -> bool:

@@ -31,6 +31,7 @@ class Working:
 
     engine: Engine
     project: Project | None
+    state: Path | None = None
     changes: tuple[str, ...] = ()
     told: tuple[pa.Table, ...] = ()
 
@@ -88,7 +89,7 @@ def working(
         except LanguageError:
             end_with(type_problems(project, engine))
             raise
-        yield Working(engine, project, tuple(changes))
+        yield Working(engine, project, own_state, tuple(changes))
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def _script_engine(path: Path, state: Path | None, sinks: Sequence[Sink], strate
 
         engine = Engine(state, strategy=strategy or STRATEGIES[0], sinks=sinks)  # type: ignore[arg-type]
     with engine:
-        yield Working(engine, None, told=tuple(_executed(engine, text, path)))
+        yield Working(engine, None, state, told=tuple(_executed(engine, text, path)))
 
 
 def _executed(engine: Engine, text: str, path: Path) -> list[pa.Table]:

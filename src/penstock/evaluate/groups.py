@@ -52,10 +52,20 @@ class Groups:
         """Return each group's place in the order of its keys: NULL first, NaN last."""
         if len(self._ranks) < len(self._numbers):
             every = np.arange(len(self._numbers), dtype=np.int64)
-            order = _sorted([self.keys(i, every) for i in range(len(self.types))])
+            order = sort_keys([self.keys(i, every) for i in range(len(self.types))])
             self._ranks = np.empty(len(order), np.int64)
             self._ranks[order] = every
         return self._ranks
+
+    def keep(self, numbers: Int64Array) -> Int64Array:
+        """Forget all groups but some, given in ascending order; return each old number's new one, −1 if it is gone."""
+        moved = np.full(len(self._numbers), -1, np.int64)
+        moved[numbers] = np.arange(len(numbers))
+        self._numbers = {key: int(moved[old]) for key, old in self._numbers.items() if moved[old] >= 0}
+        self._columns = [[column[old] for old in numbers.tolist()] for column in self._columns]
+        self._arrays = [pa.array([], t) for t in self.types]
+        self._ranks = np.empty(0, np.int64)
+        return moved
 
     def _number(self, row: tuple[Any, ...]) -> int:
         """Look a group up, or enter it."""
@@ -120,7 +130,7 @@ def _hashable(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-def _sorted(keys: Sequence[pa.Array]) -> Int64Array:
+def sort_keys(keys: Sequence[pa.Array]) -> Int64Array:
     """Return the order of rows by several keys as Spark orders them."""
     columns: dict[str, pa.Array] = {}
     for number, key in enumerate(keys):

@@ -43,8 +43,14 @@ class Lane(Protocol):
     def expire(self, before: int) -> None:
         """Forget labels before a time; they are never asked for again."""
 
-    def add_components(self, components: Sequence[Component]) -> None:
-        """Widen by the components that are new; what is stored holds nothing of them."""
+    def hold(self, components: Sequence[Component]) -> None:
+        """Keep just these components, rows first; what is stored holds nothing of the new ones."""
+
+    def groups(self) -> Int64Array:
+        """Return the groups that the lane may hold something of."""
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Take groups' new numbers, in the same order as the old ones."""
 
     @property
     def cells(self) -> int:
@@ -123,16 +129,18 @@ class DenseLane:
         self._labels = self._labels[first:].copy()
         self._columns = _Columns(self._columns.groups[alive])
 
-    def add_components(self, components: Sequence[Component]) -> None:
-        """Widen by the components that are new; what is stored holds nothing of them."""
+    def hold(self, components: Sequence[Component]) -> None:
+        """Keep just these components, rows first; what is stored holds nothing of the new ones."""
         self._settle()
-        for component in dict.fromkeys(components):
-            if component in self.components:
-                continue
-            structure = _structure_for(component)
-            structure.place(np.empty(0, np.int64), len(self._labels), len(self._columns))
-            self._structures.append(structure)
-            self.components += (component,)
+        known = dict(zip(self.components, self._structures, strict=True))
+        self._structures = [known.get(c) or self._blank(c) for c in components]
+        self.components = tuple(components)
+
+    def _blank(self, component: Component) -> Structure:
+        """Make room for a component of which nothing is stored."""
+        structure = _structure_for(component)
+        structure.place(np.empty(0, np.int64), len(self._labels), len(self._columns))
+        return structure
 
     @property
     def cells(self) -> int:
@@ -140,6 +148,15 @@ class DenseLane:
         labels = [np.unique(p.labels) for p in self._pending]
         slices = len(np.unique(np.concatenate([self._labels, *labels]))) if labels else len(self._labels)
         return slices * len(self._columns)
+
+    def groups(self) -> Int64Array:
+        """Return the groups that have a column."""
+        return self._columns.groups
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Take groups' new numbers, in the same order as the old ones."""
+        self._settle()
+        self._columns = _Columns(moved[self._columns.groups])
 
     def to_scan(self) -> ScanLane:
         """Return a lane with the same partials that scans them; arrivals never pass through the arrays."""

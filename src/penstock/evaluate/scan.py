@@ -67,13 +67,22 @@ class ScanLane:
         if first:
             self._stored = stored.take(np.arange(first, len(stored)))
 
-    def add_components(self, components: Sequence[Component]) -> None:
-        """Widen by the components that are new; what is stored holds nothing of them."""
-        new = tuple(c for c in dict.fromkeys(components) if c not in self.components)
+    def hold(self, components: Sequence[Component]) -> None:
+        """Keep just these components; what is stored holds nothing of the new ones."""
         stored = self._settle()
-        planes = stored.planes + tuple(identities(c, len(stored)) for c in new)
+        known = dict(zip(self.components, stored.planes, strict=True))
+        planes = tuple(known[c] if c in known else identities(c, len(stored)) for c in components)
         self._stored = Partials(stored.labels, stored.groups, planes)
-        self.components += new
+        self.components = tuple(components)
+
+    def groups(self) -> Int64Array:
+        """Return the groups of the partials."""
+        return np.unique(self._settle().groups)
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Take groups' new numbers, in the same order as the old ones: what is sorted stays so."""
+        stored = self._settle()
+        self._stored = Partials(stored.labels, moved[stored.groups], stored.planes)
 
     @property
     def cells(self) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.evaluate.aggregates import BoundAggregate
 from penstock.evaluate.components import ROWS, Component
+from penstock.language.options import option_us
 from penstock.model.query import Query
 
 
@@ -21,12 +22,20 @@ class TypedQuery:
     aggregates: tuple[BoundAggregate, ...]
     output_types: tuple[pa.DataType, ...]
     columns: frozenset[str]  # of the stream, that the query reads
+    argument_types: tuple[pa.DataType, ...] = ()  # of all aggregates' arguments, one after the other
     components: tuple[Component, ...] = field(init=False, compare=False)  # that it needs, rows first, each once
+    revise_us: int = field(init=False, compare=False)  # how long late rows revise its answers; 0: not at all
+    retain_us: int = field(init=False, compare=False)  # how long its partials are kept for queries to come
+    rows_us: int = field(init=False, compare=False)  # how long the stream's rows are kept for queries to come
+    keep_us: int = field(init=False, compare=False)  # how long its answers are kept; 0: for ever
 
     def __post_init__(self) -> None:
-        """List the components: they are asked for often."""
+        """List the components and read the lengths among the options: they are asked for often."""
         found = [ROWS, *(c for a in self.aggregates for c in a.components)]
         object.__setattr__(self, "components", tuple(dict.fromkeys(found)))
+        lengths = {"revise_us": "revise_for", "retain_us": "retain", "rows_us": "retain_rows", "keep_us": "keep"}
+        for name, option in lengths.items():
+            object.__setattr__(self, name, option_us(self.query, option) or 0)
 
     @property
     def schema(self) -> pa.Schema:
@@ -43,6 +52,8 @@ class Definition:
     id: int
     typed: TypedQuery
     created: int = 0  # catalog version from which it counts
+    created_us: int = 0  # the clock then; 0: not known
+    origin: str = ""  # "added": by hand to a project that runs; no file of the folder tells of it
 
     @property
     def query(self) -> Query:

@@ -21,8 +21,10 @@ def with_window(query: Query, window: WindowClause) -> Select:
 
 
 def with_options(query: Query, options: tuple[OptionClause, ...]) -> Select:
-    """Set options of a query; the others stay."""
+    """Set options of a query; the others stay, but for how long answers are revised if they are no longer."""
     select = parse_query(query.text)
     set_now = {option.name for option in options}
+    if any(option.name == "late" and str(option.value).lower() == "count" for option in options):
+        set_now.add("revise_for")
     kept = tuple(option for option in select.options if option.name not in set_now)
     return parse_query(str(Select(select.expression, select.text, (*kept, *options))))

@@ -14,9 +14,9 @@ from penstock.language.cursor import place_of
 from penstock.language.functions import canonical_aggregate
 from penstock.language.joins import From, Names, model_joins, read_from
 from penstock.language.limits import MAX_NODES
-from penstock.language.options import check_options
+from penstock.language.options import check_options, refuse_options, revises
 from penstock.language.parse import check_text
-from penstock.language.scope import OWN_COLUMNS, WINDOW_COLUMNS, is_aggregate, path_of, resolve
+from penstock.language.scope import OWN_COLUMNS, REVISION_COLUMNS, WINDOW_COLUMNS, is_aggregate, path_of, resolve
 from penstock.language.spark_window import FIELDS, WHOLE, is_window, mentions_window
 from penstock.language.statements import Select
 from penstock.language.user_functions import Functions, expand_select
@@ -26,10 +26,13 @@ from penstock.model.query import Aggregate, Output, Query
 __all__ = ["Names", "bind"]
 
 
-def bind(select: Select, names: Names, name: str, functions: Functions | None = None) -> Query:
-    """Resolve a SELECT against the catalog and bring it into canonical form; ``functions`` are the users' own."""
+def bind(select: Select, names: Names, name: str, functions: Functions | None = None, *, asked: bool = False) -> Query:
+    """Resolve a SELECT against the catalog and bring it into canonical form; ``functions`` are the users' own.
+
+    A query that is ``asked`` once has a window without SLIDE; bound, it has an evaluation at every microsecond.
+    """
     try:
-        query = _bind(select, names, name, functions or {})
+        query = _bind(select, names, name, functions or {}, asked)
     except RecursionError:
         raise MalformedSQL("nested too deeply", text=select.text, place=(0, len(select.text))) from None
     _check_again(query, select)
@@ -45,17 +48,20 @@ def _check_again(query: Query, select: Select) -> None:
         raise MalformedSQL(what, text=select.text, place=(0, len(select.text)), detail=detail) from None
 
 
-def _bind(select: Select, names: Names, name: str, functions: Functions) -> Query:
+def _bind(select: Select, names: Names, name: str, functions: Functions, asked: bool) -> Query:
     """Bind clause after clause, in the order SQL evaluates them."""
     text = select.text
+    if asked:
+        refuse_options(select.options, text)
     options = check_options(select.options, text)
-    read, tree = read_from(expand_select(select.expression, functions, text), names, text)
+    read, tree = read_from(expand_select(select.expression, functions, text), names, text, asked)
     listed = [_item(node, read) for node in tree.expressions]
     items = [item for item in listed if item is not None]
     keys = _keys(tree, listed, read)
     grouped = tree.args.get("group") is not None
     having = _having(tree, items, keys, read)
     _check_shape(tree, items, having, grouped, text)
+    _check_names(items, revises(options), text)
     over = _Placeholders(read, keys)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
@@ -103,7 +109,7 @@ def _has(name: exp.Expr, read: From) -> bool:
 
 
 def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr], grouped: bool, text: str) -> None:
-    """Refuse queries without aggregates, without outputs, or with two outputs of one name."""
+    """Refuse queries without aggregates or without outputs."""
     values = [item.value for item in items] + list(having)
     if not grouped and not any(is_aggregate(part) for value in values for part in value.walk()):
         what, hint = "queries without an aggregate are not available", "Aggregate, or add GROUP BY."
@@ -111,7 +117,13 @@ def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr]
     if not items:
         what = "the query selects nothing besides its window"
         raise LanguageError(what, text=text, place=place_of(tree.expressions[0]))
+
+
+def _check_names(items: Sequence[Item], revised: bool, text: str) -> None:
+    """Refuse two outputs of one name, and one that the answers have themselves."""
     seen = {column: "every answer has a column of that name" for column in OWN_COLUMNS}
+    if revised:
+        seen |= {column: "an answer that may be revised has a column of that name" for column in REVISION_COLUMNS}
     for item in items:
         if item.name.lower() in seen:
             what = f'two outputs are called "{item.name}"'

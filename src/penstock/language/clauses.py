@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.errors import InvalidWindow, LanguageError, UnknownColumn, WrongType, nearest
+from penstock.errors import LanguageError, UnknownColumn, WrongType, nearest
 from penstock.language.canonical import render
 from penstock.language.cursor import place_of
 from penstock.language.dialect import SelectGrammar
-from penstock.language.duration import parse_duration
 from penstock.language.limits import MAX_COLUMNS, MAX_OPTIONS
 from penstock.language.scope import Scope, Source, resolve
 from penstock.language.statements import CreateStream, CreateTable
-from penstock.model.duration import MINUTE
+from penstock.language.stream_options import OWN_OPTIONS, check_dedup, read_own
 from penstock.model.schema import Column, Stream, Table
 
 
@@ -29,7 +28,7 @@ class Definition:
     columns: tuple[Column, ...] = ()
     format: str | None = None
     options: dict[str, str] | None = None
-    ahead_us: int | None = None
+    own: dict[str, Any] = field(default_factory=dict)  # fields of a stream that its own options set
     time: str | None = None
     lateness_us: int = 0
 
@@ -42,10 +41,9 @@ class ClauseGrammar(SelectGrammar):
         if made.time is None:
             hint = "Add WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS, with your own column of event time."
             self._fail(f'stream "{made.name.name}" has no WATERMARK', place_of(made.name), hint=hint)
-        ahead_us = 10 * MINUTE if made.ahead_us is None else made.ahead_us
-        options = made.options or {}
+        format_, options = self._format(made), made.options or {}
         stream = Stream(
-            made.name.name, made.columns, made.time, made.lateness_us, ahead_us, self._format(made), options
+            made.name.name, made.columns, made.time, made.lateness_us, format=format_, options=options, **made.own
         )
         return CreateStream(stream, made.if_not_exists)
 
@@ -129,30 +127,37 @@ class ClauseGrammar(SelectGrammar):
             self._fail(f"a second {clause}", place)
 
     def _options(self, stream: Definition | None) -> dict[str, str]:
-        """Read ``k = 'v'``, ``k 'v'`` or ``'k' 'v'``, separated by commas; a stream keeps max_ahead for itself."""
+        """Read ``k = 'v'``, ``k 'v'`` or ``'k' 'v'``, separated by commas; a stream keeps its own for itself."""
         self._expect(TokenType.L_PAREN, "(")
         options: dict[str, str] = {}
+        seen: set[str] = set()
         while not self._at(TokenType.R_PAREN):
             place = self._here
             key = self._option_name()
             self._take(TokenType.EQ)
-            if key.lower() in (k.lower() for k in options):
+            if key.lower() in seen:
                 self._fail(f'option "{key}" is there twice', place)
-            self._at_most(MAX_OPTIONS, options, "options")
-            options[key] = self._option_value()
-            if stream is not None and key.lower() == "max_ahead":
-                stream.ahead_us = self._ahead(options.pop(key), (place[0], self._prev.end + 1))
+            self._at_most(MAX_OPTIONS, seen, "options")
+            seen.add(key.lower())
+            value = self._option_value()
+            if stream is not None and key.lower() in OWN_OPTIONS:
+                stream.own |= self._own(key.lower(), value, stream, (place[0], self._prev.end + 1))
+            else:
+                options[key] = value
             if not self._take(TokenType.COMMA):
                 break
         self._expect(TokenType.R_PAREN, ")")
         return options
 
-    def _ahead(self, value: str, place: tuple[int, int]) -> int:
-        """Read how far rows may be ahead of the clock."""
+    def _own(self, name: str, value: str, stream: Definition, place: tuple[int, int]) -> dict[str, Any]:
+        """Read an option of the stream itself; key columns are checked if columns were given."""
         try:
-            return parse_duration(value)
-        except InvalidWindow as error:
-            raise InvalidWindow(error.what, text=self.sql, place=place, detail=error.detail, hint=error.hint) from None
+            read = read_own(name, value)
+            if "dedup" in read and stream.columns:
+                read["dedup"] = check_dedup(read["dedup"], stream.columns, stream.name.name)
+            return read
+        except LanguageError as error:
+            raise type(error)(error.what, text=self.sql, place=place, detail=error.detail, hint=error.hint) from None
 
     def _option_value(self) -> str:
         """Read an option's value as text."""

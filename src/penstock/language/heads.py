@@ -16,6 +16,7 @@ from penstock.language.statements import (
     Drop,
     Explain,
     Listed,
+    Pause,
     Question,
     Resume,
     Show,
@@ -88,15 +89,13 @@ class StatementGrammar(CreateGrammar):
             return self._inner_select()
         if self._take_word("RESUME"):
             return Resume()
-        if self._at_word("PAUSE"):
-            self._refuse(
-                "ALTER QUERY … PAUSE statements", hint="Drop the query, and create it again when it is wanted."
-            )
+        if self._take_word("PAUSE"):
+            return Pause()
         if self._at_word("RENAME"):
             hint = "Drop the query and create it under the other name."
             self._refuse("ALTER QUERY … RENAME statements", hint=hint)
         if not self._take_word("SET"):
-            self._fail(f"expected AS, SET or RESUME, found {self._shown()}")
+            self._fail(f"expected AS, SET, PAUSE or RESUME, found {self._shown()}")
         if not self._take_word("WINDOW"):
             return self._query_options()
         window = self._window()

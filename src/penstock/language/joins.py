@@ -57,6 +57,7 @@ class From:
     ids: list[str] = field(default_factory=list)  # the join id of every source; the stream's is empty
     time: str = ""  # the stream's event time
     start_aligned: bool = False  # GROUP BY window(…), not a window in brackets
+    asked: bool = False  # a window without SLIDE
 
     def canonical_name(self, column: exp.Column) -> str:
         """Name a column as every query of the stream names it."""
@@ -70,14 +71,17 @@ class From:
         return render(node, self.canonical_name)
 
 
-def read_from(select: exp.Select, names: Names, text: str) -> tuple[From, exp.Select]:
+def read_from(select: exp.Select, names: Names, text: str, asked: bool = False) -> tuple[From, exp.Select]:
     """Resolve the stream, its tables and the conditions between them; also return the SELECT with its window marked."""
     table = select.args["from_"].this
     stream = _stream(table, names, text)
     select, by_function = take_window(select, stream, _all_columns(select, stream, names), text)
-    window = by_function or _window(window_of(table), table, text)
+    if asked and by_function is not None:
+        what, hint = "GROUP BY window(…) in a query that is asked once is not available", _ask_hint(table)
+        raise Unsupported(what, text=text, place=place_of(table.this), hint=hint)
+    window = by_function or (_asked_window if asked else _window)(window_of(table), table, text)
     source = Source("stream", stream.name, table.alias_or_name, tuple(c.name for c in stream.columns))
-    read = From(Scope(text, [source]), window, time=stream.time, start_aligned=by_function is not None)
+    read = From(Scope(text, [source]), window, time=stream.time, start_aligned=by_function is not None, asked=asked)
     moved: list[exp.Expr] = []
     for join in select.args.get("joins") or []:
         moved += _join(join, read, names)
@@ -122,9 +126,33 @@ def _window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
         hint = f"Write {table.name} [RANGE 1 MIN SLIDE 1 MIN], a window of time."
         raise Unsupported("ROWS windows are not available", text=text, place=clause.place, hint=hint)
     if clause.slide is None:
-        hint = "Add SLIDE and how often to answer."
-        raise Unsupported("windows without SLIDE are not available", text=text, place=clause.place, hint=hint)
+        what, detail = (
+            "a continuous query needs SLIDE in its window",
+            "without SLIDE a query is answered when it is asked",
+        )
+        hint = "Add SLIDE and how often to answer, or ask once: engine.ask(…), penstock ask."
+        raise Unsupported(what, text=text, place=clause.place, detail=detail, hint=hint)
     return Window(clause.length, clause.slide, clause.offset_us)
+
+
+def _asked_window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
+    """Turn the window of a query that is asked once into one that may end at any microsecond."""
+    if clause is None:
+        what = "a query that is asked once needs a window"
+        raise Unsupported(what, text=text, place=place_of(table.this), hint=_ask_hint(table))
+    if clause.kind == "ROWS":
+        raise Unsupported("ROWS windows are not available", text=text, place=clause.place, hint=_ask_hint(table))
+    if clause.slide is not None or clause.offset_us:
+        word = "SLIDE" if clause.slide is not None else "OFFSET"
+        what = f"a query that is asked once has no {word} in its window"
+        hint = f"{_ask_hint(table)} CREATE QUERY answers again and again."
+        raise Unsupported(what, text=text, place=clause.place, hint=hint)
+    return Window(clause.length, 1)
+
+
+def _ask_hint(table: exp.Table) -> str:
+    """Say how the window of a query that is asked once is written."""
+    return f"Write {table.name} [RANGE 10 MIN]."
 
 
 def _table(table: exp.Table, names: Names, text: str) -> Table:

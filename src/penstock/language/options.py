@@ -5,14 +5,17 @@ An option that nothing honours yet is refused, never ignored: a query must not l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
 
 from penstock.errors import InvalidWindow, LanguageError, Unsupported, WrongType, nearest
 from penstock.language.duration import format_duration, parse_duration
+from penstock.language.limits import LONGEST_WINDOW_US
 from penstock.language.literals import is_plain_word, write_string
+from penstock.model.query import Query
 
 Value = str | int
 Reader = Callable[[Value], Value]
@@ -58,7 +61,9 @@ def _length(value: Value) -> Value:
     except InvalidWindow as error:
         raise ValueError(error.what) from None
     if length_us == 0:
-        raise ValueError
+        raise ValueError("it is longer than nothing")
+    if length_us > LONGEST_WINDOW_US:
+        raise ValueError("it is at most 100 years")
     return format_duration(length_us)
 
 
@@ -75,20 +80,26 @@ def _one_of(*words: str) -> Reader:
 
 
 def _moment(value: Value) -> Value:
-    """Read 'beginning' or a timestamp."""
-    text = str(value).strip()
+    """Read 'beginning' or a timestamp, and write equal instants in one way: in UTC, which it is unless it says so."""
+    text = _TYPED.sub(r"\2", str(value).strip())
     if text.lower() == "beginning":
         return "beginning"
-    return datetime.fromisoformat(text).isoformat(sep=" ")
+    try:
+        read = datetime.fromisoformat(text)
+        return read.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ") if read.tzinfo else read.isoformat(sep=" ")
+    except OverflowError:
+        raise ValueError("the years are 1 to 9999") from None
 
 
+_TYPED: Final = re.compile(r"\Atimestamp\s+(['\"])(.*)\1\Z", re.IGNORECASE | re.DOTALL)
 _DURATION: Final = "a duration such as '5 s'"
+_ALL: Final = ("all",)  # values are honoured
 OPTIONS: Final = (
     Option(
         "priority", "a whole number above 0", "1", (), "how urgent the query's answers are beside others'", _positive
     ),
     Option("deadline", _DURATION, None, (), "how soon after a window's end its answer should be there", _length),
-    Option("lifetime", _DURATION, None, (), "how long the query runs before it is dropped", _length),
+    Option("lifetime", _DURATION, None, _ALL, "how long after its creation the query is dropped by itself", _length),
     Option(
         "emit",
         "'exact' or 'fresh'",
@@ -109,15 +120,36 @@ OPTIONS: Final = (
         "late",
         "'count' or 'revise'",
         "count",
-        ("count",),
+        _ALL,
         "rows that come after their window's answer are counted, or the answer is revised",
         _one_of("count", "revise"),
     ),
-    Option("revise_for", _DURATION, None, (), "how long after its end a window's answer may be revised", _length),
-    Option("from", "'beginning' or a timestamp", None, (), "from which time on stored rows are answered", _moment),
-    Option("retain", _DURATION, None, (), "how long partials are kept for questions and new queries", _length),
-    Option("retain_rows", _DURATION, None, (), "how long rows are kept for questions and new queries", _length),
-    Option("keep", _DURATION, None, (), "how long answers are kept", _length),
+    Option(
+        "revise_for",
+        _DURATION,
+        None,
+        _ALL,
+        "how long after its end a window's answer may be revised; with `late = 'revise'`",
+        _length,
+    ),
+    Option(
+        "from",
+        "'beginning' or a timestamp",
+        None,
+        _ALL,
+        "the time from which the source's history is answered too; a timestamp is UTC unless it says otherwise",
+        _moment,
+    ),
+    Option(
+        "retain",
+        _DURATION,
+        None,
+        _ALL,
+        "how long partials are kept, finely cut, for questions and new queries",
+        _length,
+    ),
+    Option("retain_rows", _DURATION, None, _ALL, "how long rows are kept for questions and new queries", _length),
+    Option("keep", _DURATION, None, _ALL, "how long answers are kept", _length),
 )
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 
@@ -130,11 +162,58 @@ def check_options(clauses: Sequence[OptionClause], text: str) -> tuple[tuple[str
         if clause.name in (other.name for other in clauses[:number]):
             raise LanguageError(f'option "{clause.name}" is there twice', text=text, place=clause.place)
         value = _read(option, clause, text)
-        if str(value) not in option.honoured:
+        if option.honoured != _ALL and str(value) not in option.honoured:
             raise _not_honoured(option, clause, text)
         if str(value) != option.default:
             kept[option.name] = value
+    _check_together(kept, clauses, text)
     return tuple(sorted(kept.items()))
+
+
+def refuse_options(clauses: Sequence[OptionClause], text: str) -> None:
+    """Refuse options where none has a meaning: in a query that is asked once."""
+    for clause in clauses:
+        what = f"option {clause.name[:40]} has no meaning in a query that is asked once"
+        raise Unsupported(what, text=text, place=clause.place, hint="Leave WITH (…) out.")
+
+
+def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], text: str) -> None:
+    """Refuse one of two options that need each other."""
+    revised, length = kept.get("late") == "revise", kept.get("revise_for")
+    if revised == (length is not None):
+        return
+    alone = "late" if revised else "revise_for"
+    what, hint = (
+        ("option late = 'revise' needs revise_for", "Add revise_for = '5 min', or as long as late rows may come.")
+        if revised
+        else ("option revise_for needs late = 'revise'", "Add late = 'revise', or leave it out.")
+    )
+    place = next(clause.place for clause in clauses if clause.name == alone)
+    raise LanguageError(what, text=text, place=place, hint=hint)
+
+
+def option_us(query: Query, name: str) -> int | None:
+    """Return the length that an option of a query says, None if the query does not have it."""
+    value = dict(query.options).get(name)
+    return None if value is None else parse_duration(str(value))
+
+
+def since_of(query: Query) -> int | Literal["beginning"] | None:
+    """Return the time from which a query asks for history, in microseconds since 1970; None if it does not ask."""
+    value = dict(query.options).get("from")
+    if value is None:
+        return None
+    return "beginning" if value == "beginning" else moment_us(str(value))
+
+
+def moment_us(text: str) -> int:
+    """Return a timestamp as microseconds since 1970; raise ValueError if it is none."""
+    return (datetime.fromisoformat(str(_moment(text))) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+
+def revises(options: Sequence[tuple[str, Value]]) -> bool:
+    """Tell whether late rows revise a query's answers."""
+    return ("late", "revise") in options
 
 
 def _find(clause: OptionClause, text: str) -> Option:
@@ -153,10 +232,11 @@ def _read(option: Option, clause: OptionClause, text: str) -> Value:
     """Read an option's value, or say what is allowed."""
     try:
         return option.read(clause.value)
-    except ValueError:
+    except ValueError as error:
         shown = str(clause.value) if len(str(clause.value)) <= 40 else str(clause.value)[:37] + "..."
         what = f'option {option.name} takes {option.values}, found "{shown}"'
-        raise WrongType(what, text=text, place=clause.place) from None
+        detail = str(error) if option.read is _length else None
+        raise WrongType(what, text=text, place=clause.place, detail=detail or None) from None
 
 
 def _not_honoured(option: Option, clause: OptionClause, text: str) -> Unsupported:

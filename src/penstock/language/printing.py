@@ -13,14 +13,14 @@ from penstock.language.cursor import RESERVED
 from penstock.language.dialect import window_of
 from penstock.language.literals import is_plain_word, quote, word_set, write_string
 from penstock.language.scope import path_of
+from penstock.language.stream_options import write_own
 from penstock.language.write import write_name
-from penstock.model.duration import MINUTE, format_duration
+from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Column, Stream, Table
 
 # Words that are no calls when a parenthesis follows them.
 _NOT_CALLS: Final = (RESERVED | word_set("extract interval")) - word_set("left right like ilike rlike regexp")
-_DEFAULT_AHEAD_US: Final = 10 * MINUTE
 
 
 def write_expression(tree: exp.Expr) -> str:
@@ -89,9 +89,7 @@ def _join(join: exp.Join) -> str:
 
 def write_stream(stream: Stream, head: str = "CREATE STREAM") -> str:
     """Write the statement that creates a stream."""
-    options = dict(stream.options)
-    if stream.max_ahead_us != _DEFAULT_AHEAD_US:
-        options["max_ahead"] = format_duration(stream.max_ahead_us)
+    options = {**stream.options, **write_own(stream)}
     time = write_name(stream.time)
     late = f" AS {time} - INTERVAL {write_string(format_duration(stream.lateness_us))}" if stream.lateness_us else ""
     text = _created(head, "stream", stream, options)

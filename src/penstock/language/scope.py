@@ -21,6 +21,7 @@ from penstock.language.growth import check_growth
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 QUERY_COLUMN: Final = "query_name"  # what sinks add to every answer
 OWN_COLUMNS: Final = (*WINDOW_COLUMNS, QUERY_COLUMN, "#definition")  # no output has the name of one of these
+REVISION_COLUMNS: Final = ("revision", "op")  # what answers that may be revised have besides
 _LISTED: Final = 20
 # Spark makes such a map of constants once, where a key that is there twice fails for all queries and not for one.
 _PREPARED: Final = frozenset({"map_from_arrays", "map_from_entries", "str_to_map"})

@@ -143,6 +143,15 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """What ALTER QUERY name PAUSE asks for."""
+
+    def __str__(self) -> str:
+        """Print the action."""
+        return "PAUSE"
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
     """What ALTER QUERY name RESUME asks for."""
 
@@ -151,12 +160,12 @@ class Resume:
         return "RESUME"
 
 
-Change = Select | WindowClause | tuple[OptionClause, ...] | Resume
+Change = Select | WindowClause | tuple[OptionClause, ...] | Pause | Resume
 
 
 @dataclass(frozen=True, slots=True)
 class AlterQuery:
-    """ALTER QUERY name: a new SELECT, another window, other options, or on again after a pause."""
+    """ALTER QUERY name: a new SELECT, another window, other options, a pause or its end."""
 
     name: str
     change: Change
@@ -168,8 +177,8 @@ class AlterQuery:
                 action = f"AS {self.change}"
             case WindowClause():
                 action = f"SET WINDOW {self.change}"
-            case Resume():
-                action = "RESUME"
+            case Pause() | Resume():
+                action = str(self.change)
             case options:
                 action = f"SET ({', '.join(map(str, options))})"
         return f"ALTER QUERY {write_name(self.name)} {action}"
@@ -302,9 +311,14 @@ STATEMENTS: Final = (
         "sets options of a query and keeps the rest",
     ),
     Syntax(
+        "ALTER QUERY PAUSE",
+        "ALTER QUERY name PAUSE",
+        "lets a query answer no window until it is resumed; what it needs is still kept",
+    ),
+    Syntax(
         "ALTER QUERY RESUME",
         "ALTER QUERY name RESUME",
-        "lets a query that an error paused answer again",
+        "lets a query that was paused, or that an error paused, answer again",
     ),
     Syntax("EXPLAIN", "EXPLAIN", "shows the plan of all streams: who shares what"),
     Syntax("EXPLAIN QUERY", "EXPLAIN QUERY name", "shows one query, and the queries it shares its partials with"),

@@ -54,7 +54,7 @@ def write_query(
     window = _window_name(read, labels)
     bare = _naming(labels, window, always=bool(read.joins))
     parts = ["SELECT", ", ".join(_item(item, bare) for item in items)]
-    parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [str(read.window)])]
+    parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [_window_clause(read)])]
     parts += _joins(read, labels)
     if read.filters:
         parts += ["WHERE", conjunction(read.filters, bare)]
@@ -67,6 +67,11 @@ def write_query(
     if options:
         parts.append(f"WITH ({', '.join(str(OptionClause(*option)) for option in options)})")
     return " ".join(parts)
+
+
+def _window_clause(read: From) -> str:
+    """Write the window in brackets."""
+    return f"[RANGE {format_duration(read.window.range_us)}]" if read.asked else str(read.window)
 
 
 def _window_call(read: From, labels: Sequence[str]) -> str:

@@ -28,6 +28,9 @@ class Stream:
     max_ahead_us: int = 10 * MINUTE
     format: str | None = None  # None: a streaming DataFrame of the program itself
     options: Mapping[str, str] = field(default_factory=dict)
+    idle_us: int = 0  # without rows for so long, the clock advances the watermark; 0: it never does
+    dedup: tuple[str, ...] = ()  # columns: a row that agrees in all of them with an earlier one is a duplicate
+    retain_rows_us: int = 0  # how long rows are kept for questions and new queries; 0: not at all
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from yaml.nodes import MappingNode, Node
+from yaml.nodes import MappingNode, Node, SequenceNode
 
 from penstock.errors import PenstockError, SourceError, nearest
 from penstock.language.duration import parse_duration
 from penstock.language.literals import is_plain_word, quote
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateStream
+from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.columns import FORMATS, UNKNOWN_TYPE, found_columns
 from penstock.project.document import Entries, Place, Reading, options_of, place_of
 from penstock.spark.file_options import FILE_OPTIONS, check_options
 
-STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", "max_ahead")
+STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", *OWN_OPTIONS)
 TABLE_SETTINGS: Final = ("format", "path", "options", "columns")
 COLUMN_SETTINGS: Final = ("type", "as")
 TIME_TYPES: Final = ("timestamp", "timestamp_ntz", "timestamp_ltz")
@@ -60,7 +61,7 @@ def _read(reading: Reading, name: str, key: Node, node: Node, kind: str, folder:
     if declared is None and len(reading.problems) == before:
         item = _with_found(reading, item, key)
     if isinstance(item, Stream):
-        item = _check_time(reading, entries, item)
+        item = _check_dedup(reading, entries, _check_time(reading, entries, item))
     return Declared(item, declared is not None, place_of(key)) if item.columns else None
 
 
@@ -110,9 +111,10 @@ def _stream(reading: Reading, what: str, key: Node, entries: Entries, item: Stre
     time = reading.words(entries["time"][1], f"the time of {what}") if "time" in entries else None
     if "time" not in entries:
         reading.complain(f"{what} has no time", key, hint="Add time: and the name of its column of event time.")
-    lengths = {name: _length(reading, entries, name, what) for name in ("lateness", "max_ahead") if name in entries}
+    lengths = {name: _length(reading, entries, name, what) for name in ("lateness", *LENGTHS) if name in entries}
     known = {f"{name}_us": us for name, us in lengths.items() if us is not None}
-    return Stream(item.name, item.columns, time or "", format=item.format, options=item.options, **known)
+    keys = _names(reading, entries["dedup"][1], f"dedup of {what}") if "dedup" in entries else ()
+    return Stream(item.name, item.columns, time or "", format=item.format, options=item.options, dedup=keys, **known)
 
 
 def _length(reading: Reading, entries: Entries, name: str, what: str) -> int | None:
@@ -122,10 +124,31 @@ def _length(reading: Reading, entries: Entries, name: str, what: str) -> int | N
     if text is None:
         return None
     try:
-        return parse_duration(text)
+        return parse_duration(text) if name == "lateness" else read_length(name, text)
     except PenstockError as error:
         reading.complain(error.what, node, detail=error.detail, hint=error.hint or "Write for example 5 s or 10 min.")
         return None
+
+
+def _names(reading: Reading, node: Node, what: str) -> tuple[str, ...]:
+    """Read columns: a list, or text with commas."""
+    if isinstance(node, SequenceNode):
+        return tuple(name for one in node.value if (name := reading.words(one, f"a column of {what}")) is not None)
+    text = reading.words(node, what)
+    try:
+        return () if text is None else read_names(text)
+    except PenstockError as error:
+        reading.complain(error.what, node, detail=error.detail, hint="Write for example [id, venue].")
+        return ()
+
+
+def _check_dedup(reading: Reading, entries: Entries, item: Stream) -> Stream:
+    """Make sure that the key columns are there."""
+    try:
+        return replace(item, dedup=check_dedup(item.dedup, item.columns, item.name)) if item.columns else item
+    except PenstockError as error:
+        reading.complain(error.what, entries["dedup"][1], detail=error.detail, hint=error.hint)
+        return replace(item, dedup=())
 
 
 def _check_time(reading: Reading, entries: Entries, item: Stream) -> Stream:
@@ -214,7 +237,8 @@ def _column(reading: Reading, node: Node, text: str, others: Sequence[str] = ())
         reading.complain(f"this is not a column: {error.what}", node, detail=error.detail, hint=error.hint)
         return None
     stream = parsed.stream if isinstance(parsed, CreateStream) else None
-    if stream is None or stream.options or len(stream.columns) != len(others) + 2:
+    plain = None if stream is None else Stream("s", stream.columns, TIME_STAND_IN, format="csv")
+    if stream is None or stream != plain or len(stream.columns) != len(others) + 2:
         reading.complain("expected one column", node, hint="Write a name and a type, such as price DOUBLE.")
         return None
     return stream.columns[-1]

@@ -16,7 +16,7 @@ from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.queries import QueryFile, bind_query, read_queries
 from penstock.project.settings import Settings, read_settings
-from penstock.store.journal import Journal
+from penstock.store.changes import ChangeLog
 
 SETTINGS_FILE: Final = "penstock.yml"
 
@@ -86,7 +86,7 @@ def _settings(folder: Path, problems: list[Problem]) -> tuple[Settings, str]:
 
 def _catalog(settings: Settings, text: str, problems: list[Problem]) -> Catalog:
     """Enter streams and tables in a catalog that is kept nowhere."""
-    catalog = Catalog(Journal(None))
+    catalog = Catalog(ChangeLog(None))
     for declared in (*settings.streams, *settings.tables):
         try:
             if isinstance(declared.item, Stream):

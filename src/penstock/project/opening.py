@@ -45,6 +45,10 @@ def make_sink(setting: SinkSetting) -> Sink:
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.parquet import ParquetSink
 
+    if setting.kind == "terminal":
+        from penstock.sinks.terminal import TerminalSink
+
+        return TerminalSink()
     kinds = {"parquet": ParquetSink, "jsonl": JsonLinesSink}
     sink: Sink = kinds[setting.kind](setting.folder, **setting.options)
     return sink
@@ -65,8 +69,9 @@ def enter_sources(project: Project, engine: Engine) -> None:
 def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
     changes = _drop_former(project, engine)
+    fresh = [query.statement for query in project.queries if not engine.catalog.has("query", query.name)]
     try:
-        engine.execute("\n;\n".join(query.statement for query in project.queries))
+        engine.execute("\n;\n".join(fresh))
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -75,12 +80,12 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
 
 
 def _drop_former(project: Project, engine: Engine) -> list[str]:
-    """Drop queries that are gone from the folder or changed in it."""
+    """Drop queries that are gone from the folder or changed in it; those added by hand were never in it."""
     known = {query.name.lower(): query for query in project.bound}
     changes = []
     for name in engine.catalog.query_names():
-        wanted = known.get(name.lower())
-        if wanted is not None and wanted.text == engine.catalog.query(name).query.text:
+        wanted, found = known.get(name.lower()), engine.catalog.query(name)
+        if found.origin == "added" if wanted is None else wanted.text == found.query.text:
             continue
         engine.drop_query(name)
         changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
+from penstock.model.window import Window
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
 from penstock.share.plan import Grouping, Plan
 from penstock.share.slices import Progression, SliceManager
@@ -37,6 +38,7 @@ class Layout:
     managers: tuple[SliceManager, ...]
     locating: tuple[Locating, ...]
     attempts: frozenset[int] = field(default_factory=frozenset)  # queries whose expressions are evaluated apart
+    revising: tuple[tuple[Window, int], ...] = ()  # windows whose answers late rows revise, and for how long
 
     @property
     def direct(self) -> bool:
@@ -50,7 +52,7 @@ class Layout:
 
         Two aggregates less for every row: late rows, and the first time, which is as good as its granule's start.
         """
-        way = self.locating[0] if self.direct else None
+        way = self.locating[0] if self.direct and not self.revising else None
         return way.granule if isinstance(way, ByDivision) and way.granule.step > 1 else None
 
     def listed(self, edges: Mapping[int, Sequence[int]]) -> Layout:
@@ -80,7 +82,8 @@ def lay_out(plan: Plan, time: str) -> Layout:
     components = dict.fromkeys([ROWS, *(c for m in members for c in m.grouping.components)])
     managers = tuple(tree.manager() for tree in plan.trees)
     locating = tuple(choose_locating(m, keyed=t.keyed) for m, t in zip(managers, plan.trees, strict=True))
-    return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating)
+    revising = tuple(sorted({(d.query.window, d.typed.revise_us) for d in plan.definitions if d.typed.revise_us}))
+    return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating, revising=revising)
 
 
 def _slots(grouping: Grouping, slots: list[pa.DataType]) -> tuple[int, ...]:

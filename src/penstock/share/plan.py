@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
 from penstock.evaluate.typed import Definition
+from penstock.model.duration import SECOND
 from penstock.model.query import Join
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager, Slicing
@@ -17,6 +18,7 @@ from penstock.share.slices import SliceManager, Slicing
 Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
+RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
 BITS_PER_WORD: Final = 62  # signature bits packed in one signed long
 
 
@@ -92,6 +94,10 @@ class Tree:
         """Make the slice manager that finds this tree's edges."""
         return SliceManager(self.windows, self.slicing)
 
+    def only(self, members: tuple[Definition, ...]) -> Tree:
+        """Return the tree with some of its queries alone, sliced as the whole one."""
+        return Tree(self.name, self.slicing, self.windows, _groupings(members), members)
+
     def lane_key(self, definition: Definition) -> LaneKey:
         """Name the lane that holds a query's partials."""
         return self._lane_of[definition.id]
@@ -122,24 +128,35 @@ def condition_of(definition: Definition) -> Condition:
     return Condition(definition.query.joins, definition.query.where)
 
 
+def tree_of(definition: Definition, strategy: Strategy) -> str:
+    """Name the tree that a query is put into."""
+    return "all" if strategy.startswith("shared") else f"q{definition.id}"
+
+
 def plan_queries(definitions: Sequence[Definition], strategy: Strategy, version: int) -> Plan:
     """Put queries into trees: one for all when shared, one for each when not."""
-    sharing, slicing = strategy.split(" ")
-    by_tree = {"all": tuple(definitions)} if sharing == "shared" else {f"q{d.id}": (d,) for d in definitions}
-    cut: Slicing = "paned" if slicing == "paned" else "paired"
-    trees = tuple(_tree(name, cut, members) for name, members in by_tree.items() if members)
+    by_tree: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        by_tree.setdefault(tree_of(definition, strategy), []).append(definition)
+    cut: Slicing = "paned" if strategy.endswith("paned") else "paired"
+    trees = tuple(_tree(name, cut, tuple(members)) for name, members in by_tree.items())
     return Plan(version, strategy, _distinct_joins(definitions), trees)
 
 
 def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...]) -> Tree:
     """Make one tree of the queries given."""
-    windows = tuple(d.query.window for d in members)
+    windows = [d.query.window for d in members]
+    if any(d.typed.retain_us for d in members):
+        windows.append(RETAINED_GRANULE)
+    return Tree(name, slicing, tuple(windows), _groupings(members), members)
+
+
+def _groupings(members: Sequence[Definition]) -> tuple[Grouping, ...]:
+    """Collect queries by their keys, fewest first: the first grouping also carries the rows that no query takes."""
     by_keys: dict[tuple[str, ...], list[Definition]] = {}
     for definition in members:
         by_keys.setdefault(definition.query.keys, []).append(definition)
-    # Fewest keys first: the first grouping also carries the rows that no query takes.
-    groupings = tuple(_grouping(by_keys[keys]) for keys in sorted(by_keys, key=lambda k: (len(k), k)))
-    return Tree(name, slicing, windows, groupings, members)
+    return tuple(_grouping(by_keys[keys]) for keys in sorted(by_keys, key=lambda k: (len(k), k)))
 
 
 def _grouping(members: Sequence[Definition]) -> Grouping:

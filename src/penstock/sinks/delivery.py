@@ -2,96 +2,107 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from penstock.sinks.protocol import Sink
+from penstock.errors import SinkError
+from penstock.sinks.outlet import Clock, Failing, Numbered, Outlet
+from penstock.sinks.progress import progress_of
+from penstock.sinks.protocol import Sink, names_of
 from penstock.store.answers import DEFINITION, AnswerLog
-from penstock.store.files import read_record, write_record
 from penstock.store.folder import StateFolder
 
 QUERY: Final = "query_name"  # first column of every answer in a sink; no output of a query may have this name
+SHOWN: Final = {"#revision": "revision", "#op": "op"}  # internal columns that sinks get, after window_end
 NameOf = Callable[[int], str]
 
 
 class Delivery:
-    """Hands one stream's answers to its sinks."""
+    """Hands one stream's answers to its sinks; one that fails holds up neither the stream nor the others."""
 
     def __init__(
-        self, stream: str, sinks: Sequence[Sink], answers: AnswerLog, state: StateFolder | None, name_of: NameOf
+        self,
+        stream: str,
+        sinks: Sequence[Sink],
+        answers: AnswerLog,
+        state: StateFolder | None,
+        name_of: NameOf,
+        clock: Clock = lambda: time.time_ns() // 1_000,
     ) -> None:
         """Open a writer in each sink, and give it what it missed."""
-        self.name_of = name_of
-        self.writers = [s.open(stream, _memory(state, f"{stream}-{i}")) for i, s in enumerate(sinks)]
-        for writer in self.writers:
-            for number, tables in answers.batches(writer.delivered):
-                writer.deliver(number, self._named(tables))
+        self.stream, self.answers, self.name_of, self._durable = stream, answers, name_of, state is not None
+        self._lock = threading.RLock()
+        names = names_of(sinks)
+        memories = progress_of(stream, names, state)
+        self.outlets = [
+            Outlet(name, sink, stream, memory, self._missed, clock)
+            for name, sink, memory in zip(names, sinks, memories, strict=True)
+        ]
+        self.retry()
+
+    @property
+    def failing(self) -> dict[str, Failing]:
+        """Return the sinks that get no answers now, by name."""
+        return {o.name: o.failing for o in self.outlets if o.failing is not None}
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Give a commit's answers to every sink."""
-        if self.writers:
+        """Give a commit's answers to every sink; they must be in the log already."""
+        if self.outlets:
             named = self._named(tables)
-            for writer in self.writers:
-                writer.deliver(number, named)
+            with self._lock:
+                for outlet in self.outlets:
+                    outlet.deliver(number, named)
+
+    def retry(self, now_us: int | None = None) -> None:
+        """Try the sinks that have failed, those whose time has come; call it now and then."""
+        with self._lock:
+            for outlet in self.outlets:
+                outlet.attempt(now_us)
 
     def roll(self) -> None:
-        """Make everything delivered visible."""
-        for writer in self.writers:
-            writer.roll()
+        """Make everything delivered visible, and raise if a sink still lacks answers."""
+        with self._lock:
+            for outlet in self.outlets:
+                outlet.roll()
+        if self.failing:
+            raise self._lacking()
+
+    def taken(self) -> int:
+        """Return the last commit whose answers every sink holds for good."""
+        with self._lock:
+            return min((o.taken for o in self.outlets), default=1 << 62)
+
+    def _lacking(self) -> SinkError:
+        """Word that a sink lacks answers, where they are, and how to go on."""
+        (name, failing), *others = self.failing.items()
+        detail = [failing.error.detail] if failing.error.detail else []
+        detail += [f"{other}: {f.error.what}" for other, f in others]
+        kept = "The answers are kept in the state folder and are delivered at the next start"
+        lost = "The answers are in memory until the engine ends"
+        hint = f"{kept}; mend the sink first." if self._durable else f"{lost}: mend the sink, and process again before."
+        what = f'sink {name} lacks answers of stream "{self.stream}": {failing.error.what}'
+        return SinkError(what, detail="\n".join(detail) or None, hint=hint)
+
+    def _missed(self, after: int) -> Iterator[Numbered]:
+        """Read the answers after a commit from the log, named."""
+        return ((number, self._named(tables)) for number, tables in self.answers.batches(after))
 
     def _named(self, tables: Sequence[pa.Table]) -> list[pa.Table]:
         """Put the query's name in place of its number."""
-        return [_named(table, self.name_of) for table in tables]
+        return [for_sinks(table, self.name_of) for table in tables]
 
 
-def _named(table: pa.Table, name_of: NameOf) -> pa.Table:
-    """Name the queries of a table, as a dictionary column: each name is stored once."""
+def for_sinks(table: pa.Table, name_of: NameOf) -> pa.Table:
+    """Name the queries of a table, as a dictionary column: each name is stored once; show revisions, hide the rest."""
     encoded = table[DEFINITION].combine_chunks().dictionary_encode()
     names = pa.array([name_of(d) for d in encoded.dictionary.to_pylist()], pa.string())
     queries = pa.DictionaryArray.from_arrays(encoded.indices, names)
-    return table.set_column(0, QUERY, queries)
-
-
-class _RecordedProgress:
-    """Remembers in a file of the state folder."""
-
-    def __init__(self, path: Path, owner: str) -> None:
-        """Use a file."""
-        self.path, self.owner = path, owner
-
-    def read(self) -> dict[str, object]:
-        """Return what was last written; empty at first."""
-        return read_record(self.path) if self.path.exists() else {}
-
-    def write(self, progress: dict[str, object]) -> None:
-        """Remember durably."""
-        write_record(self.path, progress)
-
-
-class _PassingProgress:
-    """Remembers for as long as the engine lives."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.owner = uuid.uuid4().hex[:8]
-        self._progress: dict[str, object] = {}
-
-    def read(self) -> dict[str, object]:
-        """Return what was last written; empty at first."""
-        return self._progress
-
-    def write(self, progress: dict[str, object]) -> None:
-        """Remember."""
-        self._progress = progress
-
-
-def _memory(state: StateFolder | None, name: str) -> _RecordedProgress | _PassingProgress:
-    """Choose where a sink remembers."""
-    if state is None:
-        return _PassingProgress()
-    state.sinks.mkdir(parents=True, exist_ok=True)
-    return _RecordedProgress(state.sinks / f"{name}.json", state.id)
+    plain = [c for c in table.column_names if not c.startswith("#")]
+    behind = plain.index("window_end") + 1 if "window_end" in plain else 0
+    order = [*plain[:behind], *(c for c in SHOWN if c in table.column_names), *plain[behind:]]
+    columns = [queries, *(table[c] for c in order)]
+    return pa.table(columns, names=[QUERY, *(SHOWN.get(c, c) for c in order)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import glob
 import json
 import math
 import os
@@ -15,10 +16,14 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.store.faults import reached, tear
+from penstock.store.files import sync_folder
 
 
 class JsonLinesSink:
     """Appends answers to ``<folder>/<stream>-<state>-00000.jsonl`` and goes on to the next file at ``roll_bytes``."""
+
+    kind = "jsonl"
 
     def __init__(self, folder: str | os.PathLike[str], *, roll_bytes: int = 64 << 20) -> None:
         """Write into a folder, made if need be."""
@@ -55,36 +60,59 @@ class JsonLinesWriter:
         if number <= self._delivered:
             return
         content = "".join(_line(row) for table in tables for row in rows_of(table)).encode()
-        if content:
-            self._append(content)
-        self._delivered = number
-        self.memory.write({"delivered": number, "file": self._file, "length": self._length})
+        file, length = self._append(content) if content else (self._file, self._length)
+        self.memory.write({"delivered": number, "file": file, "length": length})
+        self._delivered, self._file, self._length = number, file, length  # not before: else a retry would add it twice
 
     def roll(self) -> None:
         """Do nothing: every commit's lines are durable once delivered."""
 
-    def _append(self, content: bytes) -> None:
-        """Add lines to the current file, or to the next one if it is full."""
-        if self._length >= self.sink.roll_bytes:
-            self._file, self._length = self._file + 1, 0
+    def _append(self, content: bytes) -> tuple[int, int]:
+        """Add lines to the current file, or to the next one if it is full; return where they end."""
+        number, start = self._file, self._length
+        if start >= self.sink.roll_bytes or self._size() < start:  # shorter: someone took it away
+            number, start = number + 1, 0
+        path = self._path(number)
         try:
-            with self._path().open("ab" if self._length else "wb") as file:
+            reached("sink.jsonl.before")
+            created = not path.exists()
+            with path.open("r+b" if start else "w+b") as file:
+                file.seek(start)
                 file.write(content)
+                tear("sink.jsonl", file, start)
+                file.truncate(start + len(content))
                 file.flush()
                 os.fsync(file.fileno())
+            if created:
+                sync_folder(self.sink.folder)
+            reached("sink.jsonl.after")
         except OSError as error:
-            raise cannot_write(self._path(), error) from error
-        self._length += len(content)
+            raise cannot_write(path, error) from error
+        return number, start + len(content)
 
     def _mend(self) -> None:
-        """Cut the current file to its recorded length."""
-        if self._path().exists():
-            with self._path().open("r+b") as file:
-                file.truncate(self._length)
+        """Cut the current file to its recorded length, and remove later ones: what they hold comes again."""
+        for path in self.sink.folder.glob(f"{glob.escape(self._stem())}*.jsonl"):
+            number = path.stem.removeprefix(self._stem())
+            if number.isdigit() and int(number) > self._file:
+                path.unlink()
+        if self._size() > self._length:
+            os.truncate(self._path(self._file), self._length)
 
-    def _path(self) -> Path:
-        """Name the current file."""
-        return self.sink.folder / f"{self.stream}-{self.memory.owner}-{self._file:05d}.jsonl"
+    def _size(self) -> int:
+        """Return how long the current file is; 0 if there is none."""
+        try:
+            return self._path(self._file).stat().st_size
+        except OSError:
+            return 0
+
+    def _path(self, number: int) -> Path:
+        """Name a file."""
+        return self.sink.folder / f"{self._stem()}{number:05d}.jsonl"
+
+    def _stem(self) -> str:
+        """Begin the names of this stream's and state's files."""
+        return f"{self.stream}-{self.memory.owner}-"
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import time
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.store.faults import reached
 from penstock.store.files import sync_folder
 
 WriteLarge = Callable[[pa.Table, Path, str], list[Path]]  # by the executors: table, folder, name → drafts written
@@ -54,7 +56,7 @@ class ParquetWriter:
         self._delivered = int(str(memory.read().get("delivered", -1)))
         self._waiting: dict[str, list[pa.Table]] = {}
         self._first, self._last = self._delivered + 1, self._delivered
-        self._bytes, self._since = 0, time.monotonic()
+        self._bytes, self._since, self._broken_off = 0, time.monotonic(), False
         try:
             sink.folder.mkdir(parents=True, exist_ok=True)
             self._remove_unrecorded()
@@ -82,22 +84,33 @@ class ParquetWriter:
         if self._last == self._delivered:
             return
         try:
+            if self._broken_off:  # an earlier attempt may have left files that this one does not overwrite
+                self._remove_unrecorded()
+            self._broken_off = True
+            reached("sink.parquet.before")
             drafts = [d for columns, tables in self._waiting.items() for d in self._draft(columns, tables)]
-            for draft in drafts:
+            for position, draft in enumerate(drafts):
                 draft.replace(draft.with_name(draft.name.removeprefix(".").removesuffix(".draft")))
+                if position == 0:
+                    reached("sink.parquet.torn")
             if drafts:
                 sync_folder(self.sink.folder)
+            reached("sink.parquet.after")
         except OSError as error:
             raise cannot_write(self.sink.folder, error) from error
         self.memory.write({"delivered": self._last})
         self._delivered, self._first = self._last, self._last + 1
-        self._waiting, self._bytes, self._since = {}, 0, time.monotonic()
+        self._waiting, self._bytes, self._since, self._broken_off = {}, 0, time.monotonic(), False
 
     def _remove_unrecorded(self) -> None:
         """Remove files that a crash left behind before they were recorded: their answers come again."""
-        for path in self.sink.folder.glob(f"{self._stem()}*.parquet"):
-            if int(path.name.removeprefix(self._stem())[:12]) > self._delivered:
+        stem = glob.escape(self._stem())
+        for path in self.sink.folder.glob(f"{stem}*.parquet"):
+            number = path.name.removeprefix(self._stem())[:12]
+            if number.isdigit() and int(number) > self._delivered:
                 path.unlink()
+        for draft in self.sink.folder.glob(f".{stem}*.draft"):
+            draft.unlink()
 
     def _stem(self) -> str:
         """Begin the names of this stream's and state's files."""

@@ -12,14 +12,20 @@ from penstock.errors import SinkError
 
 
 class SinkWriter(Protocol):
-    """Writes one stream's answers to a sink."""
+    """Writes one stream's answers to a sink.
+
+    One that raises is opened anew later and gets everything after ``delivered`` again.
+    """
 
     @property
     def delivered(self) -> int:
         """Return the last commit whose answers the sink holds for good."""
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Take the answers of a commit; their columns are query_name, window_start, window_end and the query's own."""
+        """Take the answers of a commit; their columns are query_name, window_start, window_end and the query's own.
+
+        Answers of a query with late = 'revise' have revision and op (answer, revise or retract) after window_end.
+        """
 
     def roll(self) -> None:
         """Make everything delivered so far visible and durable."""
@@ -44,6 +50,18 @@ class Progressing(Protocol):
 
     def write(self, progress: dict[str, object]) -> None:
         """Remember, durably if the engine's state is."""
+
+
+def names_of(sinks: Sequence[Sink]) -> list[str]:
+    """Name sinks by kind and folder, as ``parquet answers``; the second of the same name is numbered."""
+    names: list[str] = []
+    for sink in sinks:
+        kind = str(getattr(sink, "kind", type(sink).__name__.removesuffix("Sink").lower()))
+        folder = getattr(sink, "folder", None)
+        name = kind if folder is None else f"{kind} {Path(folder).absolute()}"
+        repeated = sum(known == name or known.startswith(f"{name} #") for known in names)
+        names.append(f"{name} #{repeated + 1}" if repeated else name)
+    return names
 
 
 def cannot_write(path: Path, error: OSError) -> SinkError:

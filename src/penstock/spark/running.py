@@ -15,9 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import PenstockError, SourceError
+from penstock.model.schema import Stream
+from penstock.spark.arriving import Arriving
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.session import gone_away
+from penstock.spark.unreadable import worded
 
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
@@ -31,19 +34,22 @@ BATCH_SETTINGS: Final = {
 
 
 class Halted(Exception):
-    """A batch came while the query was being stopped; Spark does not count it as done."""
+    """A batch is refused: the query is being stopped, or lacks a column; Spark does not count it as done."""
 
 
 class Running:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
-    def __init__(self, name: str, frame: DataFrame, checkpoint: Path, process: Process) -> None:
-        """Prepare to feed batches of a frame to a callback."""
+    def __init__(
+        self, name: str, frame: DataFrame, checkpoint: Path, process: Process, stream: Stream | None = None
+    ) -> None:
+        """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before."""
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
+        self._arriving = None if stream is None else Arriving(stream, checkpoint)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None
-        self._prepared = self._halted = False
+        self._prepared = self._halted = self._refused = False
         self._batch = threading.Lock()
 
     @property
@@ -51,10 +57,11 @@ class Running:
         """Tell whether the query runs."""
         return self._query is not None and self._query.isActive
 
-    def run_available(self, columns: Iterable[str]) -> None:
-        """Process all that the source holds now, then return."""
+    def run_available(self, columns: Iterable[str]) -> bool:
+        """Process all that the source holds now; False: a batch was refused and comes again with the next call."""
         self._launch(columns, lambda writer: writer.trigger(availableNow=True))
         self.wait()
+        return not self._refused
 
     def start(self, columns: Iterable[str], every: str = "0 seconds") -> None:
         """Run on, a batch whenever there are rows."""
@@ -79,10 +86,9 @@ class Running:
         except StreamingQueryException as error:
             self._query = None
             self._raise()
-            raise SourceError(
-                f'stream "{self.name}" stopped: {message_of(error)}',
-                hint="Mend the source and start again: nothing that was committed is lost.",
-            ) from None
+            if self._refused or self._halted:
+                return
+            raise self._stopped(error) from None
         except (Py4JError, ConnectionError) as error:  # no answer from the JVM at all
             self._query = None
             raise _wrapped(self.name, error) from None
@@ -91,7 +97,7 @@ class Running:
     def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
         """Start the query with the columns in use only: nothing prunes through foreachBatch."""
         self.columns, self._error = frozenset(columns), None
-        self._prepared = self._halted = False
+        self._prepared = self._halted = self._refused = False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
         writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
         try:
@@ -107,7 +113,12 @@ class Running:
                 raise Halted
             try:
                 self._prepare(batch)
-                self.process(batch, batch_id, self._position(batch_id))
+                source = self._position(batch_id)
+                rows = batch if self._arriving is None else self._arriving.looked_at(batch, batch_id, source)
+                self.process(rows, batch_id, source)
+            except Halted:
+                self._refused = True
+                raise
             except BaseException as error:
                 self._error = error
                 raise
@@ -126,6 +137,11 @@ class Running:
         except OSError:
             return ""
 
+    def _stopped(self, error: StreamingQueryException) -> PenstockError:
+        """Word what stopped Spark's query outside of a batch."""
+        gone = None if self._arriving is None else self._arriving.folder_gone()
+        return gone or worded(f'stream "{self.name}" stopped: ', error)
+
     def _raise(self) -> None:
         """Raise what a batch raised."""
         error, self._error = self._error, None
@@ -138,5 +154,5 @@ def _wrapped(name: str, error: BaseException) -> BaseException:
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return gone_away(f'stream "{name}" stopped: ')
     if type(error).__module__.startswith(("pyspark", "py4j")):
-        return SourceError(f'stream "{name}" stopped: {message_of(error)}', hint="Nothing that was committed is lost.")
+        return worded(f'stream "{name}" stopped: ', error)
     return error

@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+import psutil
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -227,6 +228,7 @@ def _launch_jvm(conf: SparkConf) -> None:
     """Start the JVM with its standard error passed through us, so that known chatter can be dropped."""
     if SparkContext._gateway is not None:
         return  # the JVM outlives a stopped session and is used again
+    others = {child.pid for child in psutil.Process().children(recursive=True)}
     reader, writer = os.pipe()
     tail: deque[bytes] = deque(maxlen=20)
     threading.Thread(target=_forward, args=(reader, tail), name="spark-stderr", daemon=True).start()
@@ -237,6 +239,11 @@ def _launch_jvm(conf: SparkConf) -> None:
         raise EnvironmentProblem(
             "Spark's JVM did not start", detail=detail or str(error), hint=_INSTALL_JAVA
         ) from error
+    except BaseException:  # Ctrl-C: a JVM that finds nobody to connect to would stay for ever
+        for child in psutil.Process().children(recursive=True):
+            if child.pid not in others:
+                child.kill()
+        raise
     finally:
         os.close(writer)
     SparkContext._ensure_initialized(gateway=gateway)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType, nearest
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.file_options import check_options
-from penstock.spark.generator import Market, stream_trades
+from penstock.spark.generator import Market, stream_trades, trades
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
+_PATTERN_SIGN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
 def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
@@ -27,19 +29,49 @@ def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     if stream.format == "trades":
         return with_computed(_declared(_generated(session, stream), stream), stream.columns)
     path = _path(stream)
-    declared = [c for c in stream.columns if c.expression is None]
-    options = {k: v for k, v in stream.options.items() if k != "path"}
-    reader = session.readStream.schema(ddl_of(declared)).options(**options).format(stream.format or "")
-    return with_computed(reader.load(path), stream.columns)
+    reader = session.readStream.schema(_read_columns(stream)).options(**_read_options(stream))
+    return with_computed(reader.format(stream.format or "").load(path), stream.columns)
 
 
 def read_batch(session: SparkSession, table: Table) -> DataFrame:
     """Read a table's files with its declared columns."""
-    path = _path(table)
-    declared = [c for c in table.columns if c.expression is None]
-    options = {k: v for k, v in table.options.items() if k != "path"}
-    reader = session.read.schema(ddl_of(declared)).options(**options).format(table.format or "")
-    return with_computed(reader.load(path), table.columns)
+    return _read_files(session, table, [_path(table)], {})
+
+
+def read_again(session: SparkSession, stream: Stream, paths: Sequence[str]) -> DataFrame:
+    """Read files of a stream's source once more, by the paths in Spark's log of it."""
+    folder = stream.options["path"]
+    below = {} if is_pattern(folder) else {"basePath": folder}  # folders named column=value are columns
+    return _read_files(session, stream, [_PATTERN_SIGN.sub(r"\\\g<0>", path) for path in paths], below)
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether Spark takes a path as a pattern."""
+    return _PATTERN_SIGN.search(path) is not None
+
+
+def _read_files(
+    session: SparkSession, item: Stream | Table, paths: Sequence[str], options: Mapping[str, str]
+) -> DataFrame:
+    """Read files as an item declares them; computed columns are added."""
+    reader = session.read.schema(_read_columns(item)).options(**_read_options(item), **options)
+    return with_computed(reader.format(item.format or "").load(list(paths)), item.columns)
+
+
+def made_again(session: SparkSession, stream: Stream, rows: int) -> DataFrame:
+    """Make the first rows of the generator again, as a batch."""
+    market, _ = _market(stream)
+    return with_computed(_declared(trades(session, replace(market, rows=rows)), stream), stream.columns)
+
+
+def _read_columns(item: Stream | Table) -> str:
+    """Write the columns that a source brings as DDL."""
+    return ddl_of(c for c in item.columns if c.expression is None)
+
+
+def _read_options(item: Stream | Table) -> dict[str, str]:
+    """Return the options that say how files are read."""
+    return {k: v for k, v in item.options.items() if k.lower() != "path"}
 
 
 def columns_of(frame: DataFrame) -> tuple[Column, ...]:

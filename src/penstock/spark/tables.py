@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from penstock.errors import SourceError
 from penstock.model.query import Join
 from penstock.model.schema import Table
 from penstock.spark.literals import quoted
-from penstock.spark.messages import message_of
-from penstock.spark.sources import read_batch
+from penstock.spark.sources import is_pattern, read_batch
+from penstock.spark.unreadable import worded
 
 
 @dataclass(slots=True)
@@ -75,7 +76,8 @@ class Tables:
         try:
             prepared.count()
         except Exception as error:
-            raise SourceError(f'cannot read table "{table.name}": {message_of(error)}') from None
+            prepared.unpersist()
+            raise worded(f'table "{table.name}": ', error) from None
         return prepared
 
 
@@ -84,11 +86,26 @@ def _version(table: Table) -> str:
     path = table.options.get("path")
     if table.format is None or path is None:
         return "given"
-    root = Path(path)
-    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
-    if not root.exists():
-        raise SourceError(
-            f'table "{table.name}": {path} does not exist', hint="Put the file back, or drop its queries."
-        )
+    files = _files_of(path)
+    if not files:
+        what = "holds no files" if Path(path).is_dir() else "does not exist"
+        hint = "Put its files back and start again (an empty table is a file without rows), or drop its queries."
+        raise SourceError(f'table "{table.name}": {path} {what}', hint=hint)
     seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+
+
+def _files_of(path: str) -> list[Path]:
+    """List a table's files, without those that Spark does not read either."""
+    root = Path(path)
+    if root.is_dir():
+        found = [p for p in root.rglob("*") if p.is_file()]
+        return sorted(p for p in found if not any(map(_is_hidden, p.relative_to(root).parts)))
+    if is_pattern(path) and not root.exists():
+        return sorted(Path(p) for p in glob.glob(path, recursive=True))
+    return [root] if root.exists() else []
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell whether Spark passes over a file or folder."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

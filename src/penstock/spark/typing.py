@@ -43,13 +43,14 @@ class Typer:
         types = self._typed(known, texts, query)
         self._check_boolean(where, types[len(query.keys) + len(arguments) :], "WHERE", query)
         key_types = tuple(_arrow(t, text, query) for t, text in zip(types, query.keys, strict=False))
-        argument_types = iter(
-            [_arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)]
+        argument_types = tuple(
+            _arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)
         )
-        aggregates = tuple(bind_aggregate(a, [next(argument_types) for _ in a.arguments]) for a in query.aggregates)
+        each = iter(argument_types)
+        aggregates = tuple(bind_aggregate(a, [next(each) for _ in a.arguments]) for a in query.aggregates)
         outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
         read = _read_columns([*texts], {c.name for c in stream.columns})
-        return TypedQuery(query, key_types, aggregates, outputs, read)
+        return TypedQuery(query, key_types, aggregates, outputs, read, argument_types)
 
     def type_of(self, text: str, columns: Sequence[Column], where: str) -> str:
         """Type one expression over columns, such as the body of a function; ``where`` is shown when it has none."""

@@ -14,6 +14,7 @@ from penstock.model.query import Join
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision
 from penstock.share.plan import BITS_PER_WORD, Condition
+from penstock.share.slices import Progression
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
 
@@ -32,6 +33,7 @@ class Bounds:
     watermark_us: int
     ahead_us: int  # first time that is too far ahead of the clock
     edges: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tree → edges, for searched trees only
+    revised: Sequence[tuple[int, int]] = ()  # for each of the layout's revising windows: ends after, ends from
 
 
 def number_of(join: Join) -> str:
@@ -113,8 +115,9 @@ class Writer:
         return edges if self.leads else {MARKS: self.marks(bounds)} | edges
 
     def marks(self, bounds: Bounds) -> str:
-        """Write the watermark and the first time too far ahead."""
-        return longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us)])
+        """Write the watermark, the first time too far ahead, and which ends of revising windows are revised."""
+        revised = [mark for pair in bounds.revised for mark in pair]
+        return longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us), *revised])
 
     def leading(self, bounds: Bounds) -> str | None:
         """Write the label with a batch's numbers in it, if no other column needs them: one step less to plan."""
@@ -213,13 +216,27 @@ class Writer:
 
     def statistics(self) -> list[Column]:
         """Count what every batch must know of itself."""
-        found = [F.expr("count(*)").alias("rows"), F.expr(f"max({self.t})").alias("last")]
+        counted = {"rows": "count(*)", "last": f"max({self.t})"}
+        once = f" AND {self.base()}" if self.joins else ""
         if self.layout.marks_late is None:
-            late = self.is_late + (f" AND {self.base()}" if self.joins else "")
-            found += [F.expr(f"min({self.t})").alias("first"), F.expr(f"count_if({late})").alias("late")]
+            counted |= {"first": f"min({self.t})", "late": f"count_if({self.is_late}{once})"}
+            counted |= {"timely": f"count_if(NOT {self.is_late}{once})"}
+        if self.layout.revising:
+            counted |= {"touched": f"count_if({self.is_late})"}
+            counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.joins:
-            found.append(F.expr(f"count_if({self.base()})").alias("base"))
-        return found
+            counted |= {"base": f"count_if({self.base()})"}
+        return [F.expr(text).alias(name) for name, text in counted.items()]
+
+    def revised(self) -> str:
+        """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""
+        found = []
+        for number, (window, _) in enumerate(self.layout.revising):
+            after, since = (f"{MARKS}[IF({self.t} IS NULL, 0, {2 + 2 * number + i})]" for i in (0, 1))
+            until = f"least({WATERMARK.format(t=self.t)}, {self.t} + {window.range_us}L)"
+            end = last_of(Progression(window.slide_us, window.offset_us), until)
+            found.append(f"({end} > {self.t} AND {end} > {after} AND {end} >= {since})")
+        return " OR ".join(found)
 
     def partials(self) -> list[Column]:
         """Aggregate every component once for all groupings."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,7 @@ from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, S
 from penstock.evaluate.typed import Definition
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
+from penstock.store.revisions import first_revision
 from penstock.store.synopsis import Synopsis
 
 Int64Array = npt.NDArray[np.int64]
@@ -29,6 +30,7 @@ class Due:
     definition: Definition
     lane: LaneKey
     ends: Int64Array
+    until_us: int = 0  # the time up to which they were listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class _Kind:
     number: int  # of the shape
     finisher: Finisher
     names: tuple[str, ...]  # of the outputs
+    revised: bool  # late rows revise its answers, so these carry their revision and group
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class _Work:
     """The due windows of one lane and shape, on their way to answers."""
 
     due: list[Due]
-    names: list[tuple[str, ...]]  # of each due query's outputs
+    kinds: list[_Kind]  # of each due query
     finisher: Finisher
     definition: Int64Array
     starts: Int64Array
@@ -73,6 +76,10 @@ class Answering:
         self.ask_spark = ask_spark
         self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
         self._kinds: dict[int, _Kind] = {}  # by definition, whose number is never used again
+
+    def forget(self, current: Container[int]) -> None:
+        """Forget the queries that are gone."""
+        self._kinds = {number: kind for number, kind in self._kinds.items() if number in current}
 
     def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
         """Compute all due answers; windows that fail are left out and reported."""
@@ -93,7 +100,7 @@ class Answering:
             if key not in self._finishers:
                 self._finishers[key] = len(self._finishers), Finisher(definition.typed)
             names = tuple(output.name for output in definition.query.outputs)
-            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names)
+            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, definition.typed.revise_us > 0)
         return kind
 
     def _merge(self, lane_key: LaneKey, members: list[Due]) -> _Work:
@@ -114,8 +121,8 @@ class Answering:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
         starts = (ends - ranges)[evaluation]
-        names = [self._kind(d.definition).names for d in members]
-        return _Work(members, names, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
+        kinds = [self._kind(d.definition) for d in members]
+        return _Work(members, kinds, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""
@@ -163,23 +170,17 @@ def _named(work: _Work, failed: set[tuple[int, int]]) -> dict[tuple[str, ...], p
         pairs = zip(work.definition.tolist(), work.ends.tolist(), strict=True)
         keep &= np.fromiter((pair not in failed for pair in pairs), np.bool_, len(keep))
     columns = [pa.array(work.definition), pa.array(work.starts).cast(INSTANT), pa.array(work.ends).cast(INSTANT)]
-    by_names: dict[tuple[str, ...], list[int]] = {}
-    for one, own in zip(work.due, work.names, strict=True):
-        by_names.setdefault(own, []).append(one.definition.id)
+    by_names: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+    for one, kind in zip(work.due, work.kinds, strict=True):
+        by_names.setdefault((kind.names, kind.revised), []).append(one.definition.id)
     tables = {}
-    for names, ids in by_names.items():
+    for (names, revised), ids in by_names.items():
         mask = keep if len(by_names) == 1 else keep & np.isin(work.definition, ids)
         whole = pa.table([*columns, *work.finished.table.columns], [DEFINITION, "window_start", "window_end", *names])
+        if revised:
+            keys = range(len(work.finisher.typed.query.keys))
+            whole = first_revision(whole, [work.inputs[f"k{i}"] for i in keys])
         table = whole if mask.all() else whole.filter(pa.array(mask))
         if table.num_rows:
-            tables[names] = table
+            tables[tuple(table.column_names)] = table
     return tables
-
-
-def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Put a query's answers in the order of their windows; groups already are in order within one."""
-    if not tables:
-        return schema.empty_table()
-    whole = pa.concat_tables([t.cast(schema) for t in tables]).combine_chunks()
-    order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
-    return whole.take(pa.array(order))

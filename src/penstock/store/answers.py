@@ -2,114 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import StateError
-from penstock.store.files import write_whole
+from penstock.store.answer_files import (
+    AnswerFile,
+    AnswersTogether,
+    PassingAnswers,
+    file_name,
+    hold_in_memory,
+    read_index,
+    write_answers,
+)
+from penstock.store.answer_parts import COMMIT, DEFINITION, by_commit, of_queries, put_together
+from penstock.store.compaction import FAN, Weighed, worth_merging
+from penstock.store.files import damaged, make_folder, names_in, read_record, remove, write_record
 
-DEFINITION = "#definition"  # first column of every answer table: which query's answer a row is
+__all__ = ["COMMIT", "DEFINITION", "AnswerLog", "DiskAnswerLog", "MemoryAnswerLog", "answers_of"]
 
-
-class AnswerLog(Protocol):
-    """Where a stream's answers are kept; a batch's answers are added once, whole."""
-
-    def append(self, batch: int, tables: Sequence[pa.Table]) -> None:
-        """Make a batch's answers durable."""
-
-    def last(self) -> int | None:
-        """Return the last batch whose answers are here."""
-
-    def batches(self, after: int) -> Iterator[tuple[int, list[pa.Table]]]:
-        """Read the answers of batches after a number, in order."""
+LIST: Final = "list.json"
+MOST_BYTES: Final = 32 << 20  # of a file made of others: answers may stay for months, and are better in few files
+MOST_DEAD: Final = 4  # a file is written anew once a fourth of its answers is expired
 
 
 def answers_of(log: AnswerLog, definitions: Iterable[int]) -> list[pa.Table]:
     """Collect the answers of some definitions, oldest batch first."""
-    wanted = pa.array(sorted(definitions), pa.int64())
-    found = []
-    for _, tables in log.batches(-1):
-        for table in tables:
-            mine = table.filter(pc.is_in(table[DEFINITION], wanted))
-            if mine.num_rows:
-                found.append(mine.drop_columns([DEFINITION]))
-    return found
+    return log.of(definitions)
 
 
-class MemoryAnswerLog:
-    """Keeps answers in memory."""
+class AnswerLog(ABC):
+    """Where a stream's answers are kept; a batch's answers are added once, whole.
+
+    Answers of one batch are together at first, and are put together with those of others in time; each remains known
+    by its commit. Any thread may read while one adds.
+    """
 
     def __init__(self) -> None:
         """Start empty."""
-        self._batches: dict[int, list[pa.Table]] = {}
-        self._last: int | None = None
+        self._files: tuple[AnswersTogether, ...] = ()  # in order; replaced, never changed
+        self._last = -1
+        self._new = 0  # files since the last look
+        self._keep: dict[int, int] = {}
+        self._changing = threading.Lock()
 
     def append(self, batch: int, tables: Sequence[pa.Table]) -> None:
-        """Remember a batch's answers."""
-        if tables:
-            self._batches[batch] = list(tables)
-        self._last = batch
+        """Make a batch's answers durable; one without answers leaves nothing behind."""
+        if not tables:
+            return
+        with self._changing:
+            self._files = (*self._files, self._write((batch, batch, self._last, 1), tables, "answers"))
+            self._last, self._new = batch, self._new + 1
 
     def last(self) -> int | None:
         """Return the last batch whose answers are here."""
-        return self._last
+        return None if self._last < 0 else self._last
 
     def batches(self, after: int) -> Iterator[tuple[int, list[pa.Table]]]:
         """Read the answers of batches after a number, in order."""
-        return ((n, t) for n, t in sorted(self._batches.items()) if n > after)
+        while (together := self._tables_after(after)) is not None:
+            file, tables = together
+            found: dict[int, list[pa.Table]] = {}
+            for table in tables:
+                for number, one in by_commit(table, file.last, after):
+                    found.setdefault(number, []).append(one)
+            yield from sorted(found.items())
+            after = file.last
+
+    def of(self, definitions: Iterable[int]) -> list[pa.Table]:
+        """Read the answers of some definitions that are still kept, oldest batch first."""
+        wanted = frozenset(definitions)
+        while True:
+            files = self._files
+            try:
+                parts = [(file, part) for file in files for part in file.parts if part.holds.any_of(wanted)]
+                found = [of_queries(file.read(part), wanted, self._keep) for file, part in parts]
+                return [table for table in found if table.num_rows]
+            except (FileNotFoundError, StateError) as error:
+                self._raise_unless_changed(files, error)
+
+    def expire(self, keep: Mapping[int, int]) -> None:
+        """Let go of answers that end before a time: definition → the first window end that it keeps."""
+        self._keep = dict(keep)
+
+    def compact(self, upto: int | None = None) -> None:
+        """Every few batches, put small files together and remove what is expired and every sink has (``upto``)."""
+        if self._new < FAN:
+            return
+        with self._changing:
+            taken = self._last if upto is None else upto
+            files = [kept for file in self._files for kept in self._without_dead(file, taken)]
+            weighed = [Weighed(file.weight, "", file.size) for file in files]
+            for stretch in reversed(list(worth_merging(weighed, MOST_BYTES))):
+                files[stretch.start : stretch.stop] = self._merge(files[stretch.start : stretch.stop], taken)
+            self._settle(files)
+            self._files, self._new = tuple(files), 0
+            self._tidy(files)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> AnswersTogether:
+        """Keep tables together: first and last commit, the last one before them, batches."""
+
+    @abstractmethod
+    def _settle(self, files: Sequence[AnswersTogether]) -> None:
+        """Make it hold that these are all files."""
+
+    @abstractmethod
+    def _tidy(self, files: Sequence[AnswersTogether]) -> None:
+        """Remove what is none of these."""
+
+    def _tables_after(self, after: int) -> tuple[AnswersTogether, list[pa.Table]] | None:
+        """Read the first file that goes beyond a number."""
+        while True:
+            files = self._files
+            file = next((file for file in files if file.last > after), None)
+            if file is None:
+                return None
+            try:
+                return file, [file.read(part) for part in file.parts]
+            except (FileNotFoundError, StateError) as error:
+                self._raise_unless_changed(files, error)
+
+    def _raise_unless_changed(self, files: tuple[AnswersTogether, ...], error: Exception) -> None:
+        """Raise what reading a file raised, unless compaction has replaced the files meanwhile."""
+        with self._changing:
+            if self._files is not files:
+                return
+        if isinstance(error, FileNotFoundError):
+            raise damaged(Path(str(error.filename)), error) from error
+        raise error
+
+    def _without_dead(self, file: AnswersTogether, taken: int) -> list[AnswersTogether]:
+        """Write a file anew without what is expired, once that is much; nothing is left of one that is all expired."""
+        if file.last > taken or not self._keep:
+            return [file]
+        alive = [part for part in file.parts if not part.holds.expired(self._keep)]
+        rows = sum(part.holds.rows for part in file.parts)
+        if not alive:
+            return []
+        if MOST_DEAD * (rows - sum(part.holds.rows for part in alive)) < rows or len(alive) == len(file.parts):
+            return [file]
+        about = file.first, file.last, file.after, file.weight
+        return [self._write(about, [file.read(part) for part in alive], "compaction.answers")]
+
+    def _merge(self, files: Sequence[AnswersTogether], taken: int) -> list[AnswersTogether]:
+        """Put the answers of neighbours together."""
+        keep = self._keep if files[-1].last <= taken else {}
+        tables = put_together([(file.last, file.read(part)) for file in files for part in file.parts], keep)
+        about = files[0].first, files[-1].last, files[0].after, sum(file.weight for file in files)
+        return [self._write(about, tables, "compaction.answers")] if tables else []
 
 
-class DiskAnswerLog:
-    """A folder with one file a batch: its answer tables as Arrow streams, one behind the other."""
+class MemoryAnswerLog(AnswerLog):
+    """Keeps answers in memory."""
+
+    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> PassingAnswers:
+        """Hold tables."""
+        return hold_in_memory(about, tables)
+
+    def _settle(self, files: Sequence[AnswersTogether]) -> None:
+        """Do nothing: memory holds what it holds."""
+
+    def _tidy(self, files: Sequence[AnswersTogether]) -> None:
+        """Do nothing: what nobody holds is gone."""
+
+
+class DiskAnswerLog(AnswerLog):
+    """A folder with ``<number>.answers`` for a batch, ``<first>-<last>.answers`` for several, and their list.
+
+    ``list.json`` names the files there were when it was written; each one after it names the one before it.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder, making it if need be."""
+        """Open the folder, making it if need be, and remove what a crash left."""
+        super().__init__()
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._numbers = sorted(int(p.stem) for p in folder.glob("*.answers"))
+        make_folder(folder)
+        self._files, self._last, self._new = found_files(folder)
+        self._tidy(self._files)
 
-    def append(self, batch: int, tables: Sequence[pa.Table]) -> None:
-        """Write a batch's answers; a batch without answers leaves no file."""
-        if tables:
-            write_whole(self._path(batch), lambda file: _write_all(file, tables))
-            self._numbers.append(batch)
+    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> AnswerFile:
+        """Write tables to one file."""
+        return write_answers(AnswerFile(self.folder, *about, ()), tables, point)
 
-    def last(self) -> int | None:
-        """Return the last batch whose answers are here."""
-        return self._numbers[-1] if self._numbers else None
+    def _settle(self, files: Sequence[AnswersTogether]) -> None:
+        """Write the list of files."""
+        names = [file_name(file.first, file.last) for file in files]
+        write_record(self.folder / LIST, {"last": self._last, "files": names}, "compaction.list")
 
-    def batches(self, after: int) -> Iterator[tuple[int, list[pa.Table]]]:
-        """Read the answers of batches after a number, in order."""
-        for number in self._numbers:
-            if number > after:
-                yield number, _read(self._path(number))
-
-    def _path(self, batch: int) -> Path:
-        """Name a batch's answers."""
-        return self.folder / f"{batch:012d}.answers"
+    def _tidy(self, files: Sequence[AnswersTogether]) -> None:
+        """Remove files that were replaced, and what a crash left."""
+        wanted = {file_name(file.first, file.last) for file in files}
+        for name in names_in(self.folder):
+            if name.endswith((".answers", ".draft")) and name not in wanted:
+                remove(self.folder / name)
 
 
-def _write_all(file: BinaryIO, tables: Sequence[pa.Table]) -> None:
-    """Write tables as Arrow streams, one behind the other."""
-    for table in tables:
-        with pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
-
-
-def _read(path: Path) -> list[pa.Table]:
-    """Read the Arrow streams of a file."""
+def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
+    """Read the indexes of all files, the last commit with answers, and how many files came after the list."""
+    listed = (folder / LIST).exists()
+    record: dict[str, Any] = read_record(folder / LIST) if listed else {"last": -1, "files": []}
     try:
-        source = pa.OSFile(str(path))
-        tables = []
-        while source.tell() < source.size():
-            tables.append(pa.ipc.open_stream(source).read_all())
-        return tables
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StateError(
-            f"state file {path} is missing or damaged: {error}",
-            hint="Restore the state folder from a copy, or start with an empty one.",
-        ) from error
+        last, names = int(record["last"]), [str(name) for name in record["files"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(folder / LIST, "it is no list of answers") from error
+    files = [read_index(folder / name) for name in names]
+    alone = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".answers"]
+    later = [name for name in alone if int(name[:12]) > last]  # files of several commits hold once they are listed
+    for name in later:
+        file = read_index(folder / name)
+        if file.after != last:
+            lost = folder / (file_name(file.after, file.after) if listed or last >= 0 else LIST)
+            raise damaged(lost, "it is not there, and later answers are")
+        last = file.last
+        files.append(file)
+    return tuple(files), last, len(later)

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.store.files import read_record, write_record, write_whole
+from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
+from penstock.store.compaction import FAN, Weighed, worth_merging
+from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
+from penstock.store.listing import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
 
-FORMAT = 1
+FORMAT: Final = 2
+READABLE: Final = (1, 2)  # a commit of format 1 lacks fields that have defaults
+
+Kind = Literal["batch", "heartbeat", "backfill", "change", "flush"]
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many rows came, and what became of them; each is counted on its own."""
+    """How many rows came, and what became of them: every term is counted on its own, and they add up to ingested."""
 
     ingested: int = 0
     on_time: int = 0
-    late: int = 0
+    corrected: int = field(default=0, kw_only=True)  # late, and applied to a final window
+    late: int = 0  # and not corrected
     invalid: int = 0
+    duplicate: int = field(default=0, kw_only=True)
 
     def __add__(self, other: Counts) -> Counts:
         """Add two batches' counts."""
-        return Counts(*(getattr(self, n) + getattr(other, n) for n in ("ingested", "on_time", "late", "invalid")))
+        return Counts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)})
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether every row became exactly one thing."""
+        return self.ingested == self.on_time + self.corrected + self.late + self.invalid + self.duplicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,7 @@ class Commit:
     counts: Counts  # of all batches so far
     source: str  # the source's position, as Spark's checkpoint words it
     tables: Mapping[str, str] = field(default_factory=dict)  # join → version of its table
-    due: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # definition → first window end, windows
+    due: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # definition → first window end, windows, until
     starts: Mapping[str, int] = field(default_factory=dict)  # definition → from when its partials are whole
     next_ends: Mapping[str, int | None] = field(
         default_factory=dict
@@ -63,6 +76,15 @@ class Commit:
     edges: Mapping[str, Sequence[int]] = field(default_factory=dict)  # searched tree → edges its labels index
     ended: bool = False
     highest: int | None = None  # slice among the partials
+    kind: Kind = "batch"
+    judged_us: int | None = None  # the watermark that the batch's rows were judged by; None: no row was late
+    first_ends: Mapping[str, int] = field(default_factory=dict)  # definition → first window end it answers
+    resumed_ends: Mapping[str, int] = field(default_factory=dict)  # definition → first window end after its last pause
+    backfilled: tuple[int, ...] = ()  # definitions whose partials this commit rebuilt
+    answered: int | None = None  # the last commit before this one that has answers
+    checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
+    partials_sum: str | None = None  # checksum of the partials' file; None: there is none
+    covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
         """Write the commit as JSON values."""
@@ -73,20 +95,37 @@ class Commit:
     @staticmethod
     def from_record(record: dict[str, Any]) -> Commit:
         """Read a commit back; a newer format is refused."""
-        if record.pop("format", None) != FORMAT:
+        if record.get("format") not in READABLE:
             raise StateError("the state folder was written by another version of Penstock", hint="Use that version.")
-        record["counts"] = Counts(**record["counts"])
-        record["due"] = {k: tuple(v) for k, v in record["due"].items()}
-        record["paused"] = {k: Paused(**v) for k, v in record["paused"].items()}
-        record["attempts"] = tuple(record["attempts"])
-        return Commit(**record)
+        known = {f.name: record[f.name] for f in fields(Commit) if f.name in record}
+        known["counts"] = Counts(**record["counts"])
+        known["due"] = {k: tuple(v) for k, v in record["due"].items()}
+        known["paused"] = {k: Paused(**v) for k, v in record["paused"].items()}
+        known["attempts"] = tuple(record["attempts"])
+        known["backfilled"] = tuple(record.get("backfilled", ()))
+        return Commit(**known)
+
+
+def read_commit(path: Path) -> tuple[Commit, str | None]:
+    """Read a commit and the shape of its partials from its record."""
+    record = read_record(path)
+    try:
+        return Commit.from_record(record), record.get("shape")
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise damaged(path, "it is no commit") from error
+
+
+def last_commit(folder: Path) -> Commit | None:
+    """Read the last commit of a stream whose engine may be running; nothing is changed."""
+    records = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".json"]
+    return read_commit(folder / records[-1])[0] if records else None
 
 
 class CommitLog(Protocol):
     """Where a stream's commits and partials are kept."""
 
-    def append(self, commit: Commit, partials: pa.Table) -> None:
-        """Make a batch durable."""
+    def append(self, commit: Commit, partials: pa.Table, about: bytes | None = None) -> None:
+        """Make a batch durable; ``about`` tells readers of the partials what their columns are."""
 
     def last(self) -> Commit | None:
         """Return the last committed batch."""
@@ -97,6 +136,9 @@ class CommitLog(Protocol):
     def expire(self, before_us: int) -> None:
         """Forget partials all of whose labels are before the time."""
 
+    def compact(self) -> None:
+        """Put the partials of small batches together, now and then."""
+
 
 class MemoryCommitLog:
     """Keeps the last commit only: a restart starts anew."""
@@ -105,7 +147,7 @@ class MemoryCommitLog:
         """Start empty."""
         self._last: Commit | None = None
 
-    def append(self, commit: Commit, partials: pa.Table) -> None:
+    def append(self, commit: Commit, partials: pa.Table, about: bytes | None = None) -> None:
         """Remember the commit."""
         self._last = commit
 
@@ -120,31 +162,36 @@ class MemoryCommitLog:
     def expire(self, before_us: int) -> None:
         """Do nothing: no partials are kept here."""
 
+    def compact(self) -> None:
+        """Do nothing: no partials are kept here."""
+
 
 class DiskCommitLog:
-    """A folder with ``<number>.arrow`` (partials, written first) and ``<number>.json`` (the commit point)."""
+    """A folder with ``<number>.arrow`` (partials, written first) and ``<number>.json`` (the commit point).
+
+    ``list.json`` says which commits are kept up to a number: it is what expiry and compaction change, in one write.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder, making it if need be."""
+        """Open the folder, making it if need be, and remove what a crash left."""
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        numbers = sorted(int(p.stem) for p in folder.glob("*.json"))
-        self._spans: dict[int, int] = {}  # commit → highest slice of its partials
-        self._last = self._read(numbers[-1]) if numbers else None
-        for number in numbers:
-            highest = self._read(number).highest
-            if highest is not None and (folder / _arrow(number)).exists():
-                self._spans[number] = highest
-        self._numbers = numbers
+        make_folder(folder)
+        self._through, self._kept, self._last = found_commits(folder)
+        sweep(folder, self._kept)
 
-    def append(self, commit: Commit, partials: pa.Table) -> None:
+    def append(self, commit: Commit, partials: pa.Table, about: bytes | None = None) -> None:
         """Write partials, then the commit point; the same batch again overwrites what never was committed."""
+        shape = None
         if partials.num_rows:
-            write_whole(self.folder / _arrow(commit.number), lambda file: _write_table(file, partials))
-            self._spans[commit.number] = commit.highest if commit.highest is not None else -(1 << 63)
-        write_record(self.folder / _json(commit.number), commit.to_record())
+            content = arrow_file(partials, about)
+            write_whole(self.folder / f"{commit.number:012d}.arrow", lambda file: file.write(content), "partials")
+            commit, shape = replace(commit, partials_sum=checksum(content)), _shape(commit, partials)
+        if commit.checkpoint is None and self._last is not None and self._last.batch == commit.batch:
+            commit = replace(commit, checkpoint=self._last.checkpoint)  # heartbeats and the like read nothing new
+        kept = _kept(commit, shape)
+        write_record(self.folder / kept.record, {**commit.to_record(), "shape": shape}, "commit")
         self._last = commit
-        self._numbers.append(commit.number)
+        self._kept.append(kept)
 
     def last(self) -> Commit | None:
         """Return the last committed batch."""
@@ -152,52 +199,71 @@ class DiskCommitLog:
 
     def replay(self) -> Iterator[tuple[Commit, pa.Table | None]]:
         """Read back what is still needed, oldest first."""
-        for number in list(self._numbers):
-            path = self.folder / _arrow(number)
-            yield self._read(number), _read_table(path) if number in self._spans else None
+        for kept in list(self._kept):
+            commit, _ = read_commit(self.folder / kept.record)
+            if kept.first != kept.number:
+                commit = replace(commit, covers=kept.first, highest=kept.highest, partials_sum=kept.sum)
+            yield commit, self._table(kept) if kept.weight else None
 
     def expire(self, before_us: int) -> None:
-        """Delete partials that no window will ask for, and commits before the last that have none."""
-        assert self._last is not None
-        kept = []
-        for number in self._numbers:
-            if number in self._spans and self._spans[number] < before_us:
-                (self.folder / _arrow(number)).unlink(missing_ok=True)
-                del self._spans[number]
-            if number not in self._spans and number != self._last.number:
-                (self.folder / _json(number)).unlink(missing_ok=True)
-            else:
-                kept.append(number)
-        self._numbers = kept
+        """Forget partials that no window will ask for; the next compaction removes their files."""
+        if not self._kept:
+            return
+        *earlier, last = self._kept
+        needed = [k for k in earlier if k.weight and k.highest is not None and k.highest >= before_us]
+        self._kept = [*needed, last]
 
-    def _read(self, number: int) -> Commit:
-        """Read one commit."""
-        return Commit.from_record(read_record(self.folder / _json(number)))
+    def compact(self) -> None:
+        """Every few commits, put the partials of small batches together and remove what is not needed."""
+        if self._last is None or self._last.number - self._through <= FAN:
+            return
+        earlier, last = [k for k in self._kept[:-1] if k.weight], self._kept[-1]
+        files = [Weighed(k.weight, k.shape, self._size(k)) for k in earlier]
+        for stretch in reversed(list(worth_merging(files))):
+            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop])]
+        write_list(self.folder, Listing(last.number - 1, tuple(earlier)))
+        self._through, self._kept = last.number - 1, [*earlier, last]
+        sweep(self.folder, self._kept)
+
+    def _merge(self, files: Sequence[Kept]) -> Kept:
+        """Write the partials of neighbours as one file, under a name of its own."""
+        content = arrow_file(pa.concat_tables([self._table(k) for k in files]).combine_chunks())
+        highest = max(k.highest for k in files if k.highest is not None)
+        weight = sum(k.weight for k in files)
+        merged = Kept(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
+        assert merged.partials is not None
+        write_whole(self.folder / merged.partials, lambda file: file.write(content), "compaction.partials")
+        return merged
+
+    def _table(self, kept: Kept) -> pa.Table:
+        """Read the partials of a commit."""
+        assert kept.partials is not None
+        return read_arrow_file(self.folder / kept.partials, kept.sum)
+
+    def _size(self, kept: Kept) -> int:
+        """Return how long the file of a commit's partials is."""
+        return (self.folder / kept.partials).stat().st_size if kept.partials else 0
 
 
-def _arrow(number: int) -> str:
-    """Name a batch's partials."""
-    return f"{number:012d}.arrow"
+def found_commits(folder: Path) -> tuple[int, list[Kept], Commit | None]:
+    """Read how far the list goes, which commits are kept, and the last one; nothing is changed."""
+    listing = read_list(folder)
+    kept, last = list(listing.kept), None
+    for number in later_numbers(folder, listing):
+        last, shape = read_commit(folder / f"{number:012d}.json")
+        kept.append(_kept(last, shape))
+    check_files(folder, kept)
+    return listing.through, kept, last
 
 
-def _json(number: int) -> str:
-    """Name a batch's commit."""
-    return f"{number:012d}.json"
+def _kept(commit: Commit, shape: str | None) -> Kept:
+    """Tell of a commit what deciding on its files takes."""
+    has_partials = commit.partials_sum is not None
+    return Kept(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
 
 
-def _write_table(file: Any, table: pa.Table) -> None:
-    """Write a table as an Arrow file."""
-    with pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
-
-
-def _read_table(path: Path) -> pa.Table:
-    """Read a table from an Arrow file."""
-    try:
-        with pa.ipc.open_file(path) as reader:
-            return reader.read_all()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StateError(
-            f"state file {path} is missing or damaged: {error}",
-            hint="Restore the state folder from a copy, or start with an empty one.",
-        ) from error
+def _shape(commit: Commit, partials: pa.Table) -> str | None:
+    """Name what partials must have in common to be put together; None: these stay alone."""
+    if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
+        return None
+    return f"{commit.catalog_version} {','.join(map(str, commit.attempts))} {shape_of(partials)}"

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from penstock.errors import StateError
+from penstock.store.faults import reached, tear
+
+RESTORE: Final = "Run `penstock state verify`, then restore the state folder from a backup, or start with an empty one."
+
+MEND: Final = "Free space or mend permissions, then start again: nothing that was committed is lost."
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside its place, make it durable, and rename it into place."""
+def write_whole(path: Path, write: Callable[[BinaryIO], object], point: str = "record") -> None:
+    """Write a file beside its place, make it durable, and rename it into place; ``point`` names it for tests."""
     draft = path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("wb") as file:
+        reached(f"{point}.before")
+        with draft.open("w+b") as file:
             write(file)
+            tear(point, file)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
         sync_folder(path.parent)
+        reached(f"{point}.after")
     except OSError as error:
         raise StateError(
-            f"cannot write {path}: {error.strerror}",
-            hint="Free space or mend permissions, then start again: nothing that was committed is lost.",
+            f"cannot write {path}: {error.strerror or error}",
+            hint=MEND,
         ) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, if they are not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"cannot make {folder}: {error.strerror}", hint=MEND) from error
+
+
+def names_in(folder: Path) -> list[str]:
+    """List the names in a folder that must be readable."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise damaged(folder, error) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -38,10 +63,10 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_record(path: Path, record: dict[str, Any]) -> None:
+def write_record(path: Path, record: dict[str, Any], point: str = "record") -> None:
     """Write a JSON record with its checksum."""
     sealed = seal(record)
-    write_whole(path, lambda file: file.write(sealed))
+    write_whole(path, lambda file: file.write(sealed), point)
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -49,22 +74,37 @@ def read_record(path: Path) -> dict[str, Any]:
     try:
         return unseal(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise StateError(
-            f"state file {path} is missing or damaged: {error}",
-            hint="Restore the state folder from a copy, or start with an empty one.",
-        ) from error
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, why: object) -> StateError:
+    """Word the error for a file that is not there or not as it was written."""
+    if isinstance(why, OSError):
+        why = why.strerror or why
+    return StateError(f"state file {path} is missing or damaged: {why}", hint=RESTORE)
+
+
+def remove(path: Path) -> None:
+    """Remove a file that nobody needs; where that fails, the next one who tidies up tries again."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def checksum(content: bytes | memoryview) -> str:
+    """Return the checksum that state files are known by."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def seal(record: dict[str, Any]) -> bytes:
     """Write a record as one line: checksum, space, JSON."""
     body = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
-    return hashlib.sha256(body).hexdigest()[:16].encode() + b" " + body + b"\n"
+    return checksum(body).encode() + b" " + body + b"\n"
 
 
 def unseal(line: bytes) -> dict[str, Any]:
     """Read a line that :func:`seal` wrote; raise ValueError if it is not whole."""
-    checksum, _, body = line.rstrip(b"\n").partition(b" ")
-    if hashlib.sha256(body).hexdigest()[:16].encode() != checksum:
+    told, _, body = line.removesuffix(b"\n").partition(b" ")
+    if checksum(body).encode() != told:
         raise ValueError("its checksum does not match")
     record: dict[str, Any] = json.loads(body)
     return record

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.evaluate.components import ROWS, Component, Values, column_count, planes_of, values_from, values_of
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import BITS_PER_WORD, LaneKey
 
@@ -20,6 +21,7 @@ Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+FEW_GROUPS: Final = 1_000  # up to so many groups of one grouping are never forgotten
 MOST_CELLS: Final = 48_000_000  # of one dense lane; beyond, its partials are scanned instead
 
 
@@ -28,12 +30,17 @@ class Arrived:
     """What a batch held, as its partials tell."""
 
     rows: int
-    late: int
+    on_time: int
+    corrected: int  # late, and in a final window whose answer is revised
+    late: int  # all the other late ones
     invalid: int
     first_us: int | None  # smallest and greatest valid time
     last_us: int | None
     highest: int | None  # slice
     failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
+    touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(
+        default_factory=dict
+    )  # by late rows: slices, groups
 
 
 class Synopsis:
@@ -49,6 +56,7 @@ class Synopsis:
         self._retired_operations = 0
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
+        self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
 
     @property
     def final_operations(self) -> int:
@@ -65,16 +73,16 @@ class Synopsis:
 
     def prepare(self, layout: Layout) -> None:
         """Open the lanes a plan needs and close those it has no use for."""
-        wanted: dict[LaneKey, dict[Component, None]] = {}
+        wanted: dict[LaneKey, tuple[Component, ...]] = {}
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
-                wanted[key] = dict.fromkeys(c for d in members for c in d.typed.components)
+                wanted[key] = _components_of(members)
             for grouping in tree.groupings:
                 self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():
             self._retired_operations += self.lanes.pop(key).operations
         for key, components in wanted.items():
-            self._open(key, tuple(components))
+            self._open(key, components)
         trees = {t.name for t in layout.plan.trees}
         kept = {(t.name, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
@@ -84,13 +92,22 @@ class Synopsis:
         """Add a batch's partials to the lanes and tell what the batch held."""
         number = _grouping_numbers(partials)
         arrived = _statistics(layout, partials, number)
+        self._touched = {}
         highest = None
         for member in layout.members:
             rows = partials if number is None else partials.filter(pa.array(number == member.number))
             labels = self._add(layout, member, rows, edges)
             if len(labels):
                 highest = int(labels.max()) if highest is None else max(highest, int(labels.max()))
-        return replace(arrived, highest=highest)
+        return replace(arrived, highest=highest, touched=self._touched)
+
+    def rebuild(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
+        """Put partials of the stream's whole history in place of what the layout's lanes hold."""
+        for tree in layout.plan.trees:
+            for key, members in tree.lanes.items():
+                self._retired_operations += self.lanes[key].operations
+                self.lanes[key] = self._empty_lane(_components_of(members))
+        return self.ingest(layout, partials, edges)
 
     def expire(self, floors: Mapping[LaneKey, int]) -> None:
         """Drop, lane by lane, the slices before the start of every window still to come."""
@@ -102,15 +119,30 @@ class Synopsis:
             if known is not None:
                 self._present[tree] = known[np.searchsorted(known, floor) :]
 
+    def forget_groups(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
+        """Forget groups of which nothing is stored, once they are many; ``needed`` are groupings others number by."""
+        for grouping, groups in self._groups.items():
+            if len(groups) < FEW_GROUPS or grouping in needed:
+                continue
+            lanes = [lane for key, lane in self.lanes.items() if (key.tree, key.keys) == grouping]
+            alive = np.unique(np.concatenate([lane.groups() for lane in lanes]))
+            if 2 * len(alive) < len(groups):
+                moved = groups.keep(alive)
+                for lane in lanes:
+                    lane.renumber(moved)
+
     def _open(self, key: LaneKey, components: tuple[Component, ...]) -> None:
-        """Make a lane, or widen one by components it has not had."""
+        """Make a lane, or let one hold what is needed from now on."""
         lane = self.lanes.get(key)
         if lane is None:
-            self.lanes[key] = DenseLane(components) if self.kernel == "fast" else ScanLane(components)
+            self.lanes[key] = self._empty_lane(components)
             return
-        missing = tuple(c for c in components if c not in lane.components)
-        if missing:
-            lane.add_components(missing)
+        if lane.components != components:
+            lane.hold(components)
+
+    def _empty_lane(self, components: tuple[Component, ...]) -> Lane:
+        """Make a lane of the kernel's kind."""
+        return DenseLane(components) if self.kernel == "fast" else ScanLane(components)
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
@@ -128,10 +160,14 @@ class Synopsis:
         self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
         groups = self._encode(tree.name, member, rows)
         values = _read_components(layout, member, rows)
+        late = rows["touched"].to_numpy() > 0 if layout.revising else None
         for position, condition in enumerate(member.grouping.conditions):
             key = LaneKey(tree.name, member.grouping.keys, condition)
             mask = _bit(words, position) if member.signed else None
             self._add_to_lane(key, labels, groups, values, mask)
+            if late is not None and late.any():
+                hit = late if mask is None else late & mask
+                self._touched[key] = labels[hit], groups[hit]
         return labels
 
     def _add_to_lane(
@@ -166,6 +202,11 @@ class Synopsis:
         self._present[tree] = np.unique(labels if known is None else np.concatenate([known, labels]))
 
 
+def _components_of(members: Sequence[Definition]) -> tuple[Component, ...]:
+    """List what the queries of a lane need, each once."""
+    return tuple(dict.fromkeys(c for d in members for c in d.typed.components))
+
+
 def _grouping_numbers(partials: pa.Table) -> Int64Array | None:
     """Return each partial's grouping; None when there is but one."""
     if "grouping" not in partials.column_names:
@@ -180,7 +221,7 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
     valid = rows["label"].is_valid().to_numpy()
     base = counted.to_numpy()
     last = rows["last"].to_numpy()[valid]
-    first, late = _first_and_late(layout, rows.filter(pa.array(valid)))
+    first, on_time, corrected, late = _timeliness(layout, rows.filter(pa.array(valid)))
     failures = {}
     for definition in layout.attempts:
         hit = rows[f"f{definition}_rows"].to_numpy() > 0
@@ -189,6 +230,8 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
             failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
     return Arrived(
         int(base.sum()),
+        on_time,
+        corrected,
         late,
         int(base[~valid].sum()),
         first,
@@ -198,16 +241,22 @@ def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -
     )
 
 
-def _first_and_late(layout: Layout, rows: pa.Table) -> tuple[int | None, int]:
-    """Read the first time and the number of late rows, from columns of their own or from the labels."""
+def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, int]:
+    """Read the first time and the rows on time, corrected and late, from columns of their own or from the labels."""
     granule = layout.marks_late
     if granule is None:
-        first = rows["first"].to_numpy()
-        return (int(first.min()) if len(first) else None), int(rows["late"].to_numpy().sum())
-    labels = np.asarray(rows["label"].to_numpy(), np.int64)
-    late = (labels - granule.phase) % granule.step == 1
-    first_us = int((labels - late).min()) if len(labels) else None
-    return first_us, int(rows["rows"].to_numpy()[late].sum())
+        first, late = rows["first"].to_numpy(), _sum(rows["late"])
+        corrected = _sum(rows["corrected"]) if layout.revising else 0
+        return (int(first.min()) if len(first) else None), _sum(rows["timely"]), corrected, late - corrected
+    labels, counted = np.asarray(rows["label"].to_numpy(), np.int64), rows["rows"].to_numpy()
+    late_ones = (labels - granule.phase) % granule.step == 1
+    first_us = int((labels - late_ones).min()) if len(labels) else None
+    return first_us, int(counted[~late_ones].sum()), 0, int(counted[late_ones].sum())
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    """Add a column of counts up."""
+    return int(column.to_numpy().sum())
 
 
 def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:

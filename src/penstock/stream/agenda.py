@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.evaluate.due import due_ends, last_held_end
@@ -27,10 +27,11 @@ class Agenda:
     synopsis: Synopsis
     reports: list[str] = field(default_factory=list)
 
-    def report(self, text: str) -> None:
-        """Tell users of something, in the log and at the end of a run."""
-        self.reports.append(text)
-        LOG.warning(text)
+    def report(self, definition: Definition, text: str, event: str = "report") -> None:
+        """Tell users of something about a query, in the log and at the end of a run."""
+        said = f'query "{definition.name}"{text}'
+        self.reports.append(said)
+        LOG.warning(said, extra={"event": event, "query": definition.name, "stream": definition.query.stream})
 
     def due(self, layout: Layout, watermark_us: int) -> list[Due]:
         """List the windows that a watermark makes final."""
@@ -45,10 +46,19 @@ class Agenda:
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                recorded = commit.due.get(str(definition.id))
-                following = commit.next_ends.get(str(definition.id))
-                if recorded is not None and following is not None:
-                    found += self._windows(tree, definition, recorded[0], following - 1)
+                first, _, *until = commit.due.get(str(definition.id), (0, 0))
+                last = until[0] if until else (commit.next_ends.get(str(definition.id)) or 0) - 1
+                if str(definition.id) in commit.due:
+                    found += self._windows(tree, definition, first, last)[0]
+        return found
+
+    def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Due]:
+        """List the windows of some queries, definition → first and last end, that others' progress is not moved by."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                if definition.id in ends:
+                    found += self._windows(tree, definition, *ends[definition.id])[0]
         return found
 
     def open_windows(self, layout: Layout) -> int:
@@ -74,20 +84,23 @@ class Agenda:
                 target = until(tree, definition)
                 first = self.progress.first_end(definition, target)
                 if first is not None:
-                    found += self._windows(tree, definition, first, target)
+                    windows, following = self._windows(tree, definition, first, target)
+                    self.progress.next_ends[definition.id] = following
+                    self.progress.first_ends.setdefault(definition.id, first)
+                    found += windows
         return found
 
-    def _windows(self, tree: Tree, definition: Definition, first_us: int, until_us: int) -> list[Due]:
-        """List one query's windows, without those of a paused one from its failure on."""
+    def _windows(self, tree: Tree, definition: Definition, first_us: int, until_us: int) -> tuple[list[Due], int]:
+        """List one query's windows, without those of a paused one from its failure on; also the end after them."""
         present = self.synopsis.presence(tree.name)
         query = definition.query
         due = due_ends(query.window, first_us, until_us, present, empty_too=not query.grouped)
-        self.progress.next_ends[definition.id] = due.next_end_us
         if due.skipped:
-            self.report(f'query "{query.name}": the stream was silent, {due.skipped:,} empty windows skipped')
+            self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped")
         paused = self.progress.paused.get(definition.id)
         ends = due.ends if paused is None else due.ends[due.ends <= paused.until_us]
-        return [Due(definition, tree.lane_key(definition), ends)] if len(ends) else []
+        found = [Due(definition, tree.lane_key(definition), ends, until_us)] if len(ends) else []
+        return found, due.next_end_us
 
     def _last_end(self, tree: Tree, definition: Definition) -> int:
         """Return the later of the watermark and the end of the last window that holds a row."""

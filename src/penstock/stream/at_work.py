@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.evaluate.typed import Definition
+from penstock.errors import StateError
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.options import since_of
 from penstock.model.schema import Stream
 from penstock.sinks.delivery import Delivery
-from penstock.spark.running import Running
-from penstock.store.answering import sorted_answers
+from penstock.spark.running import Halted, Running
 from penstock.store.answers import answers_of
+from penstock.store.revisions import shown_answers
 from penstock.stream.agenda import LOG
-from penstock.stream.pausing import resume
-from penstock.stream.pipeline import Pipeline, Snapshot
+from penstock.stream.asking import Asking
+from penstock.stream.entered import Entered
+from penstock.stream.pipeline import Pipeline
+from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+POLL_S = 0.05  # how soon a running stream sees that its queries changed
 
 
 class StreamAtWork:
@@ -44,42 +51,62 @@ class StreamAtWork:
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
-        pipeline.deliver = delivery.deliver
-        pipeline.recover(self.snapshot)
+        self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
+        pipeline.deliver, pipeline.taken = delivery.deliver, delivery.taken
+        pipeline.recover(self.snapshot_at)
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
-        """Return the catalog as a batch sees it."""
-        found, definitions = self.catalog.snapshot(self.stream.name, version)
-        return Snapshot(found, definitions, self.catalog.tables())
+    def snapshot(self) -> Snapshot:
+        """Return the catalog as the next batch sees it; queries that have outlived their time are dropped first."""
+        for definition in self.catalog.outlived(self.pipeline.clock()):
+            about = {"event": "query ended", **self._about(definition)}
+            LOG.info(f'query "{definition.name}" ends: its lifetime is over', extra=about)
+            self.catalog.drop("query", definition.name)
+        version = self.catalog.stream_version(self.stream.name)
+        _, definitions = self.catalog.snapshot(self.stream.name, version)
+        controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls))
+
+    def snapshot_at(self, version: int) -> Snapshot:
+        """Return the catalog as a committed batch saw it; its record says who was paused."""
+        if version > self.catalog.version:
+            raise StateError(
+                f'a commit of stream "{self.stream.name}" was made under catalog version {version}, '
+                f"and the catalog ends at {self.catalog.version}",
+                hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
+            )
+        return Snapshot(version, self.catalog.snapshot(self.stream.name, version)[1], self.catalog.tables())
 
     def columns(self) -> frozenset[str]:
-        """Return the columns that the queries of now need, and the time column."""
-        read = (d.typed.columns for d in self.catalog.definitions(self.stream.name))
-        return frozenset({self.stream.time}).union(*read)
+        """Return the columns that the queries of now need, and what the stream itself is told by."""
+        version = self.catalog.stream_version(self.stream.name)
+        if self._wanted[0] != version:
+            definitions = self.catalog.definitions(self.stream.name)
+            own = {self.stream.time, *self.stream.dedup}
+            if self.pipeline.intake.kept_for_us(definitions):
+                own |= {c.name for c in self.stream.columns}
+            self._wanted = version, frozenset(own).union(*(d.typed.columns for d in definitions))
+        return self._wanted[1]
 
     def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
-        """Take one batch with the queries whose columns it has."""
+        """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
         with self._busy:
-            self.pipeline.process(batch, batch_id, self._snapshot_with(frozenset(batch.columns)), source)
-
-    def _snapshot_with(self, columns: frozenset[str]) -> Snapshot:
-        """Return the newest catalog version whose queries the batch's columns can answer."""
-        current = self.snapshot()
-        waiting = [d.created for d in current.definitions if not d.typed.columns <= columns]
-        return self.snapshot(min(waiting) - 1) if waiting else current
+            if not self.columns() <= frozenset(batch.columns):
+                raise Halted
+            self.pipeline.process(batch, batch_id, self.snapshot(), source)
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def run_available(self) -> None:
-        """Process all that the source holds now."""
-        running = self._open()
-        while True:
+    def run_available(self) -> bool:
+        """Process all that the source holds now; False: it was stopped before."""
+        running, done = self._open(), False
+        self._stopping.clear()
+        while not done and not self._stopping.is_set():
             wanted = self.columns()
-            running.run_available(wanted)
-            if self.columns() <= wanted:
-                return
+            done = running.run_available(wanted) and self.columns() <= wanted
+        self.tick()
+        return not self._stopping.is_set()
 
     def start(self) -> None:
         """Run on in the background."""
@@ -96,6 +123,8 @@ class StreamAtWork:
         if self._supervisor is not None:
             self._supervisor.join()
             self._supervisor = None
+        elif self._running is not None:
+            self._running.stop()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -105,27 +134,83 @@ class StreamAtWork:
         """Tell whether the stream runs in the background."""
         return self._supervisor is not None and self._supervisor.is_alive()
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Return what stopped the stream in the background, until it is raised."""
+        return self._failure
+
     def _supervise(self) -> None:
         """Keep the Spark query running; give it new columns when queries ask for them."""
-        running = self._open()
         try:
+            running = self._open()
             while not self._stopping.is_set():
                 wanted = self.columns()
                 running.start(wanted)
-                while running.active and self.columns() <= wanted and not self._stopping.wait(0.05):
-                    pass
+                while running.active and self.columns() <= wanted and not self._stopping.wait(POLL_S):
+                    if self._busy.acquire(blocking=False):
+                        try:
+                            self.tick()
+                        finally:
+                            self._busy.release()
                 if not running.active:
                     running.wait()
                 running.stop()
         except BaseException as error:
-            LOG.error(error)
+            LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
+
+    def tick(self) -> None:
+        """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
+        with self._busy:
+            snapshot = self.snapshot()
+            if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
+                self.pipeline.settle(snapshot)
+                self.pipeline.heartbeat(snapshot)
+            self.delivery.retry()
 
     def _open(self) -> Running:
         """Open the source once."""
         if self._running is None:
-            self._running = Running(self.stream.name, self._open_frame(), self._checkpoint, self.process)
+            self._running = Running(self.stream.name, self._open_frame(), self._checkpoint, self.process, self.stream)
         return self._running
+
+    # -- queries that come and go --------------------------------------------------------------------------------
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """Keep batches waiting."""
+        with self._busy:
+            yield
+
+    def check_past(self, typed: TypedQuery) -> None:
+        """Refuse a query whose past cannot be had."""
+        if since_of(typed.query) is not None:
+            self.pipeline.try_out(self.snapshot(), Definition(self.catalog.next_id, typed))
+
+    def admit(self, new: Sequence[Definition]) -> list[Entered]:
+        """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
+        with self._busy:
+            found = self.pipeline.admit(self.snapshot(), new)
+            if not self.running and any(entered.first_end_us is not None for entered in found):
+                self._settle_due(found)
+            return found
+
+    def _settle_due(self, found: Sequence[Entered]) -> None:
+        """Answer new queries at once where windows of theirs have ended already."""
+        watermark = self.pipeline.progress.watermark_us
+        if watermark is not None and any((e.first_end_us or watermark + 1) <= watermark for e in found):
+            self.pipeline.settle(self.snapshot())
+
+    def settle(self) -> None:
+        """Let changes take effect now, unless a running stream will do so in a moment."""
+        with self._busy:
+            if not self.running:
+                self.pipeline.settle(self.snapshot())
+
+    def backfill(self, chosen: Mapping[int, int | None]) -> dict[int, int]:
+        """Answer windows of the past, definition → since when."""
+        with self._busy:
+            return self.pipeline.backfill(self.snapshot(), chosen)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
@@ -134,16 +219,22 @@ class StreamAtWork:
         with self._busy:
             self.pipeline.flush(self.snapshot())
 
-    def results(self, definition: Definition) -> pa.Table:
-        """Return a query's answers so far."""
-        return sorted_answers(answers_of(self.pipeline.answers, [definition.id]), definition.typed.schema)
-
-    def resume(self, definition: Definition) -> None:
-        """Let a paused query answer again."""
+    def ask(self, typed: TypedQuery) -> pa.Table:
+        """Answer a one-time query from what is stored, as of the watermark."""
         with self._busy:
-            resume(self.pipeline.progress, definition)
+            self.pipeline.settle(self.snapshot())
+            return Asking(self.pipeline, self.catalog.tables()).answer(typed)
+
+    def results(self, definition: Definition, *, revisions: bool = False) -> pa.Table:
+        """Return a query's answers so far, or all that was ever said if revisions are asked for."""
+        log = answers_of(self.pipeline.answers, [definition.id])
+        return shown_answers(log, definition.typed.schema, revisions=revisions)
 
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""
         with self._busy:
             return self.pipeline.agenda.open_windows(self.pipeline.plan(self.snapshot()))
+
+    def _about(self, definition: Definition) -> dict[str, Any]:
+        """Name what a line of the log concerns."""
+        return {"stream": self.stream.name, "query": definition.name}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.catalog import Control
 from penstock.evaluate.typed import Definition
 from penstock.store.answering import Failure
 from penstock.store.answers import DEFINITION
 from penstock.store.commits import Paused
-from penstock.stream.progress import Progress
+from penstock.stream.agenda import LOG
+from penstock.stream.progress import NEVER, Progress
+
+BY_HAND: Final = "paused by hand"
 
 
 def pause_for_rows(progress: Progress, definition: Definition, first_us: int, last_us: int, reason: str) -> None:
@@ -38,15 +43,34 @@ def pause_for_window(progress: Progress, definition: Definition, failure: Failur
         progress.paused[definition.id] = replace(known, until_us=until, resume_end_us=resume)
 
 
+def pause_by_hand(progress: Progress, definition: Definition, reason: str = BY_HAND) -> None:
+    """Pause a query whatever its rows: windows that end from now on are not answered."""
+    since = -NEVER if progress.watermark_us is None else progress.watermark_us
+    progress.paused.setdefault(definition.id, Paused(since, since, since, reason))
+
+
+def apply_controls(progress: Progress, controls: Iterable[Control], current: Mapping[int, Definition]) -> None:
+    """Pause and resume queries as their users said, in that order."""
+    for control in controls:
+        definition = current.get(control.definition)
+        if definition is None:
+            continue
+        (pause_by_hand if control.action == "pause" else resume)(progress, definition)
+        done = control.action.removesuffix("e") + "ed"
+        about = {"event": f"query {done}", "stream": definition.query.stream, "query": definition.name}
+        LOG.info(f'query "{definition.name}" is {done} by hand', extra=about)
+
+
 def resume(progress: Progress, definition: Definition) -> None:
     """Let a query answer again: windows that ended meanwhile are not answered."""
     paused = progress.paused.pop(definition.id, None)
-    if paused is None:
+    if paused is None or definition.id not in progress.next_ends:  # its first window is still open
         return
     first = paused.resume_end_us
     if progress.watermark_us is not None:
         first = max(first, definition.query.window.end_after(progress.watermark_us))
-    progress.next_ends[definition.id] = first
+    first = max(first, progress.first_ends.get(definition.id, first))  # its first window may be still to come
+    progress.next_ends[definition.id] = progress.resumed_ends[definition.id] = first
 
 
 def before_failures(tables: Sequence[pa.Table], paused: Mapping[int, Paused]) -> list[pa.Table]:

@@ -2,96 +2,46 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import StreamEnded
+from penstock.errors import PenstockError, StateError, StreamEnded
 from penstock.evaluate.typed import Definition
-from penstock.model.duration import SECOND
-from penstock.model.schema import Stream, Table
+from penstock.model.schema import Stream
 from penstock.share.layout import Layout, lay_out
-from penstock.share.locate import BySearch
 from penstock.share.plan import Strategy, plan_queries
-from penstock.spark.aside import keep_aside
 from penstock.spark.attempted import watched_with
 from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
-from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.tables import Tables
-from penstock.spark.writer import Bounds
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
-from penstock.store.commits import Commit, CommitLog, Counts
+from penstock.store.commits import CommitLog, Counts, MemoryCommitLog
+from penstock.store.described import check_described
 from penstock.store.synopsis import Arrived, Kernel, Synopsis
-from penstock.stream.agenda import Agenda
-from penstock.stream.pausing import before_failures, pause_for_rows, pause_for_window
+from penstock.stream.agenda import LOG, Agenda
+from penstock.stream.committing import Step
+from penstock.stream.computing import Computed, Computing
+from penstock.stream.entered import Entered
+from penstock.stream.entering import Entering, ReadPast
+from penstock.stream.intake import Intake
+from penstock.stream.ledger import Ledger
+from penstock.stream.metrics import Metrics, wall_clock_us
+from penstock.stream.past import Places
+from penstock.stream.pausing import BY_HAND, apply_controls, pause_by_hand, pause_for_rows
 from penstock.stream.progress import Progress
+from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
-MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
-FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times the longest batch so far ahead
-
 Clock = Callable[[], int]
 Deliver = Callable[[int, Sequence[pa.Table]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The catalog as one batch sees it."""
-
-    version: int
-    definitions: tuple[Definition, ...]
-    tables: Mapping[str, Table]
-
-
-@dataclass(slots=True)
-class Metrics:
-    """What a pipeline has done: seconds by step, batches and answers."""
-
-    job: float = 0.0
-    ingest: float = 0.0
-    commit: float = 0.0
-    answer: float = 0.0
-    batches: int = 0
-    answers: int = 0
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        """Add the seconds of a step."""
-        began = time.perf_counter()
-        yield
-        setattr(self, step, getattr(self, step) + time.perf_counter() - began)
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """A batch's partials, with what they were computed by."""
-
-    job: PartialsJob
-    bounds: Bounds
-    partials: pa.Table
-    frames: Mapping[str, DataFrame]
-    versions: Mapping[str, str]
-    clock_us: int
-
-    @property
-    def layout(self) -> Layout:
-        """Return the layout of the job."""
-        return self.job.layout
-
-
-def wall_clock_us() -> int:
-    """Read the clock in microseconds since the epoch."""
-    return time.time_ns() // 1_000
+COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
 
 class Pipeline:
@@ -104,125 +54,194 @@ class Pipeline:
         tables: Tables,
         commits: CommitLog,
         answers: AnswerLog,
+        places: Places,
         strategy: Strategy = "shared paired",
         kernel: Kernel = "fast",
         clock: Clock = wall_clock_us,
     ) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
         self.stream, self.session, self.tables = stream, session, tables
-        self.commits, self.answers = commits, answers
-        self.strategy, self.clock = strategy, clock
+        self.commits, self.answers, self.places = commits, answers, places
+        self.strategy, self.kernel, self.clock = strategy, kernel, clock
         self.deliver: Deliver | None = None
-        self.aside: Path | None = None  # where invalid rows are kept
-        self.synopsis, self.progress, self.metrics = Synopsis(kernel), Progress(), Metrics()
+        self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
+        self.metrics = Metrics()
+        self.intake = Intake(session, stream, places)
+        self._snapshot_at: Callable[[int], Snapshot] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start with nothing seen."""
+        self.synopsis, self.progress = Synopsis(self.kernel), Progress()
         self.agenda = Agenda(self.progress, self.synopsis)
-        self.answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
+        answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
+        self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
+        self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
+        self.computing = Computing(self.stream, self.tables, self.progress)
+        self.entering = Entering(
+            self.intake.past, self.progress, self.synopsis, self.computing, self.agenda, self._pause
+        )
         self._layout: Layout | None = None
-        self._job: PartialsJob | None = None
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
-        self._span_us = 0  # of the longest batch so far
+        self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
+        self._beat_us = self.clock()  # of the last batch or heartbeat
+
+    @property
+    def layout(self) -> Layout | None:
+        """Return the layout in force; None before the first batch."""
+        return self._layout
+
+    @property
+    def version(self) -> int:
+        """Return the catalog version in force."""
+        return 0 if self._layout is None else self._layout.plan.version
 
     @property
     def reports(self) -> list[str]:
         """Return what users should know: paused queries, skipped silences."""
         return self.agenda.reports
 
+    # -- what happens to a stream: rows, silence, changes, the end ------------------------------------------------
+
     def process(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "") -> None:
         """Take one batch: partials, synopsis, commit, answers."""
+        self._mend()
         if batch_id <= self.progress.batch:
             return  # committed before a restart
         if self.progress.ended:
             hint = "Start a new state folder for new rows."
             raise StreamEnded(f'stream "{self.stream.name}" was ended, and more rows came', hint=hint)
-        with self.metrics.timed("job"):
-            computed = self._compute(batch, self.plan(snapshot), snapshot.tables)
-        with self.metrics.timed("ingest"):
-            arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
-        if arrived.invalid and self.aside is not None:
-            folder = self.aside / f"{self.progress.number + 1:012d}"
-            keep_aside(batch, self.stream.time, computed.bounds.ahead_us, folder)
-        self._pause(batch, computed, arrived)
-        due = self._advance(arrived, computed.layout)
-        self._commit(batch_id, computed, due, arrived.highest, source)
-        self._answer(due, computed.layout)
+        self.settle(snapshot)
+        self._take(batch, batch_id, snapshot, source)
         self.metrics.batches += 1
 
-    def plan(self, snapshot: Snapshot) -> Layout:
-        """Return the layout for a catalog version; a change takes effect here, between two batches."""
-        if self._layout is None or self._layout.plan.version != snapshot.version:
-            floors = self.progress.floors(self._layout) if self._layout else {}
-            layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version), self.stream.time)
-            self.progress.enter(layout, floors)
-            self.synopsis.prepare(layout)
-            self._attempts &= {d.id for d in snapshot.definitions}
-            self._layout = layout
-        if not self._attempts:
-            return self._layout
-        return replace(self._layout, attempts=watched_with(self._layout.plan.definitions, self._attempts))
+    def heartbeat(self, snapshot: Snapshot) -> bool:
+        """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says."""
+        self._mend()
+        clock, watermark = self.clock(), self.progress.watermark_us
+        elapsed = clock - self._beat_us
+        if not self.stream.idle_us or watermark is None or self.progress.ended or elapsed < self.stream.idle_us:
+            self._beat_us = min(self._beat_us, clock)  # a clock that was set back
+            return False
+        self.settle(snapshot)
+        self._beat_us = clock
+        advanced = min(watermark + elapsed, clock - self.stream.lateness_us)
+        if advanced <= watermark:
+            return False
+        with self._whole():
+            layout = self.plan(snapshot)
+            due = self.agenda.due(layout, advanced)
+            self.progress.watermark_us = advanced
+            self.ledger.commit(Step("heartbeat", due, clock), layout)
+            self.ledger.answer(due, layout)
+        LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
+        return True
 
     def flush(self, snapshot: Snapshot) -> None:
         """End the stream: answer every window that holds a row, final or not."""
+        self._mend()
         if self.progress.ended:
             return
+        self.settle(snapshot)
+        with self._whole():
+            layout = self.plan(snapshot)
+            due = self.agenda.rest(layout)
+            self.progress.ended = True
+            self.ledger.commit(Step("flush", due, self.clock()), layout)
+            self.ledger.answer(due, layout)
+
+    def settle(self, snapshot: Snapshot) -> None:
+        """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
+        self._mend()
+        if self._layout is not None and self._layout.plan.version == snapshot.version:
+            return
+        with self._whole(), self.metrics.timed("plan"):
+            known, layout = set(self.progress.starts), self._switch(snapshot)
+            self._tell_plan(layout)
+            asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
+            step = Step("change", (), self.clock())
+            if asking and (past := self._past_of(asking, layout, snapshot)) is not None:
+                step = self.entering.take(past, step)
+            if self.progress.watermark_us is not None and not self.progress.ended:
+                step = replace(step, due=self.agenda.due(layout, self.progress.watermark_us))
+            if step.due or step.backfilled:
+                self.ledger.commit(step, layout)
+                self.ledger.answer(step.due, layout)
+
+    def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
+        """Answer windows of the past, definition → since when; return how many each query had not answered before."""
+        self.settle(snapshot)
         layout = self.plan(snapshot)
-        due = self.agenda.rest(layout)
-        self.progress.ended = True
-        nothing = Computed(self._job_for(layout), Bounds(0, 0), pa.table({}), {}, {}, self.clock())
-        self._commit(self.progress.batch, nothing, due, None, "")
-        self._answer(due, layout)
+        if self.progress.watermark_us is None:
+            return {}
+        past = self.entering.read(chosen, layout, snapshot.tables)
+        with self._whole():
+            step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
+            self.ledger.commit(step, layout)
+            self.ledger.answer(step.due, layout)
+        return {d.definition.id: len(d.ends) for d in step.due}
 
-    def rate(self) -> float | None:
-        """Return the stream's rows per second of event time so far."""
-        first, last = self.progress.first_us, self.progress.last_us
-        if first is None or last is None or last <= first:
-            return None
-        return self.progress.counts.ingested / ((last - first) / 1e6)
-
-    # -- the one job ---------------------------------------------------------------------------------------------
-
-    def _compute(self, batch: DataFrame, layout: Layout, tables: Mapping[str, Table]) -> Computed:
-        """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
-        clock = self.clock()
-        frames, versions = self.tables.current(layout.plan.joins, tables)
-        bounds = self._bounds(batch, layout, clock, probe=False)
-        job = self._job_for(layout.listed(bounds.edges))
+    def _past_of(self, asking: Mapping[int, int | None], layout: Layout, snapshot: Snapshot) -> ReadPast | None:
+        """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
         try:
-            partials = job.run(batch, frames, bounds)
-        except Exception as error:
-            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
-            partials = _attempted(job, batch, frames, bounds, error)
-        if _beyond(layout, partials, bounds):
-            bounds = self._bounds(batch, layout, clock, probe=True)
-            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
-            partials = job.run(batch, frames, bounds)
-        return Computed(job, bounds, partials, frames, versions, clock)
+            return self.entering.read(asking, layout, snapshot.tables)
+        except PenstockError as error:
+            for definition in (d for d in layout.plan.definitions if d.id in asking):
+                pause_by_hand(self.progress, definition, f"its past cannot be had: {error.what}")
+                self.agenda.report(definition, f" is paused: its past cannot be had: {error.what}")
+            return None
 
-    def _job_for(self, layout: Layout) -> PartialsJob:
-        """Return the job of a layout, written once for all its batches."""
-        if self._job is None or self._job.layout != layout:
-            self._job = PartialsJob(layout)
-        return self._job
+    def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Entered]:
+        """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
+        self._mend()
+        promises = [self.entering.promise(d, snapshot.definitions, self._layout) for d in new]
+        if self._layout is not None and any(promise.stored for promise in promises):
+            with self._whole():
+                self.ledger.commit(Step("change", (), self.clock()), self._layout)
+        return [Entered(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
 
-    def _bounds(self, batch: DataFrame, layout: Layout, clock_us: int, *, probe: bool) -> Bounds:
-        """Fix watermark and clock, and the edges of searched trees over the stretch that the batch may cover."""
-        watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
-        ahead = clock_us + self.stream.max_ahead_us + 1
-        searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
-        if not searched:
-            return Bounds(watermark, ahead)
-        last, floors = self.progress.last_us, self.progress.floors(layout)
-        if probe or last is None or not floors:
-            low, high = time_span(batch, self.stream.time, ahead)
-        else:
-            low, high = min(floors.values()), last + FORESEEN_SPANS * self._span_us
-        edges = {}
-        for tree in searched:
-            manager = layout.managers[tree]
-            if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
-                continue  # computed instead
-            known = manager.edges(manager.edge_at_or_before(low), high + 1).tolist()
-            edges[tree] = [*known, manager.next_edge(high)]
-        return Bounds(watermark, ahead, edges)
+    def try_out(self, snapshot: Snapshot, new: Definition) -> None:
+        """Raise if a query asks for a past that cannot be had."""
+        self._mend()
+        try:
+            self.entering.promise(new, (*snapshot.definitions, new), self._layout)
+        finally:
+            self.progress.forget(new.id)
+
+    def plan(self, snapshot: Snapshot) -> Layout:
+        """Return the layout for a catalog version; a change takes effect here, between two batches."""
+        layout = self._layout
+        if layout is None or layout.plan.version != snapshot.version:
+            layout = self._switch(snapshot)
+            self._tell_plan(layout)
+        if not self._attempts:
+            return layout
+        return replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
+
+    # -- one batch -----------------------------------------------------------------------------------------------
+
+    def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str) -> None:
+        """Take one batch whole."""
+        layout, clock, number = self.plan(snapshot), self.clock(), self.progress.number + 1
+        judged = self.computing.judged_by(clock)
+        with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
+            with self.metrics.timed("job"):
+                computed = self.computing.run(rows, layout, snapshot.tables, judged)
+            with self._whole():
+                with self.metrics.timed("ingest"):
+                    arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
+                if arrived.invalid:
+                    self.intake.put_aside(rows, number, judged)
+                if self.intake.kept_for_us(snapshot.definitions):
+                    self.intake.past.keep(rows, number, judged.ahead_us, self.progress.frontier_us)
+                self._pause(rows, computed, arrived)
+                before = self.progress.watermark_us
+                due = self._advance(arrived, repeated, computed.layout)
+                self._beat_us, self.progress.source = clock, source or self.progress.source
+                step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
+                self.ledger.commit(step, computed.layout)
+                self.ledger.answer(due, computed.layout, arrived.touched, before)
+                self._forget(snapshot)
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on."""
@@ -231,118 +250,101 @@ class Pipeline:
             definition, reason = by_id[number], ""
             if number not in self.progress.paused:
                 reason = explain_failure(batch, computed.frames, computed.job, definition, first)
-                self.agenda.report(f'query "{definition.name}" is paused: {reason}')
+                self.agenda.report(definition, f" is paused: {reason}", "query paused")
             pause_for_rows(self.progress, definition, first, last, reason)
             self._attempts |= {number}
 
-    # -- time, commit, answers -----------------------------------------------------------------------------------
-
-    def _advance(self, arrived: Arrived, layout: Layout) -> list[Due]:
+    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Due]:
         """Move the stream's time by a batch and list the windows that became final."""
-        progress, on_time = self.progress, arrived.rows - arrived.late - arrived.invalid
-        progress.counts += Counts(arrived.rows, on_time, arrived.late, arrived.invalid)
+        progress = self.progress
+        progress.counts += Counts(
+            ingested=arrived.rows + repeated,
+            on_time=arrived.on_time,
+            corrected=arrived.corrected,
+            late=arrived.late,
+            invalid=arrived.invalid,
+            duplicate=repeated,
+        )
         if arrived.first_us is None or arrived.last_us is None:
             return []
-        if progress.last_us is not None:
-            self._span_us = max(self._span_us, arrived.last_us - progress.last_us)
+        self.computing.see(arrived.last_us)
         progress.see(arrived.first_us, arrived.last_us)
-        watermark = progress.greatest_us() - self.stream.lateness_us
+        watermark = progress.watermark_after(self.stream.lateness_us)
         due = self.agenda.due(layout, watermark)
         progress.watermark_us = watermark
         return due
 
-    def _commit(self, batch_id: int, computed: Computed, due: Sequence[Due], highest: int | None, source: str) -> None:
-        """Write the batch's atomic record."""
-        progress, layout = self.progress, computed.layout
-        starts, next_ends = progress.record()
-        commit = Commit(
-            number=progress.number + 1,
-            batch=batch_id,
-            catalog_version=layout.plan.version,
-            watermark_us=progress.watermark_us,
-            last_us=progress.last_us,
-            first_us=progress.first_us,
-            clock_us=computed.clock_us,
-            counts=progress.counts,
-            source=source,
-            tables=dict(computed.versions),
-            due={str(d.definition.id): (int(d.ends[0]), len(d.ends)) for d in due},
-            starts=starts,
-            next_ends=next_ends,
-            paused={str(k): v for k, v in progress.paused.items()},
-            attempts=tuple(sorted(layout.attempts)),
-            edges={str(t): list(e) for t, e in computed.bounds.edges.items()},
-            ended=progress.ended,
-            highest=highest,
-        )
-        with self.metrics.timed("commit"):
-            self.commits.append(commit, computed.partials)
-        progress.number, progress.batch = commit.number, batch_id
+    def _forget(self, snapshot: Snapshot) -> None:
+        """Let go of keys and rows that are not needed any more, and now and then of small files."""
+        watermark = self.progress.watermark_us
+        if watermark is None:
+            return
+        self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
+        if self.progress.number % COMPACTED_EVERY == 0:
+            self.commits.compact()
+            self.synopsis.forget_groups(self.ledger.revising.groupings(self._layout))
+            self.answers.expire({d.id: watermark - d.typed.keep_us for d in snapshot.definitions if d.typed.keep_us})
+            self.answers.compact(self.progress.number if self.taken is None else self.taken())
 
-    def _answer(self, due: Sequence[Due], layout: Layout) -> None:
-        """Answer what is due, commit the answers on their own, and let go of what no window needs any more."""
-        with self.metrics.timed("answer"):
-            tables, failures = self.answering.answer(due) if due else ([], [])
-            by_id = {one.definition.id: one.definition for one in due}
-            for failure in sorted(failures, key=lambda f: f.window_end_us):
-                definition = by_id[failure.definition]
-                if definition.id not in self.progress.paused:
-                    self.agenda.report(f'query "{definition.name}" is paused: {failure.reason}')
-                pause_for_window(self.progress, definition, failure)
-            if failures:
-                tables = before_failures(tables, self.progress.paused)
-            if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
-                self.answers.append(self.progress.number, tables)
-                self.metrics.answers += sum(t.num_rows for t in tables)
-            if self.deliver is not None:
-                self.deliver(self.progress.number, tables)
-            self._expire(layout)
+    # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
-    def _expire(self, layout: Layout) -> None:
-        """Drop slices and partials before every window still to come."""
-        floors = self.progress.floors(layout)
-        self.synopsis.expire(floors)
-        self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
-        if self.synopsis.lanes.keys() <= floors.keys():
-            self.commits.expire(min(floors.values(), default=1 << 62))
+    def _switch(self, snapshot: Snapshot) -> Layout:
+        """Plan anew; new queries get their start, and queries are paused and resumed."""
+        floors = self.progress.floors(self._layout) if self._layout else {}
+        layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version), self.stream.time)
+        self.progress.switch(layout, floors)
+        self.synopsis.prepare(layout)
+        current = {d.id: d for d in snapshot.definitions}
+        self.ledger.answering.forget(current)
+        self._attempts &= current.keys()
+        apply_controls(self.progress, snapshot.controls, current)
+        self._layout = layout
+        return layout
 
-    # -- restart -------------------------------------------------------------------------------------------------
+    def _tell_plan(self, layout: Layout) -> None:
+        """Log that other queries are answered from now on."""
+        LOG.info(f"queries: {len(layout.plan.definitions):,}", extra={"event": "plan changed", "stream": self.stream.name})
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Note a step that fails in the middle: it must not be seen by the next one."""
+        self._half_done = True
+        yield
+        self._half_done = False
+
+    def _mend(self) -> None:
+        """After a step that failed in the middle, go back to what was committed."""
+        if not self._half_done:
+            return
+        if isinstance(self.commits, MemoryCommitLog):
+            what = f'stream "{self.stream.name}" failed in the middle of a step and has no state folder to go back to'
+            raise StateError(what, hint="Make a new engine; give it a state folder to go on after failures.")
+        assert self._snapshot_at is not None
+        reports = self.reports
+        self._begin()
+        self.agenda.reports[:0] = reports
+        self.recover(self._snapshot_at)
 
     def recover(self, snapshot_at: Callable[[int], Snapshot]) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
-        last = self.commits.last()
-        if last is None:
-            return
-        layout: Layout | None = None
+        self._snapshot_at = snapshot_at
+        last, layout, arrived = self.commits.last(), None, None
+        self.intake.forget_after(-1 if last is None else last.number)
         for commit, partials in self.commits.replay():
-            layout = replace(self.plan(snapshot_at(commit.catalog_version)), attempts=frozenset(commit.attempts))
-            if partials is not None:
-                self.synopsis.ingest(layout, partials, {int(t): e for t, e in commit.edges.items()})
+            layout = replace(self._switch(snapshot_at(commit.catalog_version)), attempts=frozenset(commit.attempts))
+            edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
+            if partials is not None and commit.kind == "backfill":
+                arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)
+            elif partials is not None:
+                check_described(partials, layout, self.stream.name)
+                arrived = self.synopsis.ingest(layout, partials, edges)
             self.progress.restore(commit)
-        self._attempts = frozenset(self.progress.paused)
-        if layout is not None and last.due:
-            self._answer(self.agenda.recorded(layout, last), layout)
-
-
-def _attempted(
-    job: PartialsJob, batch: DataFrame, frames: Mapping[str, DataFrame], bounds: Bounds, error: Exception
-) -> pa.Table:
-    """Run the batch with every expression apart; if that fails too, the first error was not the data's."""
-    try:
-        return job.run(batch, frames, bounds)
-    except Exception:
-        raise error from None
-
-
-def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds) -> bool:
-    """Tell whether a row of a searched tree lay behind the edges it was searched among."""
-    for member in layout.members:
-        if member.tree not in bounds.edges:
-            continue
-        rows = partials
-        if "grouping" in partials.column_names:
-            rows = partials.filter(pa.array(partials["grouping"].to_numpy() == member.number))
-        labels, last = rows["label"].drop_null().to_numpy(), len(bounds.edges[member.tree]) - 1
-        if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
-            return True
-    return False
+        self._attempts = frozenset(d for d, paused in self.progress.paused.items() if paused.reason != BY_HAND)
+        if layout is None or last is None:
+            return
+        LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
+        self.ledger.revising.restore(layout, self.answers)
+        touched = arrived.touched if arrived is not None and last.kind == "batch" else None
+        if last.due or touched:
+            with self._whole():
+                self.ledger.answer(self.agenda.recorded(layout, last), layout, touched, last.judged_us)

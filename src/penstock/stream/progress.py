@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 from penstock.share.slices import SliceManager
 from penstock.store.commits import Commit, Counts, Paused
+
+NEVER: Final = 1 << 62  # a time that no window ends at
 
 
 @dataclass(slots=True)
@@ -18,6 +21,7 @@ class Progress:
 
     number: int = -1  # last commit
     batch: int = -1  # last batch of Spark's that is in
+    source: str = ""  # the source's position after it
     watermark_us: int | None = None
     last_us: int | None = None
     first_us: int | None = None
@@ -27,6 +31,8 @@ class Progress:
         default_factory=dict
     )  # definition → from when whole; None: from the first row
     next_ends: dict[int, int] = field(default_factory=dict)  # definition → next window end, once known
+    first_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end it answers, once known
+    resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
     paused: dict[int, Paused] = field(default_factory=dict)
     cuts: dict[str, list[tuple[int | None, SliceManager]]] = field(default_factory=dict)  # tree → slicings, since when
 
@@ -40,46 +46,77 @@ class Progress:
         self.first_us = first_us if self.first_us is None else min(first_us, self.first_us)
         self.last_us = last_us if self.last_us is None else max(last_us, self.last_us)
 
-    def greatest_us(self) -> int:
-        """Return the greatest valid time; there must have been one."""
+    def watermark_after(self, lateness_us: int) -> int:
+        """Return the watermark that the rows seen so far make; a heartbeat may have gone further."""
         assert self.last_us is not None
-        return self.last_us
+        seen = self.last_us - lateness_us
+        return seen if self.watermark_us is None else max(seen, self.watermark_us)
 
-    def enter(self, layout: Layout, floors: Mapping[LaneKey, int]) -> None:
-        """Give the plan's new queries their start, and forget those that are gone."""
+    def rate(self) -> float | None:
+        """Return the stream's rows per second of event time so far."""
+        if self.first_us is None or self.last_us is None or self.last_us <= self.first_us:
+            return None
+        return self.counts.ingested / ((self.last_us - self.first_us) / 1e6)
+
+    # -- queries that come and go --------------------------------------------------------------------------------
+
+    def switch(self, layout: Layout, floors: Mapping[LaneKey, int]) -> None:
+        """Enter the plan's new queries, note its slicing, and forget those that are gone."""
         current = {d.id for d in layout.plan.definitions}
-        known = set(self.starts)
         for number, tree in enumerate(layout.plan.trees):
-            members = [d for d in tree.definitions if d.id in known]
             for definition in tree.definitions:
-                if definition.id not in known:
-                    self._enter_one(definition, members, tree.name, floors.get(tree.lane_key(definition)))
+                if definition.id not in self.starts:
+                    self.enter(definition, tree.definitions, tree.lane_key(definition), floors)
             self.cuts.setdefault(tree.name, []).append((self.frontier_us, layout.managers[number]))
-        for gone in known - current:
-            self.starts.pop(gone, None)
-            self.next_ends.pop(gone, None)
-            self.paused.pop(gone, None)
+        for gone in self.starts.keys() - current:
+            self.forget(gone)
 
-    def _enter_one(self, new: Definition, members: list[Definition], tree: str, floor_us: int | None) -> None:
-        """Find the first time from which what is stored can answer a query, and its first window."""
+    def forget(self, number: int) -> None:
+        """Forget a definition that is gone."""
+        known: dict[int, Any]
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused):
+            known.pop(number, None)
+
+    def enter(
+        self, new: Definition, others: Sequence[Definition], lane: LaneKey, floors: Mapping[LaneKey, int]
+    ) -> None:
+        """Give a query its start, the first time from which what is stored can answer it."""
+        members = [d for d in others if d.id in self.starts]
+        covered = None if self.frontier_us is None else self._covered_since(new, members, lane, floors.get(lane))
+        self.begin(new, covered)
+
+    def begin(self, new: Definition, start_us: int | None) -> None:
+        """Let a query begin with the first window that is wholly after its start; None: with the first row."""
         window = new.query.window
-        start = None if self.frontier_us is None else self._covered_since(new, members, tree, floor_us)
-        self.starts[new.id] = start
-        if start is not None:
-            self.next_ends[new.id] = window.end_at_or_after(start + window.range_us)
+        self.starts[new.id] = start_us
+        if start_us is not None:
+            self.next_ends[new.id] = window.end_at_or_after(start_us + window.range_us)
         elif self.first_us is not None:
             self.next_ends[new.id] = window.end_after(self.first_us)
+        if new.id in self.next_ends:
+            self.first_ends[new.id] = self.next_ends[new.id]
 
-    def _covered_since(self, new: Definition, members: list[Definition], tree: str, floor_us: int | None) -> int | None:
+    def _covered_since(
+        self, new: Definition, members: Sequence[Definition], lane: LaneKey, floor_us: int | None
+    ) -> int | None:
         """Return from when the stored partials hold all that a new query needs; None: from the first row on."""
         frontier = self.frontier_us
         assert frontier is not None
+        held = self.held_since(new, members)
+        if held == NEVER:
+            return frontier
+        since = [self._uncut_since(new, lane.tree, frontier), floor_us, held]
+        latest = max((s for s in since if s is not None), default=None)
+        return None if latest is None or self.first_us is None or latest <= self.first_us else latest
+
+    def held_since(self, new: Definition, members: Iterable[Definition]) -> int | None:
+        """Return from when partials of a query's rows and components are whole; None: from the first row; or NEVER."""
         same = [m for m in members if _rows_of(m) == _rows_of(new)]
-        since: list[int | None] = [self._uncut_since(new, tree, frontier), floor_us]
+        since: list[int | None] = []
         for component in new.typed.components:
             holders = [self.starts[m.id] for m in same if component in m.typed.components]
             if not holders:
-                return frontier
+                return NEVER
             since.append(None if None in holders else min(h for h in holders if h is not None))
         return max((s for s in since if s is not None), default=None)
 
@@ -91,6 +128,17 @@ class Progress:
                 return since
             since = started
         return since
+
+    def is_edge(self, tree: str, time_us: int) -> bool:
+        """Tell whether no stored slice of a tree reaches over a time: its slicing and all later ones cut there."""
+        for started, manager in reversed(self.cuts.get(tree, [])):
+            if manager.edge_at_or_before(time_us) != time_us:
+                return False
+            if started is None or started <= time_us:
+                return True
+        return False
+
+    # -- windows -------------------------------------------------------------------------------------------------
 
     def first_end(self, definition: Definition, watermark_us: int) -> int | None:
         """Return the next window end of a query, or None while no window of it has ended."""
@@ -105,24 +153,44 @@ class Progress:
             first = max(first, window.end_after(self.watermark_us))
         return first if first <= watermark_us else None
 
+    def revised_from(self, definition: Definition) -> int:
+        """Return the first window end whose answer late rows may revise: none of a query that is paused."""
+        if definition.id in self.paused:
+            return NEVER
+        return self.resumed_ends.get(definition.id, self.first_ends.get(definition.id, NEVER))
+
+    def revised(self, layout: Layout) -> tuple[tuple[int, int], ...]:
+        """Return for each of a layout's revising windows after and from which ends late rows revise answers."""
+        if self.watermark_us is None:
+            return tuple((NEVER, NEVER) for _ in layout.revising)
+        since: dict[object, int] = {}
+        for definition in layout.plan.definitions:
+            key = definition.query.window, definition.typed.revise_us
+            since[key] = min(since.get(key, NEVER), self.revised_from(definition))
+        return tuple((self.watermark_us - revise, since[window, revise]) for window, revise in layout.revising)
+
     def floor_of(self, definition: Definition) -> int | None:
-        """Return the earliest time that a window still to come may hold; None before the first valid row.
+        """Return the earliest time that is still needed of a query's partials; None before the first valid row.
 
         While a query's first window is open, late rows may still move it, but never before the watermark.
         """
-        window, following = definition.typed.query.window, self.next_ends.get(definition.id)
-        if following is None and self.watermark_us is not None:
-            following = window.end_after(self.watermark_us)
-        return None if following is None else following - window.range_us
+        typed, following = definition.typed, self.next_ends.get(definition.id)
+        window, watermark = typed.query.window, self.watermark_us
+        if watermark is None:
+            return None if following is None else following - window.range_us
+        if following is None or typed.revise_us:
+            revised = window.end_after(watermark - typed.revise_us)
+            following = revised if following is None else min(revised, following)
+        floor = following - window.range_us
+        return min(floor, watermark - typed.retain_us) if typed.retain_us else floor
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
-        """Return, lane by lane, the start of the earliest window still to come."""
+        """Return, lane by lane, the earliest time that is still needed."""
         found: dict[LaneKey, int | None] = {}
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
-                each = [self.floor_of(definition) for definition in members]
-                known = [floor for floor in each if floor is not None]
-                found[key] = min(known) if len(known) == len(each) else None
+                each = [self.floor_of(d) for d in members]
+                found[key] = None if None in each else min(f for f in each if f is not None)
         return {key: floor for key, floor in found.items() if floor is not None}
 
     def forget_cuts(self, floors: Mapping[LaneKey, int], trees: Iterable[str]) -> None:
@@ -136,19 +204,19 @@ class Progress:
             kept[tree] = cuts
         self.cuts = kept
 
-    def record(self) -> tuple[dict[str, int], dict[str, int | None]]:
-        """Return what a restart cannot derive: the queries' starts and next windows."""
-        starts = {str(number): start for number, start in self.starts.items() if start is not None}
-        return starts, {str(number): self.next_ends.get(number) for number in self.starts}
+    # -- restart -------------------------------------------------------------------------------------------------
 
     def restore(self, commit: Commit) -> None:
         """Stand where a commit stood."""
         self.number, self.batch = commit.number, commit.batch
+        self.source = commit.source or self.source
         self.watermark_us, self.last_us, self.first_us = commit.watermark_us, commit.last_us, commit.first_us
         self.counts, self.ended = commit.counts, commit.ended
         self.paused = {int(k): v for k, v in commit.paused.items()}
         self.starts = {int(k): commit.starts.get(k) for k in commit.next_ends}
         self.next_ends = {int(k): v for k, v in commit.next_ends.items() if v is not None}
+        self.first_ends = {int(k): v for k, v in commit.first_ends.items()}
+        self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from penstock.engine import Engine
 from penstock.errors import MalformedSQL, SourceError
-from penstock.evaluate.typed import Definition
 from penstock.language.duration import parse_duration
 from penstock.language.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
@@ -26,6 +25,7 @@ from penstock.spark.rows import columns_in, frame_of, schema_of
 from penstock.spark.sources import check_columns
 from penstock.store.commits import Counts
 from penstock.store.synopsis import Kernel
+from penstock.stream.entered import Entered
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
 from penstock.testing.comparison import compare
 from penstock.testing.values import Rows, arrow_rows, inferred_schema
@@ -75,11 +75,22 @@ class TestBed:
     # -- what there is -------------------------------------------------------------------------------------------
 
     def stream(
-        self, name: str, columns: Columns, *, time: str = "ts", lateness: str = "0 s", max_ahead: str = "10 min"
+        self,
+        name: str,
+        columns: Columns,
+        *,
+        time: str = "ts",
+        lateness: str = "0 s",
+        max_ahead: str = "10 min",
+        idle: str | None = None,
+        dedup: Sequence[str] = (),
+        retain_rows: str | None = None,
     ) -> None:
         """Declare a stream, for example of ``"ts TIMESTAMP, symbol STRING, price DOUBLE"``."""
         lengths = parse_duration(lateness), parse_duration(max_ahead)
-        self.declare(Stream(name, self._columns(name, columns, time), time, *lengths))
+        idle_us, rows_us = (0 if length is None else parse_duration(length) for length in (idle, retain_rows))
+        declared = Stream(name, self._columns(name, columns, time), time, *lengths)
+        self.declare(replace(declared, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us))
 
     def declare(self, stream: Stream) -> None:
         """Declare a stream as a catalog or project has it; its source is left alone."""
@@ -97,9 +108,10 @@ class TestBed:
         with self._working():
             self.engine.create_table(name, arrow_rows(rows, found, owner, self.epoch))
 
-    def query(self, name: str, text: str) -> Definition:
-        """Enter a query; it takes part from the next batch on."""
-        return self.engine.create_query(name, text)
+    def query(self, name: str, text: str) -> Entered:
+        """Enter a query between two batches; the return value says from which window on it is answered."""
+        with self._working():
+            return self.engine.create_query(name, text)
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -119,6 +131,12 @@ class TestBed:
             raise SourceError(what, hint="Write how many rows each batch takes; the numbers add up to all rows.")
         for start, end in pairwise(accumulate(cuts, initial=0)):
             self.feed(stream, rows[start:end])
+
+    def heartbeat(self, stream: str) -> bool:
+        """Let a stream with ``idle`` see how far the clock has gone; tell whether its watermark moved."""
+        at_work = self.engine.stream(stream)
+        with self._working():
+            return at_work.pipeline.heartbeat(at_work.snapshot())
 
     def flush(self, stream: str | None = None) -> None:
         """End a stream, or all of them, and answer the last windows."""
@@ -140,6 +158,17 @@ class TestBed:
     def timeline(self, query: str) -> list[tuple[Any, ...]]:
         """Return for each answer its window's end in seconds since the epoch, and the query's columns."""
         return [(self._seconds(end), *values) for _, end, *values in (row.values() for row in self.answers(query))]
+
+    def ask(self, text: str) -> list[dict[str, Any]]:
+        """Return the answer to a one-time query as rows."""
+        with self._working():
+            rows: list[dict[str, Any]] = self.engine.ask(text, "rows")
+        return rows
+
+    def revisions(self, query: str) -> list[tuple[Any, ...]]:
+        """Return all that was ever said: window's end in seconds, revision, what was done, and the query's columns."""
+        rows = self.engine.results(query, "rows", revisions=True)
+        return [(self._seconds(end), *values) for _, end, *values in (row.values() for row in rows)]
 
     def compare(self, query: str, expected: Sequence[Mapping[str, Any]]) -> list[str]:
         """List in words how a query's answers differ from those expected."""

@@ -1,0 +1,152 @@
+"""Names come in; streams, tables, queries and functions that have them go out, as of now or of an earlier version."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.catalog.naming import Kind, missing
+from penstock.catalog.timeline import Control, Entry, Timeline
+from penstock.evaluate.typed import Definition
+from penstock.model.function import Function
+from penstock.model.schema import Stream, Table
+
+
+class Lookup:
+    """Everything that has a name, as readers see it. Names do not differ by case alone; any thread may ask."""
+
+    def __init__(self, find: Callable[[int], Mapping[str, Any]]) -> None:
+        """Start empty; ``find`` reads a change again by its version."""
+        self.version = 0
+        self._streams: dict[str, Stream] = {}
+        self._tables: dict[str, Table] = {}
+        self._queries: dict[str, Entry] = {}
+        self._functions: dict[str, Function] = {}
+        self._timeline = Timeline(find)
+        self._names: dict[int, str] = {}  # of every definition that ever was
+        self._next_id = 1
+        self._lock = threading.RLock()
+
+    def stream(self, name: str) -> Stream | None:
+        """Find a stream."""
+        return self._streams.get(name.lower())
+
+    def table(self, name: str) -> Table | None:
+        """Find a table."""
+        return self._tables.get(name.lower())
+
+    def known_stream(self, name: str) -> Stream:
+        """Find a stream, or say which there are."""
+        found: Stream = self._known("stream", name)
+        return found
+
+    def known_table(self, name: str) -> Table:
+        """Find a table, or say which there are."""
+        found: Table = self._known("table", name)
+        return found
+
+    def function(self, name: str) -> Function:
+        """Find a function, or say which there are."""
+        found: Function = self._known("function", name)
+        return found
+
+    def query(self, name: str) -> Definition:
+        """Find a query, or say which there are."""
+        with self._lock:
+            return self._timeline.read(self._known("query", name))
+
+    def stream_names(self) -> list[str]:
+        """List the streams."""
+        return self._listed("stream")
+
+    def table_names(self) -> list[str]:
+        """List the tables."""
+        return self._listed("table")
+
+    def query_names(self) -> list[str]:
+        """List the queries in the order they were created."""
+        return self._listed("query")
+
+    def tables(self) -> Mapping[str, Table]:
+        """Return the tables by name."""
+        with self._lock:
+            return {t.name: t for t in self._tables.values()}
+
+    def functions(self) -> Mapping[str, Function]:
+        """Return the functions by name in lower case."""
+        with self._lock:
+            return dict(self._functions)
+
+    def has(self, kind: Kind, name: str) -> bool:
+        """Say whether there is something of a kind and name."""
+        return name.lower() in self._holder(kind)
+
+    def name_of(self, definition: int) -> str:
+        """Return the name of a definition, also of one that is gone."""
+        return self._names[definition]
+
+    @property
+    def next_id(self) -> int:
+        """Return the number that the next definition will have."""
+        return self._next_id
+
+    # -- queries over time ---------------------------------------------------------------------------------------
+
+    def definitions(self, stream: str) -> tuple[Definition, ...]:
+        """Return the queries over a stream."""
+        with self._lock:
+            return tuple(self._timeline.read(e) for e in self._queries.values() if e.stream == stream)
+
+    def snapshot(self, stream: str, version: int | None = None) -> tuple[int, tuple[Definition, ...]]:
+        """Return a stream's queries as of a version, the current one if none is given."""
+        with self._lock:
+            if version is None:
+                return self.version, self.definitions(stream)
+            current = [entry for entry in self._queries.values() if entry.stream == stream]
+            return version, self._timeline.at(version, stream, current)
+
+    def stream_version(self, stream: str) -> int:
+        """Return the version of the last change that concerns a stream's queries; 0 if there was none."""
+        with self._lock:
+            return self._timeline.version(stream)
+
+    def controls(self, stream: str, after: int, until: int) -> list[Control]:
+        """Return what users paused and resumed in versions ``after`` < v ≤ ``until``, in order."""
+        with self._lock:
+            return self._timeline.controls(stream, after, until)
+
+    def user_paused(self, name: str) -> bool:
+        """Tell whether a user paused a query and has not resumed it."""
+        with self._lock:
+            return self._timeline.paused(self._known("query", name))
+
+    def outlived(self, now_us: int) -> list[Definition]:
+        """Return the queries whose lifetime has passed."""
+        with self._lock:
+            ended = [e for e in self._queries.values() if e.until_us is not None and e.until_us <= now_us]
+            return [self._timeline.read(entry) for entry in ended]
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _holder(self, kind: Kind) -> dict[str, Any]:
+        """Return what holds the names of a kind."""
+        holders: dict[Kind, dict[str, Any]] = {
+            "stream": self._streams,
+            "table": self._tables,
+            "query": self._queries,
+            "function": self._functions,
+        }
+        return holders[kind]
+
+    def _listed(self, kind: Kind) -> list[str]:
+        """List the names of a kind in the order they came."""
+        with self._lock:
+            return [item.name for item in self._holder(kind).values()]
+
+    def _known(self, kind: Kind, name: str) -> Any:
+        """Find what has a name, or say what there is."""
+        found = self._holder(kind).get(name.lower())
+        if found is None:
+            raise missing(kind, name, self._listed(kind))
+        return found

@@ -1,0 +1,51 @@
+"""A name that is missing, taken or still in use comes in; the error that says what there is and what to do goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from penstock.errors import (
+    CatalogError,
+    PenstockError,
+    UnknownFunction,
+    UnknownQuery,
+    UnknownStream,
+    UnknownTable,
+    nearest,
+)
+
+Kind = Literal["stream", "table", "query", "function"]
+_LISTED: Final = 20
+_UNKNOWN: Final[dict[Kind, type[PenstockError]]] = {
+    "stream": UnknownStream,
+    "table": UnknownTable,
+    "query": UnknownQuery,
+    "function": UnknownFunction,
+}
+
+
+def missing(kind: Kind, name: str, known: Sequence[str]) -> PenstockError:
+    """Word the error for a name that is not there."""
+    hint = nearest(name, known)
+    several = "queries" if kind == "query" else f"{kind}s"
+    listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
+    existing = f"existing {several}: {listed}" if listed else f"there are no {several}"
+    return _UNKNOWN[kind](f'there is no {kind} "{name}"', detail=None if hint else existing, hint=hint)
+
+
+def existing_name(kind: Kind, name: str) -> CatalogError:
+    """Word the error for a name that is taken."""
+    drop = f"Write CREATE OR REPLACE {kind.upper()}" if kind in ("query", "function") else "Drop it first"
+    return CatalogError(f'{kind} "{name}" exists already', hint=f"{drop}, or choose another name.")
+
+
+def other_before(name: str) -> CatalogError:
+    """Word the error for a stream under the name of another one whose commits are still there."""
+    what = f'another stream called "{name}" was dropped, and its commits are still in the state folder'
+    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+
+
+def still_read(kind: Kind, name: str, query: str) -> CatalogError:
+    """Word the error for a stream or table that a query reads."""
+    return CatalogError(f'{kind} "{name}" is read by query "{query}"', hint="Drop the query first.")

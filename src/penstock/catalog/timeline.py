@@ -1,0 +1,112 @@
+"""Changes of queries come in, version after version; who was there at any of them, and who was paused, goes out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from penstock.catalog.typed_records import read_typed
+from penstock.evaluate.typed import Definition
+
+Action = Literal["pause", "resume"]
+MOST_KEPT: Final = 10_000  # dropped definitions that are nowhere else; no batch looks back so far
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A query was paused or resumed by its user, in one version of the catalog."""
+
+    definition: int
+    action: Action
+    version: int
+
+
+@dataclass(slots=True)
+class Entry:
+    """One definition: what is known of it without reading it, and what to read it from."""
+
+    id: int
+    name: str
+    stream: str
+    version: int
+    created_us: int = 0
+    origin: str = ""
+    until_us: int | None = None  # when its lifetime ends; None: never
+    in_log: bool = False  # its record can be read again
+    source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
+
+    def read(self, find: Callable[[int], Mapping[str, Any]]) -> Definition:
+        """Return the definition, from its record if it was not needed before."""
+        if not isinstance(self.source, Definition):
+            typed = read_typed(self.source or find(self.version))
+            self.source = Definition(self.id, typed, self.version, self.created_us, self.origin)
+        return self.source
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What happened to the queries of one stream."""
+
+    version: int = 0  # of the last change
+    dropped: list[tuple[int, Entry]] = field(default_factory=list)  # with the version that dropped it, in order
+    controls: list[Control] = field(default_factory=list)  # in order
+
+
+class Timeline:
+    """The queries of every stream at every version; ``find`` reads a change again by its version."""
+
+    def __init__(self, find: Callable[[int], Mapping[str, Any]]) -> None:
+        """Start empty."""
+        self._find = find
+        self._streams: dict[str, _Stream] = defaultdict(_Stream)
+        self._paused: set[int] = set()  # definitions
+
+    def read(self, entry: Entry) -> Definition:
+        """Return an entry's definition."""
+        return entry.read(self._find)
+
+    def changed(self, stream: str, version: int) -> None:
+        """Note that a change concerns a stream's queries."""
+        self._streams[stream].version = version
+
+    def dropped(self, entry: Entry, version: int) -> None:
+        """Note that a definition is gone; what the log can tell again is forgotten."""
+        stream = self._streams[entry.stream]
+        stream.version = version
+        stream.dropped.append((version, entry))
+        self._paused.discard(entry.id)
+        if entry.in_log:
+            entry.source = None
+        elif len(stream.dropped) > 2 * MOST_KEPT:
+            del stream.dropped[:MOST_KEPT]
+
+    def controlled(self, entry: Entry, action: Action, version: int) -> None:
+        """Note that a user paused or resumed a definition."""
+        stream = self._streams[entry.stream]
+        stream.version = version
+        stream.controls.append(Control(entry.id, action, version))
+        (self._paused.add if action == "pause" else self._paused.discard)(entry.id)
+
+    def paused(self, entry: Entry) -> bool:
+        """Tell whether a user paused a definition."""
+        return entry.id in self._paused
+
+    def version(self, stream: str) -> int:
+        """Return the version of the last change that concerns a stream's queries."""
+        return self._streams[stream].version if stream in self._streams else 0
+
+    def controls(self, stream: str, after: int, until: int) -> list[Control]:
+        """Return what users paused and resumed in the versions after one and up to another, in order."""
+        controls = self._streams[stream].controls if stream in self._streams else []
+        first = bisect_right(controls, after, key=lambda control: control.version)
+        return controls[first : bisect_right(controls, until, key=lambda control: control.version)]
+
+    def at(self, version: int, stream: str, current: Iterable[Entry]) -> tuple[Definition, ...]:
+        """Return a stream's definitions as of a version, in the order of their numbers."""
+        dropped = self._streams[stream].dropped if stream in self._streams else []
+        later = dropped[bisect_right(dropped, version, key=lambda one: one[0]) :]
+        there = [entry for entry in (*current, *(entry for _, entry in later)) if entry.version <= version]
+        return tuple(self.read(entry) for entry in sorted(there, key=lambda entry: entry.id))

@@ -1,0 +1,72 @@
+"""A typed query comes in and goes out as a JSON record: bound and typed once, never again, so restarts are quick."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.typed import TypedQuery
+from penstock.model.query import Aggregate, Join, Output, Query
+from penstock.model.window import Window
+
+FORM: Final = 1  # of what is written here; a query of another form is bound and typed anew from its text
+
+
+def write_typed(typed: TypedQuery) -> dict[str, Any]:
+    """Write a query and what Spark said about it."""
+    query = asdict(typed.query)
+    told = {"form": FORM, "types": _types(typed), "columns": sorted(typed.columns)}
+    return {"text": query.pop("text"), "stream": query.pop("stream"), "bound": query, "typed": told}
+
+
+def has_typed(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record holds a query that need not be bound and typed anew."""
+    return bool(record.get("typed", {}).get("form") == FORM)
+
+
+def read_typed(record: Mapping[str, Any]) -> TypedQuery:
+    """Read a query back, with the types it had when it was entered."""
+    bound, told = record["bound"], record["typed"]
+    query = Query(
+        **{
+            **bound,
+            "text": record["text"],
+            "stream": record["stream"],
+            "window": Window(**bound["window"]),
+            "joins": tuple(_join(join) for join in bound["joins"]),
+            "keys": tuple(bound["keys"]),
+            "aggregates": tuple(Aggregate(a["function"], tuple(a["arguments"])) for a in bound["aggregates"]),
+            "outputs": tuple(Output(**output) for output in bound["outputs"]),
+            "options": tuple((name, value) for name, value in bound["options"]),
+        }
+    )
+    schema = _schema(told["types"])
+    types = {role: tuple(f.type for f in schema if f.name == role) for role in ("key", "argument", "output")}
+    arguments = iter(types["argument"])
+    aggregates = tuple(bind_aggregate(a, [next(arguments) for _ in a.arguments]) for a in query.aggregates)
+    return TypedQuery(query, types["key"], aggregates, types["output"], frozenset(told["columns"]), types["argument"])
+
+
+def _join(record: Mapping[str, Any]) -> Join:
+    """Read one join back."""
+    keys = {name: tuple(record[name]) for name in ("stream_keys", "table_keys")}
+    return Join(**{**record, **keys})
+
+
+def _types(typed: TypedQuery) -> str:
+    """Write Arrow's types as text: those of the keys, of the aggregates' arguments and of the outputs."""
+    roles = {"key": typed.key_types, "argument": typed.argument_types, "output": typed.output_types}
+    schema = pa.schema([pa.field(role, found) for role, types in roles.items() for found in types])
+    return base64.b64encode(schema.serialize()).decode()
+
+
+@lru_cache(maxsize=1_000)
+def _schema(text: str) -> pa.Schema:
+    """Read Arrow's types back; most queries have the same few."""
+    return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))

@@ -1,0 +1,81 @@
+"""``penstock ask | backfill``: a question or names of queries come in; answers out of what is kept go out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.arguments import json_option, number_of, query_names
+from penstock.cli.carrying import carry_out
+from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.reporting import columns_text
+
+
+@click.command(short_help="Ask once, and answer from what is kept.")
+@click.argument("sql")
+@project_option
+@state_option
+@json_option
+def ask(sql: str, project: Path, state: Path | None, as_json: bool) -> None:
+    """Answer SQL once, over the window that ends at the stream's watermark.
+
+    The window has a RANGE and no SLIDE. It is answered from what the engine keeps for its queries, without reading
+    the source; if that does not hold what the question needs, the error says what is missing.
+
+    \b
+    Examples:
+      penstock ask 'SELECT max(price) FROM trades [RANGE 10 MIN]'
+      penstock ask 'SELECT symbol, count(*) AS n FROM trades [RANGE 1 H] GROUP BY symbol' --json
+    """
+    found = carry_out(find_state(project, state), "ask", {"text": sql})
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    names = [column["name"] for column in found["columns"]]
+    if not found["rows"]:
+        click.echo("no groups: the window holds no row that the question is about")
+        return
+    start, end = found["rows"][0][:2]
+    click.echo(f"window {_shown(start)} to {_shown(end)}")
+    click.echo(columns_text(names[2:], [row[2:] for row in found["rows"]]))
+
+
+def _shown(instant: Any) -> str:
+    """Write an instant of JSON as people do."""
+    return str(instant).replace("T", " ").removesuffix("Z")
+
+
+@click.command(short_help="Answer windows of the past from the source's history.")
+@click.argument("queries", nargs=-1, required=True, shell_complete=query_names)
+@click.option(
+    "--from",
+    "since",
+    default="beginning",
+    show_default=True,
+    metavar="WHEN",
+    help="'beginning', or a timestamp: 2026-01-05T15:00:00, UTC unless it says otherwise.",
+)
+@project_option
+@state_option
+@json_option
+def backfill(queries: tuple[str, ...], since: str, project: Path, state: Path | None, as_json: bool) -> None:
+    """Answer the windows of QUERIES that ended before they were added, in one pass over the source's history.
+
+    The windows of the past meet those that are answered already, without a gap and without an answer twice. The
+    engine goes on meanwhile as far as it can. Needs a source that can be read again: files, or the generator.
+
+    \b
+    Examples:
+      penstock backfill pace vwap
+      penstock backfill pace --from 2026-01-05T15:00:00
+    """
+    body = {"queries": list(queries), "since": since}
+    found = carry_out(find_state(project, state), "backfill", body, long="backfilling")
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for name, windows in found["windows"].items():
+        click.echo(f"{name}: {number_of(windows, 'window', 'windows')} of the past answered")

@@ -1,0 +1,62 @@
+"""A request comes in; the running engine carries it out, or one that is opened here; its answer goes out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.locating import Place
+from penstock.cli.working import sound_project, starting_spark
+from penstock.errors import NotRunning
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
+
+
+def carry_out(place: Place, verb: str, body: dict[str, Any], *, long: str | None = None) -> dict[str, Any]:
+    """Let the engine that runs on the folder do it; if none does, open the folder here, which starts Spark.
+
+    ``long`` names what may take long: it is waited for until it ends.
+    """
+    from penstock.control import ask_running
+
+    try:
+        with telling(long or f"waiting for the engine on {place.folder}"):
+            return ask_running(place.folder, verb, body, patient=long is not None)
+    except NotRunning:
+        click.echo(f"no engine runs on {place.folder}; opening it here starts Spark", err=True)
+    from penstock.control.requests import Request
+    from penstock.control.serving import answered
+
+    with opened(place) as engine, telling(long or "working"):
+        return answered(engine, Request(0, verb, body))
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Engine]:
+    """Open a state folder, with the project's Spark settings and sinks if it has one."""
+    from penstock.engine import Engine
+    from penstock.project.opening import make_sink, open_engine
+
+    project = None if place.project is None else sound_project(place.project)
+    with starting_spark():
+        if project is None:
+            engine = Engine(place.folder)
+        else:
+            sinks = [make_sink(sink) for sink in project.settings.sinks]
+            engine = open_engine(project, state=place.folder, sinks=sinks)
+    with engine:
+        yield engine
+
+
+def telling(what: str) -> AbstractContextManager[Any]:
+    """Show on a terminal what is going on."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)

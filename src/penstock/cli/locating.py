@@ -1,0 +1,72 @@
+"""A project or a folder's name comes in; the state folder that commands talk about goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from penstock.cli.working import is_script
+from penstock.errors import ProjectError, StateError
+
+SETTINGS_FILE: Final = "penstock.yml"
+
+state_option: Final = click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The state folder; by default the one that penstock.yml names.",
+)
+project_option: Final = click.option(
+    "--project",
+    type=click.Path(path_type=Path),
+    default=".",
+    metavar="FOLDER",
+    help="The project; by default the current folder.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A state folder, and the project that it belongs to if one was named."""
+
+    folder: Path
+    project: Path | None
+
+
+def find_state(project: Path, state: Path | None) -> Place:
+    """Find the state folder of a project, or say that nothing ran there yet."""
+    place = Place(state, None) if state is not None else Place(_named_by(project), project)
+    if not (place.folder / "format").is_file():
+        what = f"{place.folder} does not exist" if not place.folder.exists() else f"{place.folder} is no state folder"
+        raise StateError(what, hint="Start an engine on it first: penstock run.")
+    return place
+
+
+def _named_by(project: Path) -> Path:
+    """Read which state folder a project names; its other settings are not looked at."""
+    if is_script(project):
+        raise ProjectError("a script names no state folder", hint="Name it: --state FOLDER.")
+    folder = project.parent if project.name == SETTINGS_FILE else project
+    if not (folder / SETTINGS_FILE).is_file():
+        from penstock.project.folder import find_folder  # says what is wrong; importing it takes long
+
+        folder = find_folder(project)
+    named = _settings(folder / SETTINGS_FILE).get("state")
+    if not isinstance(named, str) or not named:
+        hint = "Name one with --state FOLDER, or put state: state into penstock.yml."
+        raise ProjectError(f"{folder.absolute().name} keeps no state: penstock.yml names no state folder", hint=hint)
+    return folder / named
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Read the settings as plain YAML."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        raise ProjectError(f"cannot read {path}", hint="penstock check says what is wrong.") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,97 @@
+"""A state folder comes in; how its streams and queries stand goes out, without Spark and without opening the folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog import Catalog
+from penstock.control.status import SinkStatus, Standing, Status, status_at
+from penstock.errors import StateError
+from penstock.evaluate.typed import TypedQuery
+from penstock.language.bind import bind
+from penstock.language.statements import Select
+from penstock.store.changes import Change, ChangeLog, read_changes
+from penstock.store.commits import Commit
+from penstock.store.files import read_record
+from penstock.store.journal import read_journal
+from penstock.stream.progress import Progress
+
+ATTEMPTS = 5  # an engine that runs may put a newer commit in the place of the one that is being read
+
+
+def read_status(folder: Path) -> Status:
+    """Tell how a folder's streams and queries stand by what was last recorded; an engine may run on it meanwhile."""
+    catalog = read_catalog(folder)
+    standings = {name: _standing(folder, name) for name in catalog.stream_names()}
+    return status_at(catalog, standings, time.time_ns() // 1_000)
+
+
+def read_catalog(folder: Path) -> Catalog:
+    """Read a folder's catalog; nothing that is done to it is kept."""
+    journal = folder / "catalog.log"
+    changes = read_journal(journal) if journal.exists() else read_changes(folder / "catalog.db")
+    catalog = Catalog(_Listed(changes))
+
+    def named(select: Select, name: str) -> TypedQuery:
+        """Bind a query of which only the text is known; its types would need Spark, and nobody asks for them."""
+        query = bind(select, catalog, name, catalog.functions())
+        return TypedQuery(query, (), (), (), frozenset(), ())
+
+    catalog.restore(named)
+    return catalog
+
+
+class _Listed(ChangeLog):
+    """Changes that were read; more are not kept."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        """Hold changes."""
+        super().__init__(None)
+        self._listed = changes
+
+    def __iter__(self) -> Iterator[Change]:
+        """Give the changes from the first on."""
+        return iter(self._listed)
+
+
+def _standing(folder: Path, stream: str) -> Standing:
+    """Tell where a stream stands by its last commit."""
+    commit, progress = _last_commit(folder / "commits" / stream), Progress()
+    if commit is not None:
+        progress.restore(commit)
+    return Standing(progress, [_sink(path, progress.number) for path in _sinks(folder / "sinks", stream)])
+
+
+def _last_commit(folder: Path) -> Commit | None:
+    """Read a stream's last commit."""
+    for attempt in range(ATTEMPTS):
+        newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stem, default=None)
+        if newest is None:
+            return None
+        try:
+            return Commit.from_record(read_record(newest))
+        except StateError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    return None
+
+
+def _sinks(folder: Path, stream: str) -> list[Path]:
+    """List what a stream's sinks remember, in their order."""
+    found = [path for path in folder.glob("*.json") if path.stem.rpartition("-")[0] == stream]
+    return sorted((path for path in found if path.stem.rpartition("-")[2].isdigit()), key=_position)
+
+
+def _position(path: Path) -> int:
+    """Return which of a stream's sinks remembers in a file."""
+    return int(path.stem.rpartition("-")[2])
+
+
+def _sink(path: Path, last: int) -> SinkStatus:
+    """Tell how far a sink came."""
+    record: dict[str, Any] = read_record(path)
+    delivered = int(str(record.get("delivered", -1)))
+    return SinkStatus(str(record.get("sink") or f"sink {_position(path) + 1}"), max(0, last - delivered))

@@ -1,0 +1,190 @@
+"""A catalog and where its streams stand come in; how everything is, as values that JSON can hold, goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.catalog import Catalog
+from penstock.evaluate.typed import Definition
+from penstock.language.options import option_us
+from penstock.model.window import Window
+from penstock.stream.pausing import BY_HAND
+from penstock.stream.progress import Progress
+
+if TYPE_CHECKING:  # a status is also read from a folder, without Spark
+    from penstock.sinks.outlet import Outlet
+    from penstock.stream.at_work import StreamAtWork
+
+State = Literal["answering", "paused", "waiting"]  # waiting: for a first batch
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """How far a sink is behind its stream, in commits, and why if it fails."""
+
+    sink: str
+    lag: int
+    failure: str | None = None
+    since_us: int | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """Where a stream stands."""
+
+    stream: str
+    queries: int
+    paused: int
+    batches: int
+    watermark_us: int | None
+    behind_us: int | None  # of the clock
+    counts: Mapping[str, int]
+    law_holds: bool  # ingested is the sum of all other counts
+    open_windows: int  # begun and not final
+    idle_us: int  # without rows until a heartbeat; 0: none
+    ended: bool
+    sinks: tuple[SinkStatus, ...] = ()
+    failure: str | None = None  # what stopped it
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """How a query is."""
+
+    query: str
+    stream: str
+    window: str
+    state: State
+    why: str | None  # it is paused
+    failed: bool  # paused by an error, not by hand
+    next_end_us: int | None  # end of the next window that it answers
+    ends_us: int | None  # by the clock, if it has a lifetime
+    origin: str  # "added": by a command, not by a file of the project
+    definition: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How everything is, at a time of the clock."""
+
+    version: int  # of the catalog
+    clock_us: int
+    streams: tuple[StreamStatus, ...]
+    queries: tuple[QueryStatus, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write it as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a stream: where it stands, its sinks, and what stopped it."""
+
+    progress: Progress = field(default_factory=Progress)
+    sinks: Sequence[SinkStatus] = ()
+    failure: str | None = None
+
+
+def status_of(catalog: Catalog, at_work: Mapping[str, StreamAtWork], clock_us: int, *, running: bool) -> dict[str, Any]:
+    """Tell how an engine's streams and queries are; no lock is taken, so that a long batch keeps nobody waiting."""
+    standings = {name: _standing(stream) for name, stream in list(at_work.items())}
+    return {"running": running, **status_at(catalog, standings, clock_us).to_dict()}
+
+
+def _standing(at_work: StreamAtWork) -> Standing:
+    """Tell where a stream at work stands."""
+    progress, failure = at_work.pipeline.progress, at_work.failure
+    sinks = [_sink(outlet, progress.number) for outlet in at_work.delivery.outlets]
+    return Standing(progress, sinks, None if failure is None else str(getattr(failure, "what", failure)))
+
+
+def _sink(outlet: Outlet, last: int) -> SinkStatus:
+    """Tell how far a sink is behind a commit."""
+    lag, failing = max(0, last - outlet.taken), outlet.failing
+    if failing is None:
+        return SinkStatus(outlet.name, lag)
+    return SinkStatus(outlet.name, lag, failing.error.what, failing.since_us, failing.attempts)
+
+
+def status_at(catalog: Catalog, standings: Mapping[str, Standing], clock_us: int) -> Status:
+    """Tell how every stream and query of a catalog is; a stream that is not at work yet stands nowhere."""
+    streams, queries = [], []
+    for name in catalog.stream_names():
+        standing, definitions = standings.get(name, Standing()), catalog.definitions(name)
+        mine = [_query(catalog, definition, standing.progress) for definition in definitions]
+        streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
+        queries += mine
+    return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
+
+
+def _stream(
+    catalog: Catalog,
+    name: str,
+    queries: Sequence[QueryStatus],
+    definitions: Sequence[Definition],
+    standing: Standing,
+    clock_us: int,
+) -> StreamStatus:
+    """Tell where a stream stands."""
+    progress, watermark = standing.progress, standing.progress.watermark_us
+    return StreamStatus(
+        stream=name,
+        queries=len(queries),
+        paused=sum(q.state == "paused" for q in queries),
+        batches=progress.number + 1,
+        watermark_us=watermark,
+        behind_us=None if watermark is None else clock_us - watermark,
+        counts=asdict(progress.counts),
+        law_holds=progress.counts.whole,
+        open_windows=sum(_open_windows(d, q, progress) for d, q in zip(definitions, queries, strict=True)),
+        idle_us=catalog.known_stream(name).idle_us,
+        ended=progress.ended,
+        sinks=tuple(standing.sinks),
+        failure=standing.failure,
+    )
+
+
+def _query(catalog: Catalog, definition: Definition, progress: Progress) -> QueryStatus:
+    """Tell how a query is."""
+    query, lifetime = definition.query, option_us(definition.query, "lifetime")
+    paused = progress.paused.get(definition.id)
+    why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
+    following = _next_end(definition, progress)
+    state: State = "paused" if why is not None else "waiting" if following is None else "answering"
+    return QueryStatus(
+        query=definition.name,
+        stream=query.stream,
+        window=str(query.window),
+        state=state,
+        why=why,
+        failed=why is not None and why != BY_HAND,
+        next_end_us=None if state == "paused" or progress.ended else following,
+        ends_us=None if lifetime is None else definition.created_us + lifetime,
+        origin=definition.origin,
+        definition=definition.id,
+        text=query.text,
+    )
+
+
+def _next_end(definition: Definition, progress: Progress) -> int | None:
+    """Return the end of a query's next window; None while the stream had no row, or no batch since the query came."""
+    known = progress.next_ends.get(definition.id)
+    if known is not None or progress.first_us is None or definition.id not in progress.starts:
+        return known
+    window, watermark = definition.query.window, progress.watermark_us
+    first = window.end_after(progress.first_us)
+    return first if watermark is None else max(first, window.end_after(watermark))
+
+
+def _open_windows(definition: Definition, status: QueryStatus, progress: Progress) -> int:
+    """Count a query's windows that have begun by the greatest time seen and are not final."""
+    if status.next_end_us is None or progress.last_us is None:
+        return 0
+    window: Window = definition.query.window
+    latest = window.end_after(progress.last_us + window.range_us) - window.slide_us  # begins by the greatest time
+    return max(0, (latest - status.next_end_us) // window.slide_us + 1)

@@ -1,0 +1,117 @@
+"""One sink of one stream: its answers in, written, or kept back with the error and tried again later."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError, SinkError, StateError
+from penstock.sinks.protocol import Progressing, Sink, SinkWriter
+
+SHORTEST_US: Final = 1_000_000  # pause before the second attempt; each further one is twice as long
+LONGEST_US: Final = 60_000_000
+LOG: Final = logging.getLogger("penstock")
+
+Numbered = tuple[int, Sequence[pa.Table]]  # a commit and its answers
+Missed = Callable[[int], Iterator[Numbered]]  # the answers after a commit, from the log
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """Why a sink gets no answers now, and when it is tried again; times are microseconds since the epoch."""
+
+    error: PenstockError
+    since_us: int
+    attempts: int
+    next_try_us: int
+
+
+class Outlet:
+    """Writes to one sink; what it raises stays here."""
+
+    def __init__(self, name: str, sink: Sink, stream: str, memory: Progressing, missed: Missed, clock: Clock) -> None:
+        """Prepare; :meth:`attempt` opens the sink and gives it what it missed."""
+        self.name, self.sink, self.stream, self.memory = name, sink, stream, memory
+        self.failing: Failing | None = None
+        self._missed, self._clock = missed, clock
+        self._writer: SinkWriter | None = None
+
+    @property
+    def taken(self) -> int:
+        """Return the last commit whose answers the sink holds for good."""
+        writer = self._writer  # whoever asks for the status holds no lock
+        return int(str(self.memory.read().get("delivered", -1))) if writer is None else writer.delivered
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Give a commit's answers, or if the sink has failed and it is time, all that it missed."""
+        if self._writer is None:
+            self.attempt()
+        else:
+            self._guarded(lambda writer: writer.deliver(number, tables))
+
+    def attempt(self, now_us: int | None = None) -> None:
+        """Open a sink that has failed and give it what it missed, unless it is too early."""
+        if self._writer is None:
+            now = self._clock() if now_us is None else now_us
+            if self.failing is None or now >= self.failing.next_try_us:
+                self._guarded(self._catch_up)
+
+    def roll(self) -> None:
+        """Make everything visible; a sink that has failed is tried once more."""
+        self.attempt(self.failing.next_try_us if self.failing else None)
+        if self._writer is not None:
+            self._guarded(lambda writer: writer.roll())
+
+    def _catch_up(self, writer: SinkWriter) -> None:
+        """Deliver from the log, in order."""
+        for number, tables in self._missed(writer.delivered):
+            writer.deliver(number, tables)
+
+    def _guarded(self, act: Callable[[SinkWriter], None]) -> None:
+        """Do something with the writer; what fails is kept, and the writer opened anew next time."""
+        try:
+            writer = self._writer or self.sink.open(self.stream, self.memory)
+            act(writer)
+        except StateError:  # the state folder is everybody's
+            self._writer = None
+            raise
+        except Exception as error:
+            self._writer = None
+            self._fail(error)
+        else:
+            self._writer = writer
+            self._recovered()
+
+    def _fail(self, error: Exception) -> None:
+        """Keep the error and choose when to try again."""
+        now, before = self._clock(), self.failing
+        attempts = before.attempts + 1 if before else 1
+        pause = min(LONGEST_US, SHORTEST_US << min(attempts - 1, 10))
+        worded = error if isinstance(error, PenstockError) else _worded(self.name, error)
+        self.failing = Failing(worded, before.since_us if before else now, attempts, now + pause)
+        times = "" if attempts == 1 else f" (attempt {attempts})"
+        self._log(
+            logging.ERROR, f"sink {self.name} fails{times}: {worded.what}; next attempt in {pause // 1_000_000} s"
+        )
+
+    def _recovered(self) -> None:
+        """Forget a failure that is over."""
+        if self.failing is not None:
+            attempts, self.failing = self.failing.attempts, None
+            self._log(logging.WARNING, f"sink {self.name} has everything again, after {attempts} failed attempts")
+
+    def _log(self, level: int, text: str) -> None:
+        """Log something about the sink."""
+        event = "sink failed" if level == logging.ERROR else "sink recovered"
+        LOG.log(level, text, extra={"event": event, "sink": self.name, "stream": self.stream})
+
+
+def _worded(name: str, error: Exception) -> SinkError:
+    """Word what a sink raised."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return SinkError(f"sink {name} failed: {reason}")

@@ -1,0 +1,80 @@
+"""Answers in, lines on a terminal out: the one sink that is at-least-once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import pyarrow as pa
+
+from penstock.errors import visible
+from penstock.sinks.jsonl import plain_value, rows_of
+from penstock.sinks.protocol import Progressing
+
+
+class TerminalSink:
+    """Prints each answer as a line, ``busy  14:31:00 – 14:32:00  symbol=A n=12``.
+
+    At-least-once: nobody can take back what a terminal has shown. A commit that was printed and not recorded when the
+    process died is printed again.
+    """
+
+    kind = "terminal"
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        """Print to a text stream, by default to standard output as it is when an answer is printed."""
+        self.out = out
+
+    def open(self, stream: str, memory: Progressing) -> TerminalWriter:
+        """Open the writer of one stream."""
+        return TerminalWriter(self, memory)
+
+
+class TerminalWriter:
+    """Prints one stream's answers."""
+
+    def __init__(self, sink: TerminalSink, memory: Progressing) -> None:
+        """Go on where the last record stands."""
+        self.sink, self.memory = sink, memory
+        self._delivered = int(str(memory.read().get("delivered", -1)))
+
+    @property
+    def delivered(self) -> int:
+        """Return the last commit that was printed and recorded."""
+        return self._delivered
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Print a commit's answers and remember its number."""
+        if number <= self._delivered:
+            return
+        out = self.sink.out or sys.stdout
+        for table in tables:
+            out.writelines(f"{line_of(row)}\n" for row in rows_of(table))
+        out.flush()
+        self._delivered = number
+        self.memory.write({"delivered": number})
+
+    def roll(self) -> None:
+        """Do nothing: what is printed is visible."""
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """Write an answer as one line: its query, its window, its revision if it is one, and its columns."""
+    values = {name: plain_value(value) for name, value in row.items()}
+    head = [
+        visible(str(values.pop("query_name"))),
+        f"{values.pop('window_start', '')} – {values.pop('window_end', '')}",
+    ]
+    if "op" in values and "revision" in values:
+        head.append(f"{values.pop('op')} {values.pop('revision')}")
+    return "  ".join([*head, " ".join(f"{visible(name)}={_shown(value)}" for name, value in values.items())])
+
+
+def _shown(value: Any) -> str:
+    """Write a value; text that would not read as one word is in quotes, and what would steer the terminal escaped."""
+    if isinstance(value, str) and value and value.isprintable() and not set(value) & set(' ="'):
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)

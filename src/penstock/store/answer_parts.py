@@ -1,0 +1,129 @@
+"""Tables of answers in, the same by query, by commit or put together out, with what each of them holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DEFINITION: Final = "#definition"  # first column of every answer table: which query's answer a row is
+COMMIT: Final = "#commit"  # last column where answers of several commits are together: which commit's a row is
+END: Final = "window_end"
+MOST_ROWS: Final = 8_192  # of a part: to read one query's answers, no more than that of the others' is read
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """What a table of answers holds: enough to know whether it has to be read."""
+
+    rows: int
+    definitions: tuple[tuple[int, int], ...]  # first and last of each run of numbers
+    low_us: int | None  # first and last window end; None: unknown
+    high_us: int | None
+
+    def any_of(self, definitions: Iterable[int]) -> bool:
+        """Tell whether an answer of some definition is here."""
+        return any(first <= one <= last for one in definitions for first, last in self.definitions)
+
+    def expired(self, keep: Mapping[int, int]) -> bool:
+        """Tell whether all answers here are before what their queries keep."""
+        if self.high_us is None or sum(last - first + 1 for first, last in self.definitions) > len(keep):
+            return False
+        each = (one for first, last in self.definitions for one in range(first, last + 1))
+        return all(one in keep and self.high_us < keep[one] for one in each)
+
+
+def look_at(table: pa.Table) -> Holds:
+    """Say what a table holds."""
+    definitions = np.unique(_numbers(table, DEFINITION))
+    runs = np.split(definitions, np.flatnonzero(np.diff(definitions) != 1) + 1) if len(definitions) else []
+    ends = _ends(table)
+    low, high = (int(ends.min()), int(ends.max())) if ends is not None and len(ends) else (None, None)
+    return Holds(table.num_rows, tuple((int(run[0]), int(run[-1])) for run in runs), low, high)
+
+
+def of_queries(table: pa.Table, definitions: Iterable[int], keep: Mapping[int, int]) -> pa.Table:
+    """Take the answers of some definitions that are still kept, without the columns that only stores have."""
+    wanted = pa.array(sorted(definitions), pa.int64())
+    mine = still_kept(table.filter(pc.is_in(table[DEFINITION], wanted)), keep)
+    return mine.drop_columns([name for name in (DEFINITION, COMMIT) if name in mine.column_names])
+
+
+def still_kept(table: pa.Table, keep: Mapping[int, int]) -> pa.Table:
+    """Leave out answers that end before what their queries keep."""
+    ends = _ends(table)
+    if ends is None or not keep or not table.num_rows:
+        return table
+    definitions, inverse = np.unique(_numbers(table, DEFINITION), return_inverse=True)
+    floors = np.array([keep.get(int(one), -(1 << 63)) for one in definitions], np.int64)
+    kept = ends >= floors[inverse]
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def by_commit(table: pa.Table, number: int, after: int) -> Iterator[tuple[int, pa.Table]]:
+    """Take a table apart by commit, in order; one without that column is all of ``number``."""
+    if COMMIT not in table.column_names:
+        if number > after:
+            yield number, table
+        return
+    commits = _numbers(table, COMMIT)
+    plain = table.drop_columns([COMMIT])
+    for one in np.unique(commits[commits > after]):
+        yield int(one), plain.filter(pa.array(commits == one))
+
+
+def put_together(tables: Sequence[tuple[int, pa.Table]], keep: Mapping[int, int]) -> list[pa.Table]:
+    """Merge tables of several commits: columns alike together, by query and then as they came, in parts."""
+    alike: dict[pa.Schema, list[pa.Table]] = {}
+    for number, table in tables:
+        table = still_kept(table, keep)
+        if COMMIT not in table.column_names:
+            table = table.append_column(COMMIT, pa.array(np.full(table.num_rows, number, np.int64)))
+        if table.num_rows:
+            alike.setdefault(table.schema, []).append(table)
+    whole = [pa.concat_tables(each).combine_chunks() for each in alike.values()]
+    return [part for table in whole for half in _by_keeping(table, keep) for part in _parts(half)]
+
+
+def _by_keeping(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
+    """Take answers that will expire apart from those that stay, so that whole parts expire."""
+    passing = pc.is_in(table[DEFINITION], pa.array(list(keep), pa.int64()))
+    return [half for half in (table.filter(passing), table.filter(pc.invert(passing))) if half.num_rows]
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """Sort a table by query, and cut it so that a query's answers are in few parts and these are small."""
+    order = np.argsort(_numbers(table, DEFINITION), kind="stable")
+    table = table.take(pa.array(order))
+    definitions = _numbers(table, DEFINITION)
+    begins = [0, *(np.flatnonzero(np.diff(definitions)) + 1).tolist(), len(definitions)]
+    start = 0
+    for begin, end in pairwise(begins):
+        if end - start > MOST_ROWS and begin > start:
+            yield table.slice(start, begin - start)
+            start = begin
+        while end - start > MOST_ROWS:
+            yield table.slice(start, MOST_ROWS)
+            start += MOST_ROWS
+    if start < len(definitions):
+        yield table.slice(start)
+
+
+def _numbers(table: pa.Table, column: str) -> Int64Array:
+    """Read a column of numbers."""
+    return np.asarray(table[column].to_numpy(), np.int64)
+
+
+def _ends(table: pa.Table) -> Int64Array | None:
+    """Read the window ends in µs, if the table has such a column and knows them all."""
+    if END not in table.column_names or table[END].null_count or not pa.types.is_timestamp(table[END].type):
+        return None
+    return np.asarray(table[END].cast(pa.timestamp("us", tz=table[END].type.tz)).cast(pa.int64()).to_numpy(), np.int64)

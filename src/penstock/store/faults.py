@@ -1,0 +1,61 @@
+"""Names of durable writes in, calls of a test's hook out: where a test may stop, tear or fail a write.
+
+Every durable write has a name of :data:`POINTS` and reaches three moments: ``<name>.before`` (nothing is on disk),
+``<name>.torn`` (half of it is) and ``<name>.after`` (all of it is, and nothing that follows). Without a hook, as
+always outside of tests, reaching one costs a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+MOMENTS: Final = ("before", "torn", "after")
+
+# In the order of a batch; "catalog" is one SQLite transaction, which has no middle.
+POINTS: Final[tuple[str, ...]] = (
+    "format",  # the marker of a state folder
+    "migration",  # of an older state folder
+    "catalog",  # a change of the catalog
+    "invalid",  # rows without a usable time, kept aside
+    "keys",  # remembered keys of a stream without duplicates
+    "rows",  # retained rows
+    "partials",
+    "commit",
+    "answers",
+    "sink.jsonl",
+    "sink.parquet",  # torn: all drafts are written, one has its name
+    "sink.progress",
+    "compaction.partials",
+    "compaction.answers",
+    "compaction.list",  # the one write that makes either compaction hold; torn and after: old files still there
+    "record",  # any other small record
+    "backup",
+)
+
+hook: Callable[[str], None] | None = None  # set by tests
+
+
+def reached(point: str) -> None:
+    """Tell a test, if one listens, that a moment has come; what it raises is what happens there."""
+    if hook is not None:
+        hook(point)
+
+
+def tear(point: str, file: BinaryIO, start: int = 0) -> None:
+    """Let a test see a file with half of what was written since ``start``, then with all of it again.
+
+    The file must be open for reading too.
+    """
+    if hook is None:
+        return
+    file.flush()
+    end = file.seek(0, 2)
+    half = start + (end - start) // 2
+    file.seek(half)
+    rest = file.read()
+    file.truncate(half)
+    file.flush()
+    hook(f"{point}.torn")
+    file.seek(half)
+    file.write(rest)

@@ -1,0 +1,81 @@
+"""A state folder of format 1 in, the same folder as format 2 reads it out; killed in the middle, it starts over.
+
+Format 1 kept the catalog in a log, partials without checksums and with fewer counts, and answers without an index.
+Every step leaves a file as it was or as it is to be, and does nothing to one that it finds done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import StateError
+from penstock.store.answer_files import AnswerFile, read_format_1, read_index, write_answers
+from penstock.store.arrow_files import arrow_file, read_arrow_file
+from penstock.store.changes import migrate_journal
+from penstock.store.commits import Commit, read_commit
+from penstock.store.files import checksum, names_in, write_record, write_whole
+from penstock.store.listing import LIST, Kept, Listing, write_list
+
+POINT: Final = "migration"
+
+
+def migrate(folder: Path) -> None:
+    """Turn the parts of a folder into their new form; the format marker is the caller's, and comes last."""
+    migrate_journal(folder)
+    for part, migrate_stream in (("commits", _migrate_commits), ("answers", _migrate_answers)):
+        if (folder / part).exists():
+            for stream in names_in(folder / part):
+                migrate_stream(folder / part / stream)
+
+
+def _migrate_commits(folder: Path) -> None:
+    """Add the checksums of partials, and the list of commits that are kept."""
+    if (folder / LIST).exists():
+        return
+    numbers = [int(name[:12]) for name in names_in(folder) if name.endswith(".json")]
+    commits = [_with_sum(folder, number) for number in numbers]
+    if commits:
+        kept = [Kept(c.number, c.number, 1, c.highest, c.partials_sum, None) for c in commits[:-1] if c.partials_sum]
+        write_list(folder, Listing(commits[-1].number - 1, tuple(kept)), POINT)
+
+
+def _with_sum(folder: Path, number: int) -> Commit:
+    """Add the checksum of a commit's partials to its record, if it has any."""
+    path, partials = folder / f"{number:012d}.json", folder / f"{number:012d}.arrow"
+    commit, _ = read_commit(path)
+    if commit.partials_sum is None and partials.exists():
+        content = arrow_file(_counted(read_arrow_file(partials, None)))
+        write_whole(partials, lambda file: file.write(content), POINT)
+        commit = replace(commit, partials_sum=checksum(content))
+        write_record(path, commit.to_record(), POINT)
+    return commit
+
+
+def _counted(partials: pa.Table) -> pa.Table:
+    """Add the counts of rows on time and corrected to partials that count late rows in a column of their own."""
+    if "late" not in partials.column_names or "timely" in partials.column_names:
+        return partials
+    rows = partials["base" if "base" in partials.column_names else "rows"]
+    timely = pc.if_else(pc.is_valid(partials["label"]), pc.subtract(rows, partials["late"]), 0)
+    nothing = pa.array([0] * partials.num_rows, pa.int64())
+    partials = partials.append_column("timely", timely)
+    return partials.append_column("corrected", nothing).append_column("touched", nothing)
+
+
+def _migrate_answers(folder: Path) -> None:
+    """Give every file of answers its index."""
+    after = -1
+    for name in names_in(folder):
+        if not name.endswith(".answers"):
+            continue
+        number = int(name[:12])
+        try:
+            read_index(folder / name)
+        except StateError:
+            write_answers(AnswerFile(folder, number, number, after, 1, ()), read_format_1(folder / name), POINT)
+        after = number

@@ -1,0 +1,192 @@
+"""A state folder in, everything that is wrong with it out: every file is read, and all must belong together."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import StateError
+from penstock.store.answers import found_files
+from penstock.store.arrow_files import read_arrow_file
+from penstock.store.changes import read_changes
+from penstock.store.checkpoints import check_checkpoint
+from penstock.store.commits import Commit, found_commits, read_commit
+from penstock.store.files import RESTORE, damaged, read_record
+from penstock.store.folder import FORMAT
+
+WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What reading a whole state folder found."""
+
+    folder: Path
+    streams: tuple[str, ...]
+    files: int
+    size: int  # bytes
+    problems: tuple[StateError, ...] = field(default=())
+
+    @property
+    def sound(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return not self.problems
+
+
+def verify_state(folder: Path) -> Verified:
+    """Read every file of a state folder that no engine uses, and check that they belong together."""
+    if not (folder / "format").exists():
+        raise StateError(
+            f"{folder} is no state folder: it has no file named format", hint="Name the folder of a state."
+        )
+    streams = sorted({path.name for part in ("commits", "answers") for path in _folders(folder / part)})
+    problems = list(_problems(folder, streams))
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return Verified(folder, tuple(streams), len(files), sum(p.stat().st_size for p in files), tuple(problems))
+
+
+def check_together(folder: Path, stream: str, last: Commit | None, answered: int | None, version: int) -> None:
+    """Refuse a catalog, commits, answers, sinks' progress and a checkpoint of Spark's that do not belong together.
+
+    ``last`` is the last commit, ``answered`` the last one with answers, ``version`` the catalog's.
+    """
+    number = -1 if last is None else last.number
+    if last is not None and last.catalog_version > version:
+        raise _apart(
+            stream, f"a commit was made with version {last.catalog_version} of the catalog, which has {version}"
+        )
+    if answered is not None and answered > number:
+        raise _apart(stream, f"there are answers of commit {answered}, and the last commit is {number}")
+    expected = None if last is None else last.answered
+    if expected is not None and (answered is None or answered < expected):
+        raise _apart(stream, f"the answers of commit {expected} are missing")
+    for path in _progress_of(folder, stream):
+        delivered = read_record(path).get("delivered", -1)
+        if isinstance(delivered, int) and delivered > number:
+            raise _apart(stream, f"{path} tells of commit {delivered}, and the last commit is {number}")
+    check_checkpoint(folder / "checkpoint" / stream, last, stream)
+
+
+def check_format(folder: Path) -> None:
+    """Check the marker; a folder of an older format must have been opened once."""
+    found = read_record(folder / "format").get("format")
+    if found != FORMAT:
+        hint = "An engine that opens an older folder migrates it; a newer one needs the version that wrote it."
+        raise StateError(f"the state folder {folder} has format {found}, not {FORMAT}", hint=hint)
+
+
+def _problems(folder: Path, streams: Iterable[str]) -> Iterator[StateError]:
+    """Find all that is wrong; nothing more is said of a folder of another format."""
+    if (other := _problem_of(check_format, folder)) is not None:
+        yield other
+        return
+    if (missing := _problem_of(_catalog_version, folder)) is not None:
+        yield missing
+    for stream in streams:
+        found = [*_commit_problems(folder / "commits" / stream), *_answer_problems(folder / "answers" / stream)]
+        yield from found
+        if not found and missing is None and (apart := _problem_of(_check_stream, folder, stream)) is not None:
+            yield apart
+    yield from _spark_problems(folder)
+
+
+def _commit_problems(folder: Path) -> Iterator[StateError]:
+    """Read all commits of a stream and their partials."""
+    if not folder.exists():
+        return
+    if (problem := _problem_of(found_commits, folder)) is not None:
+        yield problem
+        return
+    for one in found_commits(folder)[1]:
+        checks = [_problem_of(read_commit, folder / one.record)]
+        if one.partials is not None:
+            checks.append(_problem_of(read_arrow_file, folder / one.partials, one.sum))
+        yield from (problem for problem in checks if problem is not None)
+
+
+def _answer_problems(folder: Path) -> Iterator[StateError]:
+    """Read all answers of a stream."""
+    if not folder.exists():
+        return
+    if (problem := _problem_of(found_files, folder)) is not None:
+        yield problem
+        return
+    for file in found_files(folder)[0]:
+        found = (_problem_of(file.read, part) for part in file.parts)
+        if (problem := next((one for one in found if one is not None), None)) is not None:
+            yield problem
+
+
+def _catalog_version(folder: Path) -> int:
+    """Read the catalog and return its version."""
+    path = folder / "catalog.db"
+    if not (path.exists() and path.stat().st_size) and any(_folders(folder / "commits")):
+        raise damaged(path, "it is not there, and commits are")
+    return max((change["version"] for change in read_changes(path)), default=0)
+
+
+def _check_stream(folder: Path, stream: str) -> None:
+    """Check that the sound parts of a stream belong together."""
+    commits, answers = folder / "commits" / stream, folder / "answers" / stream
+    last = found_commits(commits)[2] if commits.exists() else None
+    number = found_files(answers)[1] if answers.exists() else -1
+    check_together(folder, stream, last, None if number < 0 else number, _catalog_version(folder))
+
+
+def _progress_of(folder: Path, stream: str) -> Iterator[Path]:
+    """List the records of how far a stream's sinks came."""
+    return (p for p in _files(folder / "sinks") if re.fullmatch(re.escape(stream) + r"-\d+\.json", p.name))
+
+
+def _spark_problems(folder: Path) -> Iterator[StateError]:
+    """Compare the files that Spark wrote with the checksums that it left beside them."""
+    for part in WRITTEN_BY_SPARK:
+        for sums in sorted((folder / part).rglob(".*.crc")):
+            path = sums.with_name(sums.name[1:-4])
+            if path.exists() and (problem := _problem_of(_check_sums, path, sums)) is not None:
+                yield problem
+
+
+def _check_sums(path: Path, sums: Path) -> None:
+    """Check a file against Hadoop's list of checksums: a mark, the stretch of each, and one of each stretch."""
+    try:
+        told, content = sums.read_bytes(), path.read_bytes()
+    except OSError as error:
+        raise damaged(path, error) from error
+    step = int.from_bytes(told[4:8], "big")
+    if told[:4] != b"crc\0" or not step:
+        raise damaged(sums, "it is no list of checksums")
+    found = [zlib.crc32(content[start : start + step]).to_bytes(4, "big") for start in range(0, len(content), step)]
+    if b"".join(found) != told[8:]:
+        raise damaged(path, "its checksum does not match")
+
+
+def _problem_of(check: Callable[..., object], *about: object) -> StateError | None:
+    """Run a check and return what it found."""
+    try:
+        check(*about)
+    except StateError as error:
+        return error
+    except OSError as error:
+        return StateError(f"cannot read {error.filename}: {error.strerror}", hint="Mend its permissions.")
+    return None
+
+
+def _apart(stream: str, detail: str) -> StateError:
+    """Word the error for files that are not of one time."""
+    what = f'the parts of the state of stream "{stream}" do not belong together'
+    return StateError(what, detail=detail, hint=RESTORE)
+
+
+def _folders(folder: Path) -> Iterable[Path]:
+    """List the folders in one that may not be there."""
+    return (path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    """List the files in a folder that may not be there."""
+    return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ()

@@ -1,0 +1,94 @@
+"""Changes of queries in, durable in the catalog and effective in their streams out, always between two batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from penstock.catalog import Catalog
+from penstock.catalog.catalog import Origin
+from penstock.errors import UnknownQuery, WrongType
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.options import moment_us
+from penstock.stream.at_work import StreamAtWork
+from penstock.stream.entered import Entered
+
+Opened = Callable[[Iterable[str]], Mapping[str, StreamAtWork]]
+
+
+class Changing:
+    """Enters, replaces, pauses and resumes queries; ``opened`` returns the streams among some that have had rows."""
+
+    def __init__(self, catalog: Catalog, opened: Opened) -> None:
+        """Change a catalog and its streams."""
+        self.catalog, self.opened = catalog, opened
+
+    def create(self, typed: Sequence[TypedQuery], origin: Origin = "") -> list[Entered]:
+        """Enter queries, all of them or none."""
+        with self._waiting({one.query.stream for one in typed}) as streams:
+            for one in typed:
+                if one.query.stream in streams:
+                    streams[one.query.stream].check_past(one)
+            return self._admitted(self.catalog.create_queries(typed, origin), streams)
+
+    def replace(self, typed: TypedQuery) -> Entered:
+        """Put a query in the place of the one of its name."""
+        before = self.catalog.query(typed.query.name)
+        with self._waiting({typed.query.stream, before.query.stream}) as streams:
+            if typed.query.stream in streams:
+                streams[typed.query.stream].check_past(typed)
+            return self._admitted([self.catalog.replace_query(typed)], streams)[0]
+
+    def pause(self, name: str) -> None:
+        """Let a query answer no more."""
+        self._controlled(name, self.catalog.pause)
+
+    def resume(self, name: str) -> None:
+        """Let a query answer again."""
+        self._controlled(name, self.catalog.resume)
+
+    def backfill(self, names: Sequence[str], since: str) -> dict[str, int]:
+        """Answer windows of the past, one job a stream; return how many windows each query had not answered."""
+        if not names:
+            raise UnknownQuery("no query to backfill was named", hint="Name one or more.")
+        start = _moment(since)
+        chosen = [self.catalog.query(name) for name in dict.fromkeys(names)]
+        found: dict[int, int] = {}
+        with self._waiting({d.query.stream for d in chosen}) as streams:
+            for name, stream in streams.items():
+                found |= stream.backfill({d.id: start for d in chosen if d.query.stream == name})
+        return {d.name: found.get(d.id, 0) for d in chosen}
+
+    def _controlled(self, name: str, record: Callable[[str], object]) -> None:
+        """Record what a user wants, and let it take effect."""
+        with self._waiting({self.catalog.query(name).query.stream}) as streams:
+            record(name)
+            for stream in streams.values():
+                stream.settle()
+
+    @contextmanager
+    def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamAtWork]]:
+        """Keep the batches of some streams waiting."""
+        streams = self.opened(sorted(names))
+        with ExitStack() as stack:
+            for stream in streams.values():
+                stack.enter_context(stream.between_batches())
+            yield streams
+
+    def _admitted(self, definitions: Sequence[Definition], streams: Mapping[str, StreamAtWork]) -> list[Entered]:
+        """Let streams that have had rows say from when on they answer queries."""
+        found: dict[int, Entered] = {}
+        for name, stream in streams.items():
+            found |= {e.id: e for e in stream.admit([d for d in definitions if d.query.stream == name])}
+        return [found.get(d.id) or Entered(d, None, "no row has come yet") for d in definitions]
+
+
+def _moment(since: str) -> int | None:
+    """Read from when on the past is asked for; None: from the first row."""
+    if since.strip().lower() == "beginning":
+        return None
+    try:
+        return moment_us(since)
+    except ValueError:
+        what = f"a backfill begins at 'beginning' or a timestamp, not at \"{since[:40]}\""
+        raise WrongType(what, hint="Write it as 2026-01-05 09:30:00.") from None

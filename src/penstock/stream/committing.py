@@ -1,0 +1,71 @@
+"""What happened to a stream in, the record of it out: all that a restart has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.share.layout import Layout
+from penstock.store.answering import Due
+from penstock.store.checkpoints import checkpoint_id
+from penstock.store.commits import Commit, Kind
+from penstock.store.described import about
+from penstock.stream.computing import Computed
+from penstock.stream.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a stream: a batch, a heartbeat, rows of the past, or a change of its queries."""
+
+    kind: Kind
+    due: Sequence[Due]
+    clock_us: int
+    computed: Computed | None = None
+    highest: int | None = None  # slice among the partials
+    judged_us: int | None = None  # the watermark before it
+    batch: int | None = None  # Spark's number; None: no batch of Spark's
+    backfilled: tuple[int, ...] = ()  # definitions whose lanes were rebuilt
+
+    @property
+    def about(self) -> bytes | None:
+        """Describe the partials for their readers."""
+        return None if self.computed is None else about(self.computed.layout)
+
+
+def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, answered: int | None) -> Commit:
+    """Write down where a stream stands after a step."""
+    computed, fed = step.computed, step.batch is not None
+    return Commit(
+        number=progress.number + 1,
+        batch=progress.batch if step.batch is None else step.batch,
+        catalog_version=layout.plan.version,
+        watermark_us=progress.watermark_us,
+        last_us=progress.last_us,
+        first_us=progress.first_us,
+        clock_us=step.clock_us,
+        counts=progress.counts,
+        source=progress.source,
+        tables={} if computed is None else dict(computed.versions),
+        due={str(d.definition.id): (int(d.ends[0]), len(d.ends), d.until_us) for d in step.due},
+        starts=_written({k: v for k, v in progress.starts.items() if v is not None}),
+        next_ends={str(number): progress.next_ends.get(number) for number in progress.starts},
+        first_ends=_written(progress.first_ends),
+        resumed_ends=_written(progress.resumed_ends),
+        paused={str(k): v for k, v in progress.paused.items()},
+        attempts=tuple(sorted(layout.attempts)),
+        edges={} if computed is None else {str(t): list(e) for t, e in computed.bounds.edges.items()},
+        ended=progress.ended,
+        highest=step.highest,
+        kind=step.kind,
+        judged_us=step.judged_us,
+        backfilled=step.backfilled,
+        answered=answered,
+        checkpoint=checkpoint_id(checkpoint) if fed and progress.source else None,
+    )
+
+
+def _written(times: dict[int, int | None] | dict[int, int]) -> dict[str, int]:
+    """Write times by definition as JSON has them."""
+    return {str(number): time for number, time in times.items() if time is not None}

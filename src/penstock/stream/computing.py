@@ -1,0 +1,138 @@
+"""Rows of a batch, or of the past, and a layout in, their partials out: one Spark job, a second one only if it must."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from penstock.model.duration import SECOND
+from penstock.model.schema import Stream, Table
+from penstock.share.layout import Layout
+from penstock.share.locate import BySearch
+from penstock.spark.partials import PartialsJob, time_span
+from penstock.spark.tables import Tables
+from penstock.spark.writer import Bounds
+from penstock.stream.progress import NEVER, Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
+MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
+FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times the longest batch so far ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A batch's partials, with what they were computed by."""
+
+    job: PartialsJob
+    bounds: Bounds
+    partials: pa.Table
+    frames: Mapping[str, DataFrame]
+    versions: Mapping[str, str]
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the job."""
+        return self.job.layout
+
+
+class Computing:
+    """Runs the jobs of one stream."""
+
+    def __init__(self, stream: Stream, tables: Tables, progress: Progress) -> None:
+        """Prepare; ``progress`` tells what rows are judged by."""
+        self.stream, self.tables, self.progress = stream, tables, progress
+        self._job: PartialsJob | None = None
+        self._span_us = 0  # of the longest batch so far
+
+    def judged_by(self, clock_us: int) -> Bounds:
+        """Fix what a batch is judged by: the watermark, and the clock."""
+        watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
+        return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1)
+
+    def see(self, last_us: int) -> None:
+        """Note how far a batch reached, to foresee how far the next one may."""
+        if self.progress.last_us is not None:
+            self._span_us = max(self._span_us, last_us - self.progress.last_us)
+
+    def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> Computed:
+        """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
+        judged = replace(judged, revised=self.progress.revised(layout))
+        return self._run(batch, layout, known, judged, foreseen=True)
+
+    def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
+        """Run a job over rows of the past, none of which is late."""
+        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER) for _ in layout.revising))
+        return self._run(rows, layout, known, judged, foreseen=False)
+
+    def _run(
+        self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds, *, foreseen: bool
+    ) -> Computed:
+        """Run a job, and what has to be run again."""
+        frames, versions = self.tables.current(layout.plan.joins, known)
+        bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
+        job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
+        try:
+            partials = job.run(batch, frames, bounds)
+        except Exception as error:
+            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            partials = _attempted(job, batch, frames, bounds, error)
+        if _beyond(layout, partials, bounds):
+            bounds = self._with_edges(batch, layout, judged, foreseen=False)
+            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
+            partials = job.run(batch, frames, bounds)
+        return Computed(job, bounds, partials, frames, versions)
+
+    def _job_for(self, layout: Layout) -> PartialsJob:
+        """Return the job of a layout, written once for all its batches."""
+        if self._job is None or self._job.layout != layout:
+            self._job = PartialsJob(layout)
+        return self._job
+
+    def _with_edges(self, batch: DataFrame, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
+        """Add the edges of searched trees over the stretch that the batch may cover."""
+        searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
+        if not searched:
+            return judged
+        last, floors = self.progress.last_us, self.progress.floors(layout)
+        if not foreseen or last is None or not floors:
+            low, high = time_span(batch, self.stream.time, judged.ahead_us)
+        else:
+            low, high = min(floors.values()), last + FORESEEN_SPANS * self._span_us
+        edges = {}
+        for tree in searched:
+            manager = layout.managers[tree]
+            if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
+                continue  # computed instead
+            known = manager.edges(manager.edge_at_or_before(low), high + 1).tolist()
+            edges[tree] = [*known, manager.next_edge(high)]
+        return replace(judged, edges=edges)
+
+
+def _attempted(
+    job: PartialsJob, batch: DataFrame, frames: Mapping[str, DataFrame], bounds: Bounds, error: Exception
+) -> pa.Table:
+    """Run the batch with every expression apart; if that fails too, the first error was not the data's."""
+    try:
+        return job.run(batch, frames, bounds)
+    except Exception:
+        raise error from None
+
+
+def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds) -> bool:
+    """Tell whether a row of a searched tree lay behind the edges it was searched among."""
+    for member in layout.members:
+        if member.tree not in bounds.edges:
+            continue
+        rows = partials
+        if "grouping" in partials.column_names:
+            rows = partials.filter(pa.array(partials["grouping"].to_numpy() == member.number))
+        labels, last = rows["label"].drop_null().to_numpy(), len(bounds.edges[member.tree]) - 1
+        if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
+            return True
+    return False

@@ -1,0 +1,190 @@
+"""New queries in, from which window on they are answered out: from what is stored, or from rows of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.evaluate.typed import Definition
+from penstock.language.options import since_of
+from penstock.model.schema import Table
+from penstock.share.layout import Layout, lay_out
+from penstock.share.plan import LaneKey, condition_of, tree_of
+from penstock.store.synopsis import Arrived, Synopsis
+from penstock.stream.agenda import Agenda
+from penstock.stream.committing import Step
+from penstock.stream.computing import Computed, Computing
+from penstock.stream.past import Past
+from penstock.stream.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Since = int | None  # None: the stream's first row
+Pause = Callable[["DataFrame", Computed, Arrived], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """From which window on a query is answered; ``stored``: because partials are stored, which others may drop."""
+
+    first_end_us: int | None  # None: no row has come yet
+    why: str
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPast:
+    """Partials of the past, for queries that ask for it since a time."""
+
+    asking: Mapping[int, Since]
+    rows: DataFrame
+    computed: Computed
+
+
+class Entering:
+    """Lets queries in between two batches."""
+
+    def __init__(
+        self, past: Past, progress: Progress, synopsis: Synopsis, computing: Computing, agenda: Agenda, pause: Pause
+    ) -> None:
+        """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past."""
+        self.past, self.progress, self.synopsis = past, progress, synopsis
+        self.computing, self.agenda, self.pause = computing, agenda, pause
+
+    def promise(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> Promise:
+        """Tell from which window on a query will be answered."""
+        progress, since = self.progress, since_of(new.query)
+        if new.id in progress.starts:
+            return Promise(progress.first_ends.get(new.id), "it is there already")
+        if layout is None or progress.frontier_us is None:
+            return Promise(self._first_end(new, since) if isinstance(since, int) else None, "no row has come yet")
+        lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
+        same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
+        progress.enter(new, same_tree, lane, progress.floors(layout))
+        covered = progress.starts[new.id]
+        asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
+        if isinstance(asked, _Nothing):
+            self._not_before(new)
+            stored = covered != progress.frontier_us
+            why = "what is stored covers it" if stored else "what it needs is kept from now on"
+            return Promise(progress.next_ends[new.id], why, stored)
+        progress.forget(new.id)  # it is entered with its past, in one step
+        self.past.check(asked, progress.source)
+        kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
+        return Promise(self._first_end(new, asked), kept)
+
+    def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
+        """Choose the queries that are entered with rows of the past, definition → since when."""
+        found: dict[int, Since] = {}
+        for definition in new if self.progress.frontier_us is not None else ():
+            [tree] = [t for t in layout.plan.trees if definition in t.definitions]
+            others = [d for d in tree.definitions if d.id != definition.id]
+            asked = self._asked(definition, self.progress.starts[definition.id], others)
+            if isinstance(asked, _Nothing):
+                self._not_before(definition)
+            else:
+                found[definition.id] = asked
+        for definition in new if self.progress.frontier_us is None else ():
+            self._not_before(definition)
+        return found
+
+    def read(self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]) -> ReadPast:
+        """Compute partials of the past for the lanes of some queries, one job for all of them; nothing changes yet."""
+        rebuilt = self.lanes_of(asking, layout)
+        others = [self.progress.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
+        needed = [*asking.values(), *others]
+        low = None if None in needed else min(since for since in needed if since is not None)
+        before = self.progress.frontier_us
+        assert before is not None
+        rows = self.past.rows(low, before, self.progress.source)
+        return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
+
+    def take(self, past: ReadPast, step: Step) -> Step:
+        """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
+        computed = past.computed
+        arrived = self.synopsis.rebuild(computed.layout, computed.partials, computed.bounds.edges)
+        for definition in computed.layout.plan.definitions:
+            if definition.id in past.asking:
+                self._begin_at(definition, past.asking[definition.id])
+        self.pause(past.rows, computed, arrived)
+        asking = tuple(sorted(past.asking))
+        return replace(step, kind="backfill", computed=computed, highest=arrived.highest, backfilled=asking)
+
+    def take_further_back(self, past: ReadPast, layout: Layout, step: Step) -> Step:
+        """Rebuild the lanes of queries that answer already, and list the windows before their first one."""
+        progress, watermark, chosen = self.progress, self.progress.watermark_us, past.asking
+        assert watermark is not None
+        before = {number: (progress.first_ends.get(number), progress.next_ends.get(number)) for number in chosen}
+        step = self.take(past, step)
+        ends: dict[int, tuple[int, int]] = {}
+        for number, (first_end, next_end) in before.items():
+            if first_end is not None and next_end is not None and first_end <= watermark:  # it has answered already
+                ends[number] = progress.next_ends[number], first_end - 1
+                progress.next_ends[number] = next_end
+                progress.first_ends[number] = min(first_end, progress.first_ends[number])
+        due = [*self.agenda.between(layout, ends), *self.agenda.due(layout, watermark)]
+        return replace(step, due=due)
+
+    def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
+        """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""
+        wanted, trees = set(chosen), []
+        for tree in layout.plan.trees:
+            keys = {tree.lane_key(d) for d in tree.definitions if d.id in wanted}
+            members = tuple(d for d in tree.definitions if tree.lane_key(d) in keys)
+            if members:
+                trees.append(tree.only(members))
+        joins = {j.id for t in trees for d in t.definitions for j in d.query.joins}
+        plan = replace(layout.plan, trees=tuple(trees), joins=tuple(j for j in layout.plan.joins if j.id in joins))
+        return lay_out(plan, layout.time)
+
+    def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
+        """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""
+        since, first, frontier = since_of(new.query), self.progress.first_us, self.progress.frontier_us
+        assert first is not None
+        assert frontier is not None
+        if covered is None:
+            return NOTHING
+        if isinstance(since, int):
+            return NOTHING if since >= min(covered, frontier) else (since if since > first else None)
+        if since == "beginning":
+            return None
+        kept = self.past.kept_since_us
+        if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
+            return NOTHING
+        return kept if kept > first else None
+
+    def _needs_before(self, time_us: int, other: Definition, new: Definition) -> bool:
+        """Tell whether a query of the same lane needs more of the past than is kept."""
+        same = (other.query.keys, condition_of(other)) == (new.query.keys, condition_of(new))
+        if not same or other.id not in self.progress.starts:
+            return False
+        floor = self.progress.floor_of(other)
+        return floor is None or floor < time_us
+
+    def _not_before(self, new: Definition) -> None:
+        """Let a query begin no earlier than it asks for."""
+        since, covered, first = since_of(new.query), self.progress.starts[new.id], self.progress.first_us
+        if isinstance(since, int) and (first is None or since > first) and (covered is None or covered < since):
+            self.progress.begin(new, since)
+
+    def _begin_at(self, definition: Definition, since: Since) -> None:
+        """Let a query begin anew at a time of the past."""
+        for known in (self.progress.next_ends, self.progress.first_ends):
+            known.pop(definition.id, None)
+        self.progress.begin(definition, since)
+
+    def _first_end(self, definition: Definition, since: Since) -> int | None:
+        """Return the first window end of a query that begins at a time."""
+        window, first = definition.query.window, self.progress.first_us
+        if since is not None:
+            return window.end_at_or_after(since + window.range_us)
+        return None if first is None else window.end_after(first)
+
+
+class _Nothing:
+    """Stands for no wish at all, where None stands for the beginning."""
+
+
+NOTHING = _Nothing()

@@ -1,0 +1,83 @@
+"""A stream of the catalog and the engine's settings in, the stream at work out: its logs, folders, sinks and source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.catalog import Catalog
+from penstock.model.schema import Stream
+from penstock.share.plan import Strategy
+from penstock.sinks.delivery import Delivery
+from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Sink
+from penstock.spark.tables import Tables
+from penstock.spark.writing import executor_writer
+from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
+from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
+from penstock.store.folder import StateFolder
+from penstock.store.synopsis import Kernel
+from penstock.store.verifying import check_together
+from penstock.stream.at_work import StreamAtWork
+from penstock.stream.past import Places
+from penstock.stream.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all streams of an engine have in common; ``scratch`` serves where there is no state folder."""
+
+    session: SparkSession
+    tables: Tables
+    catalog: Catalog
+    folder: StateFolder | None
+    scratch: Path
+    sinks: Sequence[Sink]
+    strategy: Strategy
+    kernel: Kernel
+    clock: Callable[[], int]
+
+
+def put_to_work(stream: Stream, settings: Settings, open_frame: Callable[[], DataFrame]) -> StreamAtWork:
+    """Open a stream's logs, folders and sinks, and bring back what was committed."""
+    places = _places(stream.name, settings)
+    commits, answers = _logs(stream.name, settings.folder)
+    if settings.folder is not None:
+        version = settings.catalog.version
+        check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
+    pipeline = Pipeline(
+        stream,
+        settings.session,
+        settings.tables,
+        commits,
+        answers,
+        places,
+        settings.strategy,
+        settings.kernel,
+        settings.clock,
+    )
+    for sink in settings.sinks:
+        if isinstance(sink, ParquetSink) and sink.write_large is None:
+            sink.write_large = executor_writer(settings.session)
+    delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, settings.catalog.name_of)
+    return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
+
+
+def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
+    """Open a stream's commits and answers."""
+    if folder is None:
+        return MemoryCommitLog(), MemoryAnswerLog()
+    return DiskCommitLog(folder.commits(name)), DiskAnswerLog(folder.answers(name))
+
+
+def _places(name: str, settings: Settings) -> Places:
+    """Choose a stream's folders."""
+    folder, scratch = settings.folder, settings.scratch
+    if folder is None:
+        return Places(scratch / "keys" / name, scratch / "rows" / name, scratch / "checkpoint" / name)
+    return Places(folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.invalid(name))

@@ -1,0 +1,20 @@
+"""The catalog as one batch sees it, fixed before the batch is processed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.catalog import Control
+from penstock.evaluate.typed import Definition
+from penstock.model.schema import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A version of the catalog: a stream's queries, all tables, and what was paused or resumed since the last one."""
+
+    version: int
+    definitions: tuple[Definition, ...]
+    tables: Mapping[str, Table]
+    controls: tuple[Control, ...] = ()

@@ -1,0 +1,416 @@
+"""An engine and the model side by side: each step is taken by both, and all that can be seen is compared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.engine import Engine
+from penstock.model.schema import Column, Stream
+from penstock.share.plan import Strategy
+from penstock.sinks.jsonl import JsonLinesSink
+from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Sink
+from penstock.store import faults
+from penstock.store.folder import StateFolder
+from penstock.store.synopsis import Kernel
+from penstock.testing import ManualClock, TestBed
+from tests.always.model import TERMS, Entry, Model, Question, Row, Standing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECOND = 1_000_000
+EPOCH_US = 1_767_571_200 * SECOND  # 2026-01-05, where the rows of the tests begin
+COLUMNS = (
+    Column("id", "bigint"),
+    Column("ts", "timestamp"),
+    Column("k", "string"),
+    Column("j", "int"),
+    Column("v", "bigint"),
+)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("k", pa.string()),
+        ("j", pa.int32()),
+        ("v", pa.int64()),
+    ]
+)
+Line = tuple[Any, ...]
+Taken = tuple[int, str, tuple[Any, ...]]  # the clock, the name of a step, its arguments
+Moment = tuple[str, int]  # of a durable write, and at which arrival
+
+
+class Killed(BaseException):
+    """The end of a process, as far as the engine can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a stream is like, and how it is run."""
+
+    lateness_us: int = 0
+    max_ahead_us: int = 600 * SECOND
+    idle_us: int = 0
+    dedup: tuple[str, ...] = ()
+    strategy: Strategy = "shared paired"
+    kernel: Kernel = "fast"
+    retain_rows_us: int = 0
+    roll_seconds: float = 60.0  # after which the Parquet sink shows what it holds
+
+    def stream(self) -> Stream:
+        return Stream(
+            "s",
+            COLUMNS,
+            "ts",
+            self.lateness_us,
+            self.max_ahead_us,
+            idle_us=self.idle_us,
+            dedup=self.dedup,
+            retain_rows_us=self.retain_rows_us,
+        )
+
+
+class Judged:
+    """Steps that an engine and the model take together."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        setting: Setting,
+        *,
+        durable: bool = True,
+        dying: Sequence[Moment] = (),
+    ) -> None:
+        """Open an engine, which may die of it; without a state folder it cannot be killed or restarted."""
+        self.spark, self.folder, self.setting, self.durable = spark, folder, setting, durable
+        self.clock = ManualClock(instant(EPOCH_US))
+        self.model = Model(setting.lateness_us, setting.max_ahead_us, setting.idle_us, setting.dedup)
+        self._bed: TestBed | None = None
+        self.taken: list[Taken] = []
+        self.kills: list[str] = []
+        self.armed: list[Moment] = []
+        self.arm(dying)
+        self.step(self._reopen, done=lambda: True)
+        self._sent: tuple[pa.Table, int] | None = None
+
+    def _open(self) -> TestBed:
+        rolling = self.setting.roll_seconds
+        sinks: list[Sink] = [
+            JsonLinesSink(self.folder / "lines", roll_bytes=2_000),
+            ParquetSink(self.folder / "tables", roll_seconds=rolling),
+        ]
+        state = self.folder / "state" if self.durable else None
+        strategy, kernel = self.setting.strategy, self.setting.kernel
+        return TestBed(self.spark, clock=self.clock, state=state, sinks=sinks, strategy=strategy, kernel=kernel)
+
+    @property
+    def bed(self) -> TestBed:
+        assert self._bed is not None
+        return self._bed
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def create(self, name: str, question: Question) -> None:
+        self._note("create", name, question)
+        self.model.create(name, question, self._enter(name, lambda: self.bed.engine.create_query(name, question.sql())))
+
+    def alter(self, name: str, question: Question) -> None:
+        self._note("alter", name, question)
+        first = self._enter(name, lambda: self.bed.engine.alter_query(name, question.sql()))
+        self.model.alter(name, question, first)
+
+    def drop(self, name: str) -> None:
+        self._note("drop", name)
+        self.step(lambda: self.bed.engine.drop_query(name), done=lambda: name not in self._names())
+        self.model.drop(name)
+
+    def pause(self, name: str) -> None:
+        self._note("pause", name)
+        self.step(lambda: self.bed.engine.pause_query(name))
+        self.model.pause(name)
+
+    def resume(self, name: str) -> None:
+        self._note("resume", name)
+        self.step(lambda: self.bed.engine.resume_query(name))
+        self.model.resume(name)
+
+    def feed(self, rows: Sequence[Row]) -> None:
+        self._note("feed", list(rows))
+        table = batch_of(rows)
+        number = self.bed.engine.stream("s").pipeline.progress.batch + 1
+        self.step(lambda: self.bed.feed("s", table, number=number))
+        self._sent = table, number
+        self.model.batch(rows, self.clock())
+
+    def heartbeat(self) -> None:
+        self._note("heartbeat")
+        since, kills = self.model.at, len(self.kills)
+        self.step(self._tick)
+        died = len(self.kills) > kills
+        if died and self.bed.engine.stream("s").pipeline.progress.watermark_us == self.model.watermark:
+            return  # it died before the heartbeat was committed, and idleness counts anew
+        self.model.at = since
+        self.model.heartbeat(self.clock())
+
+    def _tick(self) -> None:
+        with self.bed._working():
+            self.bed.engine.stream("s").tick()
+
+    def backfill(self, name: str) -> None:
+        """Answer what was before a query's first window, all the way back."""
+        self.step(lambda: self.bed.engine.backfill([name]))
+
+    def restart(self, send_again: bool = False) -> None:
+        """Close the engine as a program would, and open it anew; Spark may send its last batch again."""
+        self._note("restart", send_again)
+        before = len(self.kills)
+        self.step(self.bed.close, done=lambda: True)
+        if len(self.kills) == before:  # else another one is open already
+            self.step(self._reopen, done=lambda: True)
+        if send_again and self._sent is not None:
+            table, number = self._sent
+            self.step(lambda: self.bed.feed("s", table, number=number))
+
+    def _reopen(self) -> None:
+        """Open an engine and put the stream to work."""
+        self._bed = None
+        self._bed = self._open()
+        if "s" not in self.bed.engine.catalog.stream_names():
+            self.bed.declare(self.setting.stream())
+        self.bed.engine.stream("s")
+        self.model.start(self.clock())
+
+    def flush(self) -> None:
+        self.step(lambda: self.bed.flush())
+        self.model.flush()
+
+    def ask(self, question: Question) -> None:
+        """Compare a one-time answer with the rows of the window that it names."""
+        self._note("ask", question)
+        found = self.bed.engine.ask(question.asked())
+        rows = lines_of(found, question.names)
+        ends = set(found["window_end"].cast(pa.int64()).to_pylist())
+        assert len(ends) <= 1, ends
+        for end in ends:
+            assert [(row[0], row[1], *row[2:]) for row in rows] == [
+                (end - question.range_us, end, *group, *values) for group, values in self.model.ask(question, end)
+            ], question.asked()
+
+    def _enter(self, name: str, change: Callable[[], Any]) -> int | None:
+        """Carry out a CREATE or ALTER; if the engine died on the way, look afterwards whether it had happened."""
+        before = self._definition(name)
+        said = self.step(change, done=lambda: self._definition(name) != before)
+        definition = self.bed.engine.catalog.query(name)
+        if said is not None:
+            assert said.definition.id == definition.id
+            found: int | None = said.first_end_us
+            return found
+        at_work = self.bed.engine.stream("s")
+        at_work.settle()
+        return at_work.pipeline.progress.first_ends.get(definition.id)
+
+    # -- death ---------------------------------------------------------------------------------------------------
+
+    def arm(self, moments: Sequence[Moment]) -> None:
+        """Let the engine die at the n-th arrival at a moment; the next ones wait for the engines after it."""
+        self._note("arm", list(moments))
+        self.armed = list(moments)
+        self._load()
+
+    def _load(self) -> None:
+        faults.hook = killer(*self.armed.pop(0)) if self.armed else None
+
+    def step(self, action: Callable[[], Any], done: Callable[[], bool] | None = None) -> Any:
+        """Take a step; if the engine dies in it, open a new one and take it again unless it was done."""
+        died = False
+        while True:
+            try:
+                if died:
+                    self._die()
+                    if done is not None and done():
+                        return None
+                return action()
+            except Killed as killed:
+                self.kills.append(str(killed))
+                died = True
+                bury(killed)
+                self._load()
+
+    def die(self) -> None:
+        """Leave the engine as a killed process does: nothing is closed, only the lock is gone."""
+        self._note("die")
+        self._die()
+
+    def _die(self) -> None:
+        if self._bed is not None:
+            abandon(self._bed.engine)
+        self._reopen()
+
+    def _note(self, step: str, *arguments: Any) -> None:
+        """Write a step down, so that a run can be repeated."""
+        self.taken.append((self.clock(), step, arguments))
+
+    def _names(self) -> set[str]:
+        return {d.name for d in self.bed.engine.catalog.definitions("s")}
+
+    def _definition(self, name: str) -> int | None:
+        return self.bed.engine.catalog.query(name).id if name in self._names() else None
+
+    # -- what is to be seen --------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Compare time, counts, every query's answers and what the sinks hold."""
+        progress = self.bed.engine.stream("s").pipeline.progress
+        assert progress.watermark_us == self.model.watermark, (progress.watermark_us, self.model.watermark)
+        counts = self.bed.counts("s")
+        found, wanted = ({t: of(t) for t in TERMS} for of in (counts.__getattribute__, self.model.counts.__getitem__))
+        assert found == wanted, f"counted {found}, the model {wanted}"
+        assert counts.ingested == self.model.counts["ingested"] == sum(found.values())
+        for standing in self.model.queries.values():
+            self._check_query(standing)
+        self._check_sinks()
+
+    def _check_query(self, standing: Standing) -> None:
+        question, engine = standing.question, self.bed.engine
+        where = f"{standing.name}: {question.sql()}"
+        found = lines_of(engine.results(standing.name), question.names)
+        agree(found, [line(standing, entry) for entry in standing.current()], where)
+        if question.revise_for_us is not None:
+            log = lines_of(engine.results(standing.name, revisions=True), ["revision", "op", *question.names])
+            agree(log, [line(standing, entry, logged=True) for entry in standing.revisions()], where)
+
+    def _check_sinks(self) -> None:
+        """Every answer is in the lines once, and at most once in the Parquet files, which wait for more."""
+        expected = delivered(self.model)
+        assert lines_in(self.folder / "lines") == expected
+        assert not tables_in(self.folder / "tables") - expected, "answers in Parquet that nobody gave"
+
+    def check_all_delivered(self) -> None:
+        """Make all answers visible; now both sinks hold each exactly once."""
+        self.arm([])
+        self.bed.engine.stream("s").delivery.roll()
+        self.check()
+        assert tables_in(self.folder / "tables") == delivered(self.model)
+
+    def close(self) -> None:
+        faults.hook = None
+        self.bed.close()
+
+
+def abandon(engine: Engine) -> None:
+    """Let go of what the system takes from a dead process: its files, its lock, its scratch folder."""
+    if hasattr(engine, "catalog"):
+        engine.catalog.close()
+    if hasattr(engine, "_scratch"):
+        engine._scratch.cleanup()
+    if engine._folder is not None:
+        engine._folder.release()
+
+
+def bury(killed: Killed) -> None:
+    """Abandon an engine that died while it was being made: nobody else knows it."""
+    for frame, _ in walk_tb(killed.__traceback__):
+        match frame.f_locals.get("self"):
+            case StateFolder() as folder:
+                folder.release()
+            case Engine() as engine if frame.f_code.co_name == "__init__" and hasattr(engine, "_folder"):
+                abandon(engine)
+
+
+def killer(moment: str, times: int = 1) -> Callable[[str], None]:
+    """Make a hook that ends the engine at the n-th arrival at a moment; the dead write nothing more."""
+    left = times
+
+    def reached(here: str) -> None:
+        nonlocal left
+        if here == moment:
+            left -= 1
+        if left <= 0:
+            raise Killed(here)
+
+    return reached
+
+
+def agree(found: Sequence[Line], wanted: Sequence[Line], where: str) -> None:
+    """Compare lines, and show the first that differ."""
+    if list(found) != list(wanted):
+        extra, missing = [each for each in found if each not in wanted], [each for each in wanted if each not in found]
+        raise AssertionError(f"{where}\n  only found: {extra[:4]}\n  only wanted: {missing[:4]}")
+
+
+def instant(us: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+
+
+def batch_of(rows: Sequence[Row]) -> pa.Table:
+    return pa.table([pa.array([row[f.name] for row in rows], f.type) for f in SCHEMA], schema=SCHEMA)
+
+
+def lines_of(table: pa.Table, names: Sequence[str]) -> list[Line]:
+    """Read a table of answers as (window_start, window_end, columns …), times in microseconds."""
+    assert table.column_names == ["window_start", "window_end", *names], table.column_names
+    times = [table[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
+    return list(zip(*times, *(table[name].to_pylist() for name in names), strict=True))
+
+
+def line(standing: Standing, entry: Entry, *, logged: bool = False) -> Line:
+    """Write what the model expects of one answer in the same form."""
+    revision = (entry.revision, entry.op) if logged else ()
+    return (entry.end - standing.question.range_us, entry.end, *revision, *entry.group, *entry.values)
+
+
+# -- sinks ---------------------------------------------------------------------------------------------------------
+
+Delivered = Counter[tuple[tuple[str, Any], ...]]
+
+
+def delivered(model: Model) -> Delivered:
+    """Count every answer that a sink should hold, of all definitions that ever were."""
+    return counted(_fields(standing, entry) for standing in model.ever for entry in standing.log)
+
+
+def _fields(standing: Standing, entry: Entry) -> dict[str, Any]:
+    question = standing.question
+    fields: dict[str, Any] = {"query_name": standing.name, "window_start": entry.end - question.range_us}
+    fields["window_end"] = entry.end
+    if question.revise_for_us is not None:
+        fields |= {"revision": entry.revision, "op": entry.op}
+    return fields | dict(zip(question.names, (*entry.group, *entry.values), strict=True))
+
+
+def counted(lines: Iterable[dict[str, Any]]) -> Delivered:
+    return Counter(tuple(sorted(fields.items())) for fields in lines)
+
+
+def lines_in(folder: Path) -> Delivered:
+    """Read what a sink of JSON lines holds."""
+    read = (json.loads(text) for path in sorted(folder.glob("*.jsonl")) for text in path.read_text().splitlines())
+    return counted({k: _micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
+
+
+def _micros(text: str) -> int:
+    return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def tables_in(folder: Path) -> Delivered:
+    """Read what a Parquet sink shows."""
+    found: Delivered = Counter()
+    for path in sorted(folder.glob("*.parquet")):
+        table = pq.read_table(path, partitioning=None)
+        for name in ("window_start", "window_end"):
+            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))
+        found += counted(table.to_pylist())
+    return found

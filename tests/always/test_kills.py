@@ -1,0 +1,35 @@
+"""A process that is killed at any moment leaves sinks that its successors bring to exactly what they should hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.always.kills import expected, rows_of, run
+from tests.always.model import TERMS
+
+FOLDER = "PENSTOCK_KILLS"  # an environment variable: a folder in which a long run goes on where it was
+
+
+def test_four_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    figures = run(tmp_path, 4)
+    assert figures["inside"] >= 3, figures
+    assert figures["answers"]["lines"] == figures["answers"]["tables"] > 100
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(4 * 3600)
+def test_two_hundred_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    figures = run(Path(os.environ.get(FOLDER, tmp_path)), 200)
+    print(json.dumps(figures, indent=2))
+    assert figures["inside_share"] >= 0.8, figures
+
+
+def test_the_rows_of_the_kills_are_of_every_kind() -> None:
+    model = expected("keys", 60)
+    assert all(model.counts[term] > 5 for term in TERMS), model.counts
+    assert model.law()
+    assert rows_of(7) == rows_of(7)

@@ -1,0 +1,111 @@
+"""An engine that only pretends: a real catalog, no Spark, no rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.catalog import Catalog
+from penstock.catalog.catalog import Origin
+from penstock.control.status import SinkStatus, Standing, status_at
+from penstock.errors import StateError
+from penstock.evaluate.typed import TypedQuery
+from penstock.language.bind import bind
+from penstock.language.parse import parse_query
+from penstock.language.statements import Select
+from penstock.model.schema import Column, Stream
+from penstock.store.changes import ChangeLog
+from penstock.store.commits import Counts, Paused
+from penstock.stream.progress import Progress
+
+NOW = 1_767_623_700_000_000  # 2026-01-05 14:35:00
+MINUTE = 60_000_000
+TRADES = Stream("trades", (Column("ts", "timestamp"), Column("price", "double")), "ts", idle_us=10_000_000)
+PACE = "SELECT count(*) AS n FROM trades [RANGE 5 MIN SLIDE 1 MIN]"
+
+
+@dataclass(frozen=True)
+class Entered:
+    first_end_us: int | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"answers from {self.first_end_us} on: {self.why}"
+
+
+@dataclass
+class Pretended:
+    """Remembers what it was asked to do."""
+
+    path: Path | None = None  # of the catalog
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    slow: threading.Event | None = None  # a backfill waits for it
+
+    def __post_init__(self) -> None:
+        self.catalog = Catalog(ChangeLog(self.path), clock=lambda: NOW)
+        self.catalog.create_stream(TRADES)
+        counts = Counts(1_000, 960, 5, 10, corrected=20, duplicate=5)
+        self.progress = Progress(
+            number=11, watermark_us=NOW - 2 * MINUTE, first_us=NOW - 9 * MINUTE, last_us=NOW - MINUTE, counts=counts
+        )
+        self.sinks = [SinkStatus("jsonl answers", 0)]
+
+    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
+        self.calls.append(("create", name, origin))
+        (made,) = self.catalog.create_queries([self.typed(parse_query(text), name)], origin)
+        self.progress.starts[made.id] = None
+        return Entered(NOW, "the stream is younger")
+
+    def alter_query(self, name: str, text: str) -> Entered:
+        self.calls.append(("alter", name))
+        self.catalog.replace_query(self.typed(parse_query(text), self.catalog.query(name).name))
+        return Entered(None, "no row came yet")
+
+    def typed(self, select: Select, name: str) -> TypedQuery:
+        return TypedQuery(bind(select, self.catalog, name, {}), (), (), (), frozenset(), ())
+
+    def drop_query(self, name: str) -> None:
+        self.catalog.drop("query", name)
+
+    def pause_query(self, name: str) -> None:
+        self.catalog.pause(name)
+
+    def resume_query(self, name: str) -> None:
+        self.progress.paused.pop(self.catalog.query(name).id, None)
+        self.catalog.resume(name)
+
+    def fail_query(self, name: str, reason: str) -> None:
+        self.progress.paused[self.catalog.query(name).id] = Paused(NOW, NOW, NOW, reason)
+
+    def ask(self, text: str) -> pa.Table:
+        self.calls.append(("ask", text))
+        instant = pa.timestamp("us", tz="UTC")
+        if "defect" in text:
+            raise ValueError("a defect")
+        ends = pa.array([NOW, NOW] if "symbol" in text else [], instant)
+        starts = pa.array([NOW - 10 * MINUTE] * len(ends), instant)
+        columns = {"symbol": pa.array(["A", None][: len(ends)]), "high": pa.array([1.5, float("nan")][: len(ends)])}
+        return pa.table({"window_start": starts, "window_end": ends, **columns})
+
+    def execute(self, script: str) -> list[pa.Table]:
+        self.calls.append(("execute", script))
+        return [pa.table({"name": ["pace"]})]
+
+    def backfill(self, names: Sequence[str], since: str = "beginning") -> Mapping[str, int]:
+        if self.slow is not None:
+            assert self.slow.wait(20)
+        return {name: 7 for name in names}
+
+    def backup(self, folder: Path) -> None:
+        if folder.exists():
+            raise StateError(f"{folder} exists already", hint="Choose a new one.")
+        folder.mkdir()
+
+    def status(self) -> dict[str, Any]:
+        standing = Standing(replace(self.progress), self.sinks)
+        return status_at(self.catalog, {"trades": standing}, NOW).to_dict()

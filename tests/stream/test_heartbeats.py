@@ -1,0 +1,107 @@
+"""A silent stream goes on by the clock, in steps that are recorded; clocks that jump do no harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.store.commits import Counts
+from penstock.testing import ManualClock, TestBed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = "2026-01-05 00:00:00"  # what the bed's seconds count from
+
+
+def row(ts: float, v: int = 1) -> dict[str, Any]:
+    return {"ts": ts, "v": v}
+
+
+def open_bed(spark: SparkSession, clock: ManualClock, state: Path | None = None) -> TestBed:
+    bed = TestBed(spark, clock=clock, state=state)
+    bed.stream("s", "ts TIMESTAMP, v INT", lateness="2 s", idle="10 s")
+    bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+    return bed
+
+
+def test_after_idle_without_rows_the_watermark_goes_on_by_the_time_elapsed(spark: SparkSession) -> None:
+    #   clock       20        29   30                  41
+    #   watermark   17 (19-2)      27: window 20       38: window 30, empty
+    clock = ManualClock(START)
+    with open_bed(spark, clock) as bed:
+        clock.advance("20 s")
+        bed.feed("s", [row(1), row(12), row(19)])
+        clock.advance("9 s")
+        assert not bed.heartbeat("s")
+        clock.advance("1 s")
+        assert bed.heartbeat("s")
+        assert bed.timeline("q") == [(10, 1), (20, 2)]
+        assert not bed.heartbeat("s")
+        clock.advance("11 s")
+        assert bed.heartbeat("s")
+        assert bed.timeline("q") == [(10, 1), (20, 2), (30, 0)]
+
+
+def test_a_heartbeat_never_goes_past_the_clock_less_the_lateness(spark: SparkSession) -> None:
+    clock = ManualClock(START)
+    with open_bed(spark, clock) as bed:
+        clock.advance("5 s")
+        bed.feed("s", [row(14)])  # ahead of the clock, within what is allowed: watermark 12
+        clock.advance("10 s")
+        assert bed.heartbeat("s")
+        assert bed.engine.stream("s").pipeline.progress.watermark_us == clock() - 2_000_000
+
+
+def test_rows_after_a_heartbeat_are_judged_by_it(spark: SparkSession) -> None:
+    clock = ManualClock(START)
+    with open_bed(spark, clock) as bed:
+        clock.advance("20 s")
+        bed.feed("s", [row(1), row(19)])
+        clock.advance("30 s")
+        assert bed.heartbeat("s")  # watermark 47
+        bed.feed("s", [row(25), row(46), row(48)])
+        assert bed.counts("s") == Counts(ingested=5, on_time=3, late=2)
+        assert bed.timeline("q")[-1] == (40, 0)
+        clock.advance("20 s")
+        bed.feed("s", [row(60)])
+        assert bed.timeline("q")[-1] == (50, 2)  # the late row of 46 entered a window that was not final
+
+
+def test_a_clock_that_is_set_back_does_not_move_the_watermark(spark: SparkSession) -> None:
+    clock = ManualClock("2026-01-05 01:00:00")
+    with open_bed(spark, clock) as bed:
+        bed.feed("s", [row(1), row(19)])
+        clock.set("2026-01-05 00:10:00")
+        assert not bed.heartbeat("s")
+        clock.advance("10 s")
+        assert bed.heartbeat("s")  # by ten seconds, not by minus fifty minutes
+        assert bed.timeline("q") == [(10, 1), (20, 1)]
+
+
+def test_a_restart_repeats_no_heartbeat_and_counts_the_silence_anew(spark: SparkSession, tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    clock.advance("20 s")
+    with open_bed(spark, clock, tmp_path) as bed:
+        bed.feed("s", [row(1), row(19)])
+        clock.advance("10 s")
+        assert bed.heartbeat("s")
+        said = bed.timeline("q")
+    clock.advance("1 h")  # the time that nobody ran: rows may wait in the source
+    with open_bed(spark, clock, tmp_path) as bed:
+        assert not bed.heartbeat("s")
+        assert bed.timeline("q") == said
+        bed.feed("s", [row(28), row(31)])
+        assert bed.counts("s") == Counts(ingested=4, on_time=4)
+
+
+def test_without_idle_or_rows_there_is_no_heartbeat(spark: SparkSession) -> None:
+    clock = ManualClock(START)
+    with open_bed(spark, clock) as bed:
+        clock.advance("1 h")
+        assert not bed.heartbeat("s")
+    with TestBed(spark, clock=clock) as bed:
+        bed.stream("s", "ts TIMESTAMP, v INT")
+        bed.feed("s", [row(1)])
+        clock.advance("1 h")
+        assert not bed.heartbeat("s")
