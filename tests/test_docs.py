@@ -243,4 +243,6 @@ def test_every_setting_of_a_project_is_on_its_page() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    assert {p.name for p in DOCS.glob("*.md")} - {"README.md"} == set(re.findall(r"\]\(([\w-]+\.md)\)", page("README.md")))
+    assert {p.name for p in DOCS.glob("*.md")} - {"README.md"} == set(
+        re.findall(r"\]\(([\w-]+\.md)\)", page("README.md"))
+    )

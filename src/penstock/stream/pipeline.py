@@ -157,7 +157,8 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
-            self._tell_plan(layout)
+            told = {"event": "plan changed", "stream": self.stream.name}
+            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
             if asking and (past := self._past_of(asking, layout, snapshot)) is not None:
@@ -213,7 +214,8 @@ class Pipeline:
         layout = self._layout
         if layout is None or layout.plan.version != snapshot.version:
             layout = self._switch(snapshot)
-            self._tell_plan(layout)
+            told = {"event": "plan changed", "stream": self.stream.name}
+            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
         if not self._attempts:
             return layout
         return replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
@@ -300,10 +302,6 @@ class Pipeline:
         apply_controls(self.progress, snapshot.controls, current)
         self._layout = layout
         return layout
-
-    def _tell_plan(self, layout: Layout) -> None:
-        """Log that other queries are answered from now on."""
-        LOG.info(f"queries: {len(layout.plan.definitions):,}", extra={"event": "plan changed", "stream": self.stream.name})
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
