@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +10,6 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.engine import Engine
 from penstock.model.schema import Column, Stream
@@ -24,7 +21,9 @@ from penstock.store import faults
 from penstock.store.folder import StateFolder
 from penstock.store.synopsis import Kernel
 from penstock.testing import ManualClock, TestBed
-from tests.always.model import TERMS, Entry, Model, Question, Row, Standing
+from tests.always.delivered import delivered, lines_in, tables_in
+from tests.always.model import TERMS, Entry, Model, Standing
+from tests.always.questions import Question, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,6 +157,7 @@ class Judged:
     def heartbeat(self) -> None:
         self._note("heartbeat")
         since, kills = self.model.at, len(self.kills)
+        self.model.outlive(self.clock())
         self.step(self._tick)
         died = len(self.kills) > kills
         if died and self.bed.engine.stream("s").pipeline.progress.watermark_us == self.model.watermark:
@@ -170,8 +170,16 @@ class Judged:
             self.bed.engine.stream("s").tick()
 
     def backfill(self, name: str) -> None:
-        """Answer what was before a query's first window, all the way back."""
-        self.step(lambda: self.bed.engine.backfill([name]))
+        """Answer what was before a query's first window, as far back as rows are kept."""
+        self._note("backfill", name)
+        kills = len(self.kills)
+        found = self.step(lambda: self.bed.engine.backfill([name]))
+        at_work = self.bed.engine.stream("s")
+        if self.model.watermark is not None and self.model.queries[name].first_end is not None:
+            first = at_work.pipeline.progress.first_ends[self.bed.engine.catalog.query(name).id]
+            number = self.model.backfill(name, first)
+            unknown = len(self.kills) > kills or self.model.queries[name].question.keys  # an empty group is no answer
+            assert unknown or found == {name: number}, f"{found}, the model {number}"
 
     def restart(self, send_again: bool = False) -> None:
         """Close the engine as a program would, and open it anew; Spark may send its last batch again."""
@@ -370,47 +378,3 @@ def line(standing: Standing, entry: Entry, *, logged: bool = False) -> Line:
     """Write what the model expects of one answer in the same form."""
     revision = (entry.revision, entry.op) if logged else ()
     return (entry.end - standing.question.range_us, entry.end, *revision, *entry.group, *entry.values)
-
-
-# -- sinks ---------------------------------------------------------------------------------------------------------
-
-Delivered = Counter[tuple[tuple[str, Any], ...]]
-
-
-def delivered(model: Model) -> Delivered:
-    """Count every answer that a sink should hold, of all definitions that ever were."""
-    return counted(_fields(standing, entry) for standing in model.ever for entry in standing.log)
-
-
-def _fields(standing: Standing, entry: Entry) -> dict[str, Any]:
-    question = standing.question
-    fields: dict[str, Any] = {"query_name": standing.name, "window_start": entry.end - question.range_us}
-    fields["window_end"] = entry.end
-    if question.revise_for_us is not None:
-        fields |= {"revision": entry.revision, "op": entry.op}
-    return fields | dict(zip(question.names, (*entry.group, *entry.values), strict=True))
-
-
-def counted(lines: Iterable[dict[str, Any]]) -> Delivered:
-    return Counter(tuple(sorted(fields.items())) for fields in lines)
-
-
-def lines_in(folder: Path) -> Delivered:
-    """Read what a sink of JSON lines holds."""
-    read = (json.loads(text) for path in sorted(folder.glob("*.jsonl")) for text in path.read_text().splitlines())
-    return counted({k: _micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
-
-
-def _micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-
-def tables_in(folder: Path) -> Delivered:
-    """Read what a Parquet sink shows."""
-    found: Delivered = Counter()
-    for path in sorted(folder.glob("*.parquet")):
-        table = pq.read_table(path, partitioning=None)
-        for name in ("window_start", "window_end"):
-            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))
-        found += counted(table.to_pylist())
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from penstock.errors import PenstockError
 from penstock.store.faults import MOMENTS, POINTS
 from tests.always.judged import SECOND, Judged, Setting
-from tests.always.model import AGGREGATES, HAVINGS, WHERES, Question, Row
+from tests.always.questions import AGGREGATES, HAVINGS, WHERES, Question, Row
 from tests.always.replay import keep
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ settings_of_streams = st.builds(
     lateness_us=st.sampled_from([0, 2 * SECOND, 5 * SECOND]),
     max_ahead_us=st.just(15 * SECOND),
     idle_us=st.sampled_from([0, 3 * SECOND, 10 * SECOND]),
-    dedup=st.sampled_from([(), (), ("id",), ("id", "k")]),
+    dedup=st.sampled_from([(), (), (), (), (), ("id",), ("id", "k")]),
     strategy=st.sampled_from(["shared paired", "shared paired", "unshared paired", "shared paned"]),
     kernel=st.sampled_from(["fast", "fast", "scan"]),
     roll_seconds=st.sampled_from([0.0, 60.0]),
+    retain_rows_us=st.sampled_from([0, 0, 0, 0, 20 * SECOND, 60 * SECOND]),
 )
 questions = st.builds(
     Question,
@@ -48,6 +50,7 @@ questions = st.builds(
     where=st.one_of(st.none(), st.sampled_from(sorted(WHERES))),
     having=st.one_of(st.none(), st.none(), st.none(), st.sampled_from(sorted(HAVINGS))),
     revise_for_us=st.sampled_from([None, None, 5 * SECOND, 20 * SECOND, 60 * SECOND]),
+    lifetime_us=st.sampled_from([None, None, None, 20 * SECOND]),
     options=st.sampled_from([(), (), (), ("retain = '20 s'",), ("retain = '60 s'",)]),
 )
 one_time_questions = st.builds(
@@ -60,9 +63,8 @@ one_time_questions = st.builds(
 )
 # How far from the clock a row's time is, in quarters of a second, and by how many microseconds it misses the quarter.
 # Most are near it; some are late by a minute, some too far ahead, some have no time.
-distances = st.one_of(
-    st.integers(-20, 20), st.integers(-20, 20), st.integers(-240, 64), st.sampled_from([None, 60, 61, -8])
-)
+near, wide, odd = st.integers(-20, 20), st.integers(-240, 59), st.sampled_from([None, 60, 61, -8])
+distances = st.one_of(*[near] * 9, *[wide] * 4, odd)
 misses = st.sampled_from([0, 0, 0, 0, 1, -1, 77])
 raw_rows = st.lists(st.tuples(distances, misses, st.integers(0, 12)), max_size=7)
 
@@ -88,6 +90,7 @@ class Machine(RuleBasedStateMachine):
 
     done: ClassVar[Counter[str]] = Counter()  # actions of all runs, by kind
     spark: SparkSession
+    quick: ClassVar[bool] = False  # without duplicates and kept rows, which take several Spark jobs a batch
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,6 +104,8 @@ class Machine(RuleBasedStateMachine):
         present=st.lists(questions, min_size=1, max_size=4),
     )
     def open(self, setting: Setting, durable: bool, present: list[Question]) -> None:
+        if self.quick:
+            setting = replace(setting, dedup=(), retain_rows_us=0)
         self.judged = Judged(self.spark, Path(self.scratch.name), setting, durable=durable)
         for name, question in zip(NAMES, present, strict=False):
             self.judged.create(name, question)
@@ -183,12 +188,29 @@ class Machine(RuleBasedStateMachine):
             self.both.pause(name)
             self.took("pause")
 
+    @precondition(lambda self: self.both.setting.retain_rows_us and self.names and self.since_rows < 4)
+    @rule(data=st.data())
+    def backfill(self, data: Any) -> None:
+        name = self._chosen(data)
+        if self.both.model.queries[name].paused:
+            return
+        try:
+            self.both.backfill(name)
+        except PenstockError as refused:
+            self.took("backfill, refused" if refused.hint else f"backfill, refused without a hint: {refused}")
+        else:
+            self.took("backfill")
+
     @precondition(lambda self: self.names and self.since_rows < 4)
     @rule(data=st.data(), share=st.sampled_from([1, 2, 4]))
     def ask_alike(self, data: Any, share: int) -> None:
         """Ask once what some query answers again and again, of a window as long or shorter."""
         known = self.both.model.queries[self._chosen(data)].question
-        self._ask(replace(known, range_us=max(SECOND, known.range_us // share), options=(), revise_for_us=None))
+        self._ask(
+            replace(
+                known, range_us=max(SECOND, known.range_us // share), options=(), revise_for_us=None, lifetime_us=None
+            )
+        )
 
     @precondition(lambda self: self.since_rows < 4)
     @rule(question=one_time_questions)
@@ -232,12 +254,19 @@ class Machine(RuleBasedStateMachine):
         if self.judged is None:
             return
         try:
-            self.judged.flush()
-            self.judged.check_all_delivered()
-            Machine.done["kill in a step"] += len(self.judged.kills)
-        except BaseException:
-            keep(self.judged)
-            raise
+            if isinstance(sys.exc_info()[1], Exception):
+                keep(self.judged)
+            else:
+                self.finish(self.judged)
         finally:
             self.judged.close()
             self.scratch.cleanup()
+
+    def finish(self, judged: Judged) -> None:
+        try:
+            judged.flush()
+            judged.check_all_delivered()
+        except BaseException:
+            keep(judged)
+            raise
+        Machine.done["kill in a step"] += len(judged.kills)

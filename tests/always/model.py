@@ -7,113 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Row = Mapping[str, Any]  # "ts" in microseconds since 1970, or None
-Group = tuple[Any, ...]
-Values = tuple[Any, ...]
+from tests.always.questions import Group, Question, Row, Values
 
 MOST_EMPTY = 10_000  # empty windows answered in a row
 TERMS = ("on_time", "corrected", "late", "invalid", "duplicate")
-
-# What the queries of the tests may say, as SQL and as Python; NULL makes a comparison NULL, which takes no row.
-WHERES: dict[str, Callable[[Row], bool]] = {
-    "v > 3": lambda r: r["v"] is not None and r["v"] > 3,
-    "v <= 3": lambda r: r["v"] is not None and r["v"] <= 3,
-    "k = 'a'": lambda r: r["k"] == "a",
-    "k = 'b' AND v > 0": lambda r: r["k"] == "b" and r["v"] is not None and r["v"] > 0,
-    "k IS NULL OR v < 5": lambda r: r["k"] is None or (r["v"] is not None and r["v"] < 5),
-    "k = 'z'": lambda r: r["k"] == "z",
-    "j = 1": lambda r: r["j"] == 1,
-}
-AGGREGATES: dict[str, Callable[[Sequence[Row]], Any]] = {
-    "count(*)": len,
-    "count(v)": lambda rows: len(_present(rows)),
-    "sum(v)": lambda rows: sum(_present(rows)) if _present(rows) else None,
-    "min(v)": lambda rows: min(_present(rows), default=None),
-    "max(v)": lambda rows: max(_present(rows), default=None),
-    "min(j)": lambda rows: min((r["j"] for r in rows), default=None),
-}
-HAVINGS: dict[str, Callable[[Sequence[Row]], bool]] = {
-    "count(*) > 1": lambda rows: len(rows) > 1,
-    "count(*) < 4": lambda rows: len(rows) < 4,
-    "sum(v) > 4": lambda rows: bool(_present(rows)) and sum(_present(rows)) > 4,
-    "max(v) < 8": lambda rows: bool(_present(rows)) and max(_present(rows)) < 8,
-}
-
-
-def _present(rows: Sequence[Row]) -> list[int]:
-    return [r["v"] for r in rows if r["v"] is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a query asks: its window, which rows, by which groups, what of them, and what late rows do."""
-
-    range_us: int
-    slide_us: int
-    offset_us: int = 0
-    keys: tuple[str, ...] = ()
-    aggregates: tuple[str, ...] = ("count(*)",)
-    where: str | None = None
-    having: str | None = None
-    revise_for_us: int | None = None
-    options: tuple[str, ...] = ()
-
-    def sql(self, stream: str = "s") -> str:
-        window = f"[RANGE {self.range_us} us SLIDE {self.slide_us} us OFFSET {self.offset_us} us]"
-        options = list(self.options)
-        if self.revise_for_us is not None:
-            options += ["late = 'revise'", f"revise_for = '{self.revise_for_us} us'"]
-        tail = f" WITH ({', '.join(options)})" if options else ""
-        return f"SELECT {self._listed()} FROM {stream} {window}{self._rest()}{tail}"
-
-    def asked(self, stream: str = "s") -> str:
-        """Write the question as one to be answered once, of the last stretch of time."""
-        return f"SELECT {self._listed()} FROM {stream} [RANGE {self.range_us} us]{self._rest()}"
-
-    def _listed(self) -> str:
-        return ", ".join([*self.keys, *(f"{text} AS a{i}" for i, text in enumerate(self.aggregates))])
-
-    def _rest(self) -> str:
-        where = f" WHERE {self.where}" if self.where else ""
-        grouped = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
-        return where + grouped + (f" HAVING {self.having}" if self.having else "")
-
-    @property
-    def names(self) -> list[str]:
-        """Name the columns behind the window's."""
-        return [*self.keys, *(f"a{i}" for i in range(len(self.aggregates)))]
-
-    def end_at_or_after(self, ts: int) -> int:
-        return ts + (self.offset_us - ts) % self.slide_us
-
-    def end_after(self, ts: int) -> int:
-        return self.end_at_or_after(ts + 1)
-
-    def ends_holding(self, ts: int) -> Iterator[int]:
-        """List the ends of the windows that a time lies in."""
-        end = self.end_after(ts)
-        while end <= ts + self.range_us:
-            yield end
-            end += self.slide_us
-
-    def takes(self, row: Row) -> bool:
-        return self.where is None or WHERES[self.where](row)
-
-    def group_of(self, row: Row) -> Group:
-        return tuple(row[key] for key in self.keys)
-
-    def answer(self, rows: Sequence[Row]) -> dict[Group, Values]:
-        """Answer one window from its rows."""
-        groups: dict[Group, list[Row]] = {} if self.keys else {(): []}
-        for row in rows:
-            if self.takes(row):
-                groups.setdefault(self.group_of(row), []).append(row)
-        kept = HAVINGS[self.having] if self.having else (lambda rows: True)
-        return {g: tuple(AGGREGATES[a](held) for a in self.aggregates) for g, held in groups.items() if kept(held)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +35,8 @@ class Standing:
     name: str
     question: Question
     next_end: int | None = None  # None: it was there before the first row, and no window of it is final
+    first_end: int | None = None  # None: as above
+    created: int = 0  # the clock then
     paused: bool = False
     answered: set[int] = field(default_factory=set)
     log: list[Entry] = field(default_factory=list)
@@ -176,6 +79,7 @@ class Model:
         self.counts: Counter[str] = Counter()
         self.queries: dict[str, Standing] = {}
         self.ever: list[Standing] = []
+        self.now = 0  # the clock
         self.at: int | None = None  # the clock at the last batch, heartbeat or start
         self._times: list[int] = []  # of all rows taken, sorted
         self._rows: dict[int, list[Row]] = {}
@@ -185,7 +89,7 @@ class Model:
     def create(self, name: str, question: Question, first_end: int | None) -> Standing:
         """Enter a query whose first window the engine has named; None before the first row."""
         self.check_first_end(question, first_end)
-        standing = Standing(name, question, first_end)
+        standing = Standing(name, question, first_end, first_end, self.now)
         self.queries[name] = standing
         self.ever.append(standing)
         self._answer_due(standing, self.watermark)
@@ -224,25 +128,37 @@ class Model:
             standing.next_end = max(standing.next_end, standing.question.end_after(self.watermark))
             standing.revised_from = standing.next_end
 
-    def backfill(self, name: str, since: int | None, until: int) -> int:
-        """Answer the windows before a query's first one, up to ``until``; None: since the first row."""
-        standing = self.queries[name]
-        assert self.first is not None
-        start = self.first if since is None else max(since, self.first)
-        question, number = standing.question, 0
-        end = question.end_after(self.first) if since is None else question.end_at_or_after(start + question.range_us)
-        while end < until:
-            if end not in standing.answered:
-                self._answer(standing, end)
-                number += 1
-            end += question.slide_us
-        return number
+    def backfill(self, name: str, first_end: int) -> int:
+        """Answer the windows from the one named up to those answered or promised; return how many there were."""
+        standing, watermark = self.queries[name], self.watermark
+        assert watermark is not None
+        assert standing.first_end is not None
+        assert standing.next_end is not None
+        self.check_first_end(standing.question, first_end)
+        if first_end > standing.first_end:
+            raise Disagreement(f"a backfill put the first window off, from {standing.first_end} to {first_end}")
+        ends = range(first_end, min(standing.first_end, watermark + 1), standing.question.slide_us)
+        for end in ends:
+            self._answer(standing, end)
+        standing.first_end = first_end
+        if standing.next_end > watermark and not standing.answered - set(ends):
+            standing.next_end = standing.question.end_after(max(watermark, first_end - 1))
+        return len(ends)
+
+    def outlive(self, clock: int) -> None:
+        """Let the clock go on; queries whose lifetime is over end by themselves."""
+        self.now = clock
+        for name, standing in list(self.queries.items()):
+            lifetime = standing.question.lifetime_us
+            if lifetime is not None and standing.created + lifetime <= clock:
+                del self.queries[name]
 
     # -- time moves ----------------------------------------------------------------------------------------------
 
     def batch(self, rows: Sequence[Row], clock: int) -> None:
         """Take one batch: judge its rows by the watermark before it, then move on."""
         assert not self.ended
+        self.outlive(clock)
         before = self.watermark
         self.counts["ingested"] += len(rows)
         taken = self._new_ones([row for row in rows if self._valid(row, clock)], before)
@@ -264,6 +180,7 @@ class Model:
     def heartbeat(self, clock: int) -> bool:
         """Move a stream on that was idle for long enough; a clock that is set back starts the waiting anew."""
         assert self.at is not None
+        self.outlive(clock)
         elapsed = clock - self.at
         if not self.idle_us or self.watermark is None or self.ended or elapsed < self.idle_us:
             self.at = min(self.at, clock)
@@ -277,7 +194,7 @@ class Model:
 
     def start(self, clock: int) -> None:
         """Begin to run, or go on after a stop: idleness counts from now."""
-        self.at = clock
+        self.at = self.now = clock
 
     def flush(self) -> None:
         """End the stream: each query answers through its last window that holds a row."""
@@ -340,7 +257,7 @@ class Model:
             low = self.first if self.watermark is None else max(self.first, self.watermark)
             if question.end_after(low) > until:
                 return
-            standing.next_end = question.end_after(low)
+            standing.next_end = standing.first_end = question.end_after(low)
         while standing.next_end <= until:
             if not standing.paused:
                 self._answer_next(standing, standing.next_end)

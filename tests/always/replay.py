@@ -53,14 +53,14 @@ def _makes_sense(judged: Judged, step: str, arguments: tuple[object, ...]) -> bo
     known = judged.model.queries
     if step == "create":
         return arguments[0] not in known
-    return step not in ("alter", "drop", "pause", "resume") or arguments[0] in known
+    return step not in ("alter", "drop", "pause", "resume", "backfill") or arguments[0] in known
 
 
 def _take(judged: Judged, step: str, arguments: tuple[object, ...]) -> None:
     try:
         getattr(judged, step)(*arguments)
     except PenstockError:
-        if step != "ask":
+        if step not in ("ask", "backfill"):
             raise
 
 

@@ -14,7 +14,7 @@ import pytest
 from penstock.store.faults import MOMENTS, POINTS
 from tests.always.judged import SECOND, Judged, Moment, Setting
 from tests.always.machine import rows_at
-from tests.always.model import Question
+from tests.always.questions import Question
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

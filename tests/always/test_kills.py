@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.always.kills import expected, rows_of, run
+from tests.always.kills import run
 from tests.always.model import TERMS
+from tests.always.victim import expected, rows_of
 
 FOLDER = "PENSTOCK_KILLS"  # an environment variable: a folder in which a long run goes on where it was
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from penstock.testing import ManualClock, TestBed
 from tests.always.judged import EPOCH_US, SECOND, Setting, agree, batch_of, instant, line, lines_of
-from tests.always.model import TERMS, Model, Question, Row
+from tests.always.model import TERMS, Model
+from tests.always.questions import Question, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,30 +172,3 @@ def test_the_law_holds_for_a_log_in_severe_disorder(spark: SparkSession, shared_
 def _micros(seconds: str) -> int:
     whole, _, rest = seconds.partition(".")
     return int(whole) * SECOND + int(rest.ljust(6, "0")[:6])
-
-
-def test_the_model_itself_counts_every_row_once() -> None:
-    #            watermark 10 before        window [0, 10) was answered; revise_for 5
-    #  rows      9 (corrected) 2 (corrected) NULL (invalid) 12 (on time) 12 again (duplicate)
-    model = Model(0, 100, 0, ("id",))
-    model.start(0)
-    model.create("q", Question(10, 10, 0, revise_for_us=5), None)
-    model.batch([_plain(1, 3), _plain(2, 10)], 0)
-    model.batch([_plain(3, 9), _plain(4, 2), _plain(5, None), _plain(6, 12), _plain(6, 12)], 0)
-    assert {t: model.counts[t] for t in TERMS} == {
-        "on_time": 3, "corrected": 2, "late": 0, "invalid": 1, "duplicate": 1
-    }  # fmt: skip
-    assert [(e.end, e.revision, e.op, e.values) for e in model.queries["q"].revisions()] == [
-        (10, 0, "answer", (1,)), (10, 1, "revise", (3,))
-    ]  # fmt: skip
-    model.batch([_plain(7, 16)], 0)  # the watermark is 16: the window that ended at 10 is too old
-    model.batch([_plain(8, 9)], 0)
-    assert (model.counts["late"], model.law()) == (1, True)
-
-
-def _plain(number: int, ts: int | None) -> Row:
-    return {"id": number, "ts": ts, "k": None, "j": 0, "v": 1}
-
-
-def test_batches_of_the_model_are_batches_of_the_engine() -> None:
-    assert batch_of([_plain(1, EPOCH_US)])["ts"].cast(pa.int64()).to_pylist() == [EPOCH_US]

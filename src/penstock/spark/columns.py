@@ -42,6 +42,11 @@ def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     return _framed(handle, frame)
 
 
+def plan(frame: DataFrame) -> None:
+    """Plan a frame as far as its generated code, without running it."""
+    _handle_of(frame).queryExecution().toRdd()
+
+
 @cache
 def _parse() -> Any:
     """Look up the JVM's parser of expressions once."""

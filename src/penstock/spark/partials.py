@@ -19,7 +19,7 @@ from penstock.model.query import Join
 from penstock.share.layout import Layout
 from penstock.spark.attempt import attempt_struct, guards_kept
 from penstock.spark.attempted import AttemptingWriter
-from penstock.spark.columns import Kept, with_texts
+from penstock.spark.columns import Kept, plan, with_texts
 from penstock.spark.literals import quoted
 from penstock.spark.writer import Bounds, Writer
 
@@ -46,6 +46,10 @@ class PartialsJob:
             return self.frame(batch, tables, bounds).toArrow()
         with guards_kept(batch.sparkSession):
             return self.frame(batch, tables, bounds).toArrow()
+
+    def compile(self, batch: DataFrame, bounds: Bounds) -> None:
+        """Let Spark plan the job for a batch and generate its code, without running it."""
+        plan(self.frame(batch, {}, bounds))
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""

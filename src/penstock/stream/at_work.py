@@ -152,6 +152,7 @@ class StreamAtWork:
                             self.tick()
                         finally:
                             self._busy.release()
+                        self.pipeline.warm_up()
                 if not running.active:
                     running.wait()
                 running.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,8 @@ class Computing:
         self.stream, self.tables, self.progress = stream, tables, progress
         self._job: PartialsJob | None = None
         self._span_us = 0  # of the longest batch so far
+        self._batch: DataFrame | None = None  # the last one
+        self._warmed: Layout | None = None  # whose job was prepared last
 
     def judged_by(self, clock_us: int) -> Bounds:
         """Fix what a batch is judged by: the watermark, and the clock."""
@@ -63,7 +66,22 @@ class Computing:
     def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> Computed:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
         judged = replace(judged, revised=self.progress.revised(layout))
+        self._batch = batch
         return self._run(batch, layout, known, judged, foreseen=True)
+
+    def warm_up(self, layout: Layout, clock_us: int) -> None:
+        """Let Spark generate the code of a new layout before a batch waits for it; any thread may do so.
+
+        A job with joins is left to its batch: planning it would run jobs for its tables.
+        """
+        batch = self._batch
+        if batch is None or layout is self._warmed or layout.plan.joins:
+            return
+        self._warmed = layout
+        with suppress(Exception):  # whatever fails here, the batch will tell
+            judged = replace(self.judged_by(clock_us), revised=self.progress.revised(layout))
+            bounds = self._with_edges(batch, layout, judged, foreseen=True)
+            self._job_for(layout.listed(bounds.edges)).compile(batch, bounds)
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
         """Run a job over rows of the past, none of which is late."""

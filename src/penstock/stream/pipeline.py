@@ -81,20 +81,20 @@ class Pipeline:
         self.entering = Entering(
             self.intake.past, self.progress, self.synopsis, self.computing, self.agenda, self._pause
         )
-        self._layout: Layout | None = None
+        self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
         self._beat_us = self.clock()  # of the last batch or heartbeat
 
     @property
-    def layout(self) -> Layout | None:
-        """Return the layout in force; None before the first batch."""
-        return self._layout
-
-    @property
     def version(self) -> int:
         """Return the catalog version in force."""
-        return 0 if self._layout is None else self._layout.plan.version
+        return 0 if self.layout is None else self.layout.plan.version
+
+    def warm_up(self) -> None:
+        """Prepare the job of a plan that has just changed, while no batch waits for it."""
+        if self.layout is not None and not self._attempts:
+            self.computing.warm_up(self.layout, self.clock())
 
     @property
     def reports(self) -> list[str]:
@@ -153,7 +153,7 @@ class Pipeline:
     def settle(self, snapshot: Snapshot) -> None:
         """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
         self._mend()
-        if self._layout is not None and self._layout.plan.version == snapshot.version:
+        if self.layout is not None and self.layout.plan.version == snapshot.version:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
@@ -195,23 +195,23 @@ class Pipeline:
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Entered]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
         self._mend()
-        promises = [self.entering.promise(d, snapshot.definitions, self._layout) for d in new]
-        if self._layout is not None and any(promise.stored for promise in promises):
+        promises = [self.entering.promise(d, snapshot.definitions, self.layout) for d in new]
+        if self.layout is not None and any(promise.stored for promise in promises):
             with self._whole():
-                self.ledger.commit(Step("change", (), self.clock()), self._layout)
+                self.ledger.commit(Step("change", (), self.clock()), self.layout)
         return [Entered(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
 
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
         """Raise if a query asks for a past that cannot be had."""
         self._mend()
         try:
-            self.entering.promise(new, (*snapshot.definitions, new), self._layout)
+            self.entering.promise(new, (*snapshot.definitions, new), self.layout)
         finally:
             self.progress.forget(new.id)
 
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect here, between two batches."""
-        layout = self._layout
+        layout = self.layout
         if layout is None or layout.plan.version != snapshot.version:
             layout = self._switch(snapshot)
             told = {"event": "plan changed", "stream": self.stream.name}
@@ -284,7 +284,7 @@ class Pipeline:
         self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
         if self.progress.number % COMPACTED_EVERY == 0:
             self.commits.compact()
-            self.synopsis.forget_groups(self.ledger.revising.groupings(self._layout))
+            self.synopsis.forget_groups(self.ledger.revising.groupings(self.layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in snapshot.definitions if d.typed.keep_us})
             self.answers.compact(self.progress.number if self.taken is None else self.taken())
 
@@ -292,7 +292,7 @@ class Pipeline:
 
     def _switch(self, snapshot: Snapshot) -> Layout:
         """Plan anew; new queries get their start, and queries are paused and resumed."""
-        floors = self.progress.floors(self._layout) if self._layout else {}
+        floors = self.progress.floors(self.layout) if self.layout else {}
         layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version), self.stream.time)
         self.progress.switch(layout, floors)
         self.synopsis.prepare(layout)
@@ -300,7 +300,7 @@ class Pipeline:
         self.ledger.answering.forget(current)
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)
-        self._layout = layout
+        self.layout = layout
         return layout
 
     @contextmanager
