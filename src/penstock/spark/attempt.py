@@ -15,14 +15,12 @@ pattern) are not caught: they concern the statement rather than the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
 from pyspark import SparkContext
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 
@@ -32,22 +30,6 @@ GUARDS_KEPT: Final = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
 }
-
-
-@contextmanager
-def guards_kept(session: SparkSession) -> Iterator[None]:
-    """Plan and run with guards in their places, then give the session its settings back."""
-    before = {name: session.conf.get(name, None) for name in GUARDS_KEPT}
-    for name, value in GUARDS_KEPT.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, known in before.items():
-            if known is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, known)
 
 
 @dataclass(frozen=True, slots=True)

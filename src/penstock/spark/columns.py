@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
@@ -40,6 +41,12 @@ def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     for name, text in texts.items():
         handle = handle.withColumn(name, _parse()(text))
     return _framed(handle, frame)
+
+
+@lru_cache(maxsize=4_096)
+def written(text: str, name: str | None = None) -> Column:
+    """Parse an expression in one call into the JVM; what stays the same when queries come and go is parsed once."""
+    return ClassicColumn(_parse()(text if name is None else f"{text} AS {name}"))
 
 
 def plan(frame: DataFrame) -> None:

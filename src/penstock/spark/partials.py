@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 
 from penstock.model.query import Join
 from penstock.share.layout import Layout
-from penstock.spark.attempt import attempt_struct, guards_kept
+from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.attempted import AttemptingWriter
 from penstock.spark.columns import Kept, plan, with_texts
 from penstock.spark.literals import quoted
+from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.writer import Bounds, Writer
 
 
@@ -40,11 +41,12 @@ class PartialsJob:
         self._by = Kept(self.writer.by())
         self._aggregates = Kept([*self.writer.statistics(), *self.writer.partials()])
 
-    def run(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> pa.Table:
-        """Compute a batch's partials."""
-        if not self.layout.attempts:
-            return self.frame(batch, tables, bounds).toArrow()
-        with guards_kept(batch.sparkSession):
+    def run(
+        self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, interpreted: bool = False
+    ) -> pa.Table:
+        """Compute a batch's partials; ``interpreted``: without generating code for it."""
+        settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
+        with set_for_now(batch.sparkSession, settings):
             return self.frame(batch, tables, bounds).toArrow()
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:

@@ -15,6 +15,7 @@ from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision
 from penstock.share.plan import BITS_PER_WORD, Condition
 from penstock.share.slices import Progression
+from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
 
@@ -94,11 +95,11 @@ class Writer:
         """Write where a valid row's slice (or granule) starts."""
         locating = self.layout.locating[tree]
         if isinstance(locating, ByDivision):
-            return F.expr(self.granule(locating))
+            return written(self.granule(locating))
         if isinstance(locating, ByArithmetic):
             lasts = [last_of(p, self.t) for p in locating.progressions]
             last = lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})"
-            return F.expr(f"IF({self.valid}, {last}, NULL)")
+            return written(f"IF({self.valid}, {last}, NULL)")
         place = position_in(F.col(f"__edges{tree}"), F.expr(self.t)).cast("bigint")
         return F.when(F.expr(self.valid), place)
 
@@ -130,19 +131,19 @@ class Writer:
         """Write, step by step, a row's columns: time and validity, labels and signatures; none if written directly."""
         if self.direct:
             return []
-        time, valid = F.expr(self.time).alias("__t"), F.expr(self.is_valid).alias("__valid")
+        time, valid = written(self.time, "__t"), written(self.is_valid, "__valid")
         words = [
-            F.expr(self.word(m, w)).alias(f"__s{m.number}_{w}")
+            written(self.word(m, w), f"__s{m.number}_{w}")
             for m in self.layout.members
             if m.signed
             for w in range(m.grouping.words)
         ]
-        return [[F.expr("*"), time, valid, *self.labels(), *words]]
+        return [[written("*"), time, valid, *self.labels(), *words]]
 
     def labels(self) -> list[Column]:
         """Write the label of each tree; without queries, only whether the row is valid."""
         labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
-        return labels or [F.expr(f"IF({self.valid}, 0L, NULL)").alias("__l0")]
+        return labels or [written(f"IF({self.valid}, 0L, NULL)", "__l0")]
 
     def copies(self) -> list[Column] | None:
         """Write one copy of the row for each grouping that takes it; None for a single grouping."""
@@ -150,14 +151,14 @@ class Writer:
             return None
         if len(self.layout.plan.trees) < 2:
             taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
-            return [F.expr("*"), F.expr(f"explode(array({', '.join(taken)}))").alias("__g")]
+            return [written("*"), written(f"explode(array({', '.join(taken)}))", "__g")]
         # Each copy brings its own tree's label: choosing among all labels again would cost trees × trees.
         labelled = [
             f"IF({self.taken(m)}, named_struct('__g', {m.number}, '__l', __l{m.tree}), NULL)"
             for m in self.layout.members
         ]
         labels = ", ".join(f"__l{t}" for t in range(len(self.layout.plan.trees)))
-        return [F.expr(f"* EXCEPT ({labels})"), F.expr(f"inline(array({', '.join(labelled)}))")]
+        return [written(f"* EXCEPT ({labels})"), written(f"inline(array({', '.join(labelled)}))")]
 
     def taken(self, member: Member) -> str:
         """Tell whether a grouping needs the row; a tree's first grouping keeps all, so that nothing goes uncounted."""
@@ -174,13 +175,13 @@ class Writer:
             label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
             by.append(label.alias("label"))
         if len(layout.members) > 1:
-            by.append(F.col("__g").alias("grouping"))
+            by.append(written("__g", "grouping"))
         for slot in range(layout.words):
             choice = [(m, f"__s{m.number}_{slot}") for m in layout.members if m.signed and slot < m.grouping.words]
-            by.append(F.expr(self.pick(choice)).alias(f"s{slot}"))
+            by.append(written(self.pick(choice), f"s{slot}"))
         for slot, _ in enumerate(layout.key_types):
             choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
-            by.append(F.expr(self.pick(choice)).alias(f"k{slot}"))
+            by.append(written(self.pick(choice), f"k{slot}"))
         return by
 
     def pick(self, choices: Sequence[tuple[Member, str]]) -> str:
@@ -226,7 +227,7 @@ class Writer:
             counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.joins:
             counted |= {"base": f"count_if({self.base()})"}
-        return [F.expr(text).alias(name) for name, text in counted.items()]
+        return [written(text, name) for name, text in counted.items()]
 
     def revised(self) -> str:
         """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""
@@ -246,7 +247,7 @@ class Writer:
                 continue
             assert component.argument is not None
             texts = partial_texts(component, self.guarded(component))
-            columns += [F.expr(text).alias(f"c{number}_{part}") for part, text in enumerate(texts)]
+            columns += [written(text, f"c{number}_{part}") for part, text in enumerate(texts)]
         return columns
 
     def guarded(self, component: Component) -> str:

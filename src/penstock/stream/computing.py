@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
 MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
+FEW_ROWS: Final = 20_000  # of a batch: up to so many, a plan that is new runs interpreted
+YOUNG: Final = 3  # batches for which a plan is new
 FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times the longest batch so far ahead
 
 
@@ -51,15 +53,18 @@ class Computing:
         self._job: PartialsJob | None = None
         self._span_us = 0  # of the longest batch so far
         self._batch: DataFrame | None = None  # the last one
-        self._warmed: Layout | None = None  # whose job was prepared last
+        self._rows = FEW_ROWS + 1  # of the last batch
+        self._age = YOUNG  # batches since the plan changed; the first one is compiled at once
+        self._compiled: PartialsJob | None = None  # whose code was generated before its time
 
     def judged_by(self, clock_us: int) -> Bounds:
         """Fix what a batch is judged by: the watermark, and the clock."""
         watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
         return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1)
 
-    def see(self, last_us: int) -> None:
-        """Note how far a batch reached, to foresee how far the next one may."""
+    def see(self, last_us: int, rows: int) -> None:
+        """Note how far a batch reached, and its size, to foresee the next one's."""
+        self._rows = rows
         if self.progress.last_us is not None:
             self._span_us = max(self._span_us, last_us - self.progress.last_us)
 
@@ -69,19 +74,18 @@ class Computing:
         self._batch = batch
         return self._run(batch, layout, known, judged, foreseen=True)
 
-    def warm_up(self, layout: Layout, clock_us: int) -> None:
-        """Let Spark generate the code of a new layout before a batch waits for it; any thread may do so.
+    def warm_up(self, clock_us: int) -> None:
+        """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
 
         A job with joins is left to its batch: planning it would run jobs for its tables.
         """
-        batch = self._batch
-        if batch is None or layout is self._warmed or layout.plan.joins:
+        batch, job = self._batch, self._job
+        if batch is None or job is None or job is self._compiled or self._age != YOUNG or job.layout.plan.joins:
             return
-        self._warmed = layout
+        self._compiled = job
         with suppress(Exception):  # whatever fails here, the batch will tell
-            judged = replace(self.judged_by(clock_us), revised=self.progress.revised(layout))
-            bounds = self._with_edges(batch, layout, judged, foreseen=True)
-            self._job_for(layout.listed(bounds.edges)).compile(batch, bounds)
+            judged = replace(self.judged_by(clock_us), revised=self.progress.revised(job.layout))
+            job.compile(batch, self._with_edges(batch, job.layout, judged, foreseen=True))
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
         """Run a job over rows of the past, none of which is late."""
@@ -95,8 +99,10 @@ class Computing:
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
         job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
+        young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
+        self._age = min(YOUNG, self._age + foreseen)
         try:
-            partials = job.run(batch, frames, bounds)
+            partials = job.run(batch, frames, bounds, interpreted=young)
         except Exception as error:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             partials = _attempted(job, batch, frames, bounds, error)
@@ -109,6 +115,7 @@ class Computing:
     def _job_for(self, layout: Layout) -> PartialsJob:
         """Return the job of a layout, written once for all its batches."""
         if self._job is None or self._job.layout != layout:
+            self._age = YOUNG if self._job is None else 0
             self._job = PartialsJob(layout)
         return self._job
 

@@ -92,9 +92,9 @@ class Pipeline:
         return 0 if self.layout is None else self.layout.plan.version
 
     def warm_up(self) -> None:
-        """Prepare the job of a plan that has just changed, while no batch waits for it."""
-        if self.layout is not None and not self._attempts:
-            self.computing.warm_up(self.layout, self.clock())
+        """Let code be generated while no batch waits for it."""
+        if not self._attempts:
+            self.computing.warm_up(self.clock())
 
     @property
     def reports(self) -> list[str]:
@@ -269,7 +269,7 @@ class Pipeline:
         )
         if arrived.first_us is None or arrived.last_us is None:
             return []
-        self.computing.see(arrived.last_us)
+        self.computing.see(arrived.last_us, arrived.rows)
         progress.see(arrived.first_us, arrived.last_us)
         watermark = progress.watermark_after(self.stream.lateness_us)
         due = self.agenda.due(layout, watermark)
