@@ -79,6 +79,20 @@ def test_a_clock_that_is_set_back_does_not_move_the_watermark(spark: SparkSessio
         assert bed.timeline("q") == [(10, 1), (20, 1)]
 
 
+def test_a_clock_that_is_set_forward_counts_as_no_silence(spark: SparkSession) -> None:
+    clock, steady = ManualClock("2026-01-05 01:00:00"), ManualClock("2026-01-05 01:00:00")
+    with open_bed(spark, clock) as bed:
+        bed.engine.stream("s").pipeline.steady = steady
+        bed.feed("s", [row(1), row(19)])
+        clock.advance("1 h")
+        steady.advance("1 s")
+        assert not bed.heartbeat("s")
+        clock.advance("9 s")
+        steady.advance("9 s")
+        assert bed.heartbeat("s")  # ten seconds went by, whatever the clock says
+        assert bed.timeline("q") == [(10, 1), (20, 1)]
+
+
 def test_a_restart_repeats_no_heartbeat_and_counts_the_silence_anew(spark: SparkSession, tmp_path: Path) -> None:
     clock = ManualClock(START)
     clock.advance("20 s")

@@ -26,13 +26,15 @@ def benchmarks() -> list[str]:
 @click.option("--json", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures to this file.")
 @click.option("--full", is_flag=True, help="Also the slowest comparisons.")
 @click.option("--rows", type=click.IntRange(1000), metavar="N", help="Another number of rows, for a quick look.")
-def bench(name: str, path: Path | None, full: bool, rows: int | None) -> None:
+@click.option("--minutes", type=click.FloatRange(0.05), metavar="M", help="How long the soak runs (30).")
+def bench(name: str, path: Path | None, full: bool, rows: int | None, minutes: float | None) -> None:
     """Run the benchmark NAME of a source checkout.
 
     \b
     Examples:
       penstock bench cli
       penstock bench windows --json bench/results/windows.json
+      penstock bench soak --minutes 5
     """
     known = benchmarks()
     if name not in known:
@@ -41,5 +43,8 @@ def bench(name: str, path: Path | None, full: bool, rows: int | None) -> None:
             detail=f"benchmarks: {', '.join(known) or 'none'}",
             hint="Benchmarks run from a source checkout, installed with pip install -e .",
         )
+    if minutes is not None and name != "soak":
+        raise click.UsageError("--minutes is for the soak: the others end by themselves")
     sys.path.insert(0, str(FOLDER.parent))
-    import_module(f"bench.{name}").main(path, full=full, rows=rows)
+    options = {} if minutes is None else {"minutes": minutes}
+    import_module(f"bench.{name}").main(path, full=full, rows=rows, **options)

@@ -31,3 +31,8 @@ class Metrics:
 def wall_clock_us() -> int:
     """Read the clock in microseconds since the epoch."""
     return time.time_ns() // 1_000
+
+
+def steady_clock_us() -> int:
+    """Read a clock that nobody sets, in microseconds since some time."""
+    return time.monotonic_ns() // 1_000

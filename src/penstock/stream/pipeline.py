@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +31,7 @@ from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering, ReadPast
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
-from penstock.stream.metrics import Metrics, wall_clock_us
+from penstock.stream.metrics import Metrics, steady_clock_us, wall_clock_us
 from penstock.stream.past import Places
 from penstock.stream.pausing import BY_HAND, apply_controls, pause_by_hand, pause_for_rows
 from penstock.stream.progress import Progress
@@ -63,6 +64,7 @@ class Pipeline:
         self.stream, self.session, self.tables = stream, session, tables
         self.commits, self.answers, self.places = commits, answers, places
         self.strategy, self.kernel, self.clock = strategy, kernel, clock
+        self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
         self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
         self.metrics = Metrics()
@@ -84,7 +86,7 @@ class Pipeline:
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
-        self._beat_us = self.clock()  # of the last batch or heartbeat
+        self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
 
     @property
     def version(self) -> int:
@@ -111,7 +113,6 @@ class Pipeline:
         if self.progress.ended:
             hint = "Start a new state folder for new rows."
             raise StreamEnded(f'stream "{self.stream.name}" was ended, and more rows came', hint=hint)
-        self.settle(snapshot)
         self._take(batch, batch_id, snapshot, source)
         self.metrics.batches += 1
 
@@ -119,17 +120,17 @@ class Pipeline:
         """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says."""
         self._mend()
         clock, watermark = self.clock(), self.progress.watermark_us
-        elapsed = clock - self._beat_us
+        elapsed = min(clock - self._beat_us, self.steady() - self._steady_us)  # a clock set forward is no silence
         if not self.stream.idle_us or watermark is None or self.progress.ended or elapsed < self.stream.idle_us:
-            self._beat_us = min(self._beat_us, clock)  # a clock that was set back
+            if clock < self._beat_us:  # a clock that was set back
+                self._beat_us, self._steady_us = clock, self.steady()
             return False
-        self.settle(snapshot)
-        self._beat_us = clock
+        layout = self.plan(snapshot)
+        self._beat_us, self._steady_us = clock, self.steady()
         advanced = min(watermark + elapsed, clock - self.stream.lateness_us)
         if advanced <= watermark:
             return False
         with self._whole():
-            layout = self.plan(snapshot)
             due = self.agenda.due(layout, advanced)
             self.progress.watermark_us = advanced
             self.ledger.commit(Step("heartbeat", due, clock), layout)
@@ -142,9 +143,8 @@ class Pipeline:
         self._mend()
         if self.progress.ended:
             return
-        self.settle(snapshot)
+        layout = self.plan(snapshot)
         with self._whole():
-            layout = self.plan(snapshot)
             due = self.agenda.rest(layout)
             self.progress.ended = True
             self.ledger.commit(Step("flush", due, self.clock()), layout)
@@ -171,7 +171,6 @@ class Pipeline:
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
-        self.settle(snapshot)
         layout = self.plan(snapshot)
         if self.progress.watermark_us is None:
             return {}
@@ -180,7 +179,7 @@ class Pipeline:
             step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
             self.ledger.commit(step, layout)
             self.ledger.answer(step.due, layout)
-        return {d.definition.id: len(d.ends) for d in step.due}
+        return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
 
     def _past_of(self, asking: Mapping[int, int | None], layout: Layout, snapshot: Snapshot) -> ReadPast | None:
         """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
@@ -210,12 +209,10 @@ class Pipeline:
             self.progress.forget(new.id)
 
     def plan(self, snapshot: Snapshot) -> Layout:
-        """Return the layout for a catalog version; a change takes effect here, between two batches."""
+        """Return the layout for a catalog version; a change takes effect first."""
+        self.settle(snapshot)
         layout = self.layout
-        if layout is None or layout.plan.version != snapshot.version:
-            layout = self._switch(snapshot)
-            told = {"event": "plan changed", "stream": self.stream.name}
-            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
+        assert layout is not None
         if not self._attempts:
             return layout
         return replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
@@ -239,7 +236,8 @@ class Pipeline:
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
                 due = self._advance(arrived, repeated, computed.layout)
-                self._beat_us, self.progress.source = clock, source or self.progress.source
+                self._beat_us, self._steady_us = clock, self.steady()
+                self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.ledger.commit(step, computed.layout)
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
