@@ -19,7 +19,7 @@ from penstock.model.schema import Stream
 from penstock.spark.arriving import Arriving
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
-from penstock.spark.session import gone_away
+from penstock.spark.session import gone_away, spark_is_over
 from penstock.spark.unreadable import worded
 
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
@@ -73,7 +73,13 @@ class Running:
         if query is not None:
             with self._batch:  # the current batch is done; one that Spark starts now is refused, and replayed later
                 self._halted = True
-            query.stop()
+            try:
+                query.stop()
+            except (Py4JError, ConnectionError) as error:
+                if not spark_is_over():
+                    raise _wrapped(self.name, error) from None
+                # Whoever ended us ended Spark too, as signals to a whole group do: a batch it was in comes again.
+                self._error = None
         self._raise()
 
     def wait(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -98,6 +99,15 @@ def jvm_ended(within_s: float = 0.5) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def spark_is_over() -> bool:
+    """Tell whether the Spark context was shut down, or its JVM has ended."""
+    context = SparkContext._active_spark_context
+    try:
+        return context is None or context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, ConnectionError):
+        return True
 
 
 def gone_away(before: str = "") -> EnvironmentProblem:
