@@ -117,7 +117,10 @@ class Pipeline:
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
-        """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says."""
+        """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says.
+
+        Windows end by the clock then, not by the next tuple (Sharaf 2007, §2.2.2).
+        """
         self._mend()
         clock, watermark = self.clock(), self.progress.watermark_us
         elapsed = min(clock - self._beat_us, self.steady() - self._steady_us)  # a clock set forward is no silence

@@ -185,7 +185,10 @@ class Progress:
         return min(floor, watermark - typed.retain_us) if typed.retain_us else floor
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
-        """Return, lane by lane, the earliest time that is still needed."""
+        """Return, lane by lane, the earliest time that is still needed: a longer window over the same rows keeps more.
+
+        So a synopsis grows with the queries that find it (Golab, Bijay and Özsu 2006, §2.3).
+        """
         found: dict[LaneKey, int | None] = {}
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
