@@ -224,7 +224,7 @@ class Engine:
         if self._folder is None:
             raise StateError("an engine without a state folder has nothing to copy", hint="Give it one: state=…")
         with ExitStack() as waiting:
-            for stream in self._at_work.values():
+            for _, stream in sorted(self._at_work.items()):  # in the order in which changes wait
                 waiting.enter_context(stream.between_batches())
             copy_state(self._folder.path, Path(folder))
 
@@ -315,7 +315,11 @@ class Engine:
     def _leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
         for known in [known for known in self._at_work if known.lower() == name.lower()]:
-            self._at_work.pop(known).stop()
+            stream = self._at_work.pop(known)
+            try:
+                stream.stop()
+            finally:
+                stream.delivery.roll()
             shutil.rmtree(Path(self._scratch.name) / "checkpoint" / known, ignore_errors=True)
 
     def _rate(self, name: str) -> float | None:

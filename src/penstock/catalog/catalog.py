@@ -128,6 +128,14 @@ class Catalog(Lookup):
             self._require_unused(kind, gone.name)
             self._carry_out(self._change("drop", kind, gone.name, gone.id if isinstance(gone, Entry) else None))
 
+    def end_outlived(self, now_us: int) -> list[Definition]:
+        """Drop the queries whose lifetime has passed, and return them."""
+        with self._lock:
+            ended = self.outlived(now_us)
+            for definition in ended:
+                self.drop("query", definition.name)
+            return ended
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _require_free(self, name: str, kind: Kind) -> None:

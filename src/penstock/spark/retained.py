@@ -46,9 +46,9 @@ class Retained:
         rows = batch.select(*(F.col(quoted(c.name)) for c in self.stream.columns), micros)
         self.folders.write(rows.where(is_valid(TIME, ahead_us)), number)
 
-    def rows(self, since_us: int, before_us: int) -> DataFrame:
+    def rows(self, since_us: int, before_us: int, session: SparkSession | None = None) -> DataFrame:
         """Return the rows that are kept of a stretch of time, with the stream's columns."""
-        kept = self.folders.read(self.session, self._columns, since_us)
+        kept = self.folders.read(session or self.session, self._columns, since_us)
         if kept is None:
             return self.session.createDataFrame([], ddl_of(self.stream.columns))
         stretch = kept.where(f"{TIME} >= {since_us}L AND {TIME} < {before_us}L")

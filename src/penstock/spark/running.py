@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -31,6 +31,14 @@ BATCH_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
 }
+
+
+def as_for_batches(session: SparkSession) -> SparkSession:
+    """Clone a session with the settings that batches run under: rows of the past must mean the same."""
+    clone = SparkSession(session.sparkContext, cast(Any, session)._jsparkSession.cloneSession())
+    for key, value in BATCH_SETTINGS.items():
+        clone.conf.set(key, value)
+    return clone
 
 
 class Halted(Exception):

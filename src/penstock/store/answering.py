@@ -75,11 +75,14 @@ class Answering:
         self.synopsis = synopsis
         self.ask_spark = ask_spark
         self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
+        self._shapes = 0  # so far
         self._kinds: dict[int, _Kind] = {}  # by definition, whose number is never used again
 
     def forget(self, current: Container[int]) -> None:
         """Forget the queries that are gone."""
         self._kinds = {number: kind for number, kind in self._kinds.items() if number in current}
+        used = {kind.number for kind in self._kinds.values()}
+        self._finishers = {shape: known for shape, known in self._finishers.items() if known[0] in used}
 
     def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
         """Compute all due answers; windows that fail are left out and reported."""
@@ -98,7 +101,8 @@ class Answering:
         if kind is None:
             key = (Shape.of(definition.typed), definition.typed.key_types)
             if key not in self._finishers:
-                self._finishers[key] = len(self._finishers), Finisher(definition.typed)
+                self._finishers[key] = self._shapes, Finisher(definition.typed)
+                self._shapes += 1
             names = tuple(output.name for output in definition.query.outputs)
             kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, definition.typed.revise_us > 0)
         return kind

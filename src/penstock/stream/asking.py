@@ -117,7 +117,7 @@ class Asking:
         window = Window(range_us, range_us, end_us % range_us)
         alone = replace(asked, typed=replace(asked.typed, query=replace(asked.query, window=window)))
         layout: Layout = lay_out(plan_queries([alone], "shared paired", 0), self.pipeline.stream.time)
-        rows = self.pipeline.intake.past.retained.rows(end_us - range_us, end_us)
+        rows = self.pipeline.intake.past.kept_rows(end_us - range_us, end_us)
         computed = self.pipeline.computing.of_the_past(rows, layout, self.tables, end_us)
         synopsis = Synopsis("fast")
         synopsis.prepare(layout)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import StateError
+from penstock.errors import SinkError, StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
+from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.sinks.delivery import Delivery
 from penstock.spark.running import Halted, Running
@@ -28,6 +29,7 @@ from penstock.stream.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 
 
@@ -59,10 +61,9 @@ class StreamAtWork:
 
     def snapshot(self) -> Snapshot:
         """Return the catalog as the next batch sees it; queries that have outlived their time are dropped first."""
-        for definition in self.catalog.outlived(self.pipeline.clock()):
+        for definition in self.catalog.end_outlived(self.pipeline.clock()):
             about = {"event": "query ended", **self._about(definition)}
             LOG.info(f'query "{definition.name}" ends: its lifetime is over', extra=about)
-            self.catalog.drop("query", definition.name)
         version = self.catalog.stream_version(self.stream.name)
         _, definitions = self.catalog.snapshot(self.stream.name, version)
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
@@ -125,6 +126,8 @@ class StreamAtWork:
             self._supervisor = None
         elif self._running is not None:
             self._running.stop()
+        with self._busy:  # what somebody else asked for is done
+            pass
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -159,6 +162,9 @@ class StreamAtWork:
         except BaseException as error:
             LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
+            if self._running is not None:
+                with suppress(Exception):  # the first failure is the one to tell
+                    self._running.stop()
 
     def tick(self) -> None:
         """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
@@ -168,6 +174,9 @@ class StreamAtWork:
                 self.pipeline.settle(snapshot)
                 self.pipeline.heartbeat(snapshot)
             self.delivery.retry()
+            if self.pipeline.silent_us() >= SILENCE_US:
+                with suppress(SinkError):  # it is kept, and told by status
+                    self.delivery.roll()
 
     def _open(self) -> Running:
         """Open the source once."""

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.errors import SourceError
 from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
+from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
+from penstock.spark.session import spark_is_over
 from penstock.spark.tables import Tables
 from penstock.spark.writer import Bounds
 from penstock.stream.progress import NEVER, Progress
@@ -90,7 +93,13 @@ class Computing:
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
         """Run a job over rows of the past, none of which is late."""
         judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER) for _ in layout.revising))
-        return self._run(rows, layout, known, judged, foreseen=False)
+        try:
+            return self._run(rows, layout, known, judged, foreseen=False)
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark", "py4j")) or spark_is_over():
+                raise
+            what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
+            raise SourceError(what, hint="Mend what it names, and ask again.") from None
 
     def _run(
         self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds, *, foreseen: bool

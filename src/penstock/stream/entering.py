@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition
 from penstock.language.options import since_of
 from penstock.model.schema import Table
@@ -16,6 +17,7 @@ from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.past import Past
+from penstock.stream.pausing import pause_by_hand
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:
@@ -58,8 +60,10 @@ class Entering:
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.starts:
             return Promise(progress.first_ends.get(new.id), "it is there already")
+        if progress.ended:
+            return Promise(None, "the stream has ended, and answers no more")
         if layout is None or progress.frontier_us is None:
-            return Promise(self._first_end(new, since) if isinstance(since, int) else None, "no row has come yet")
+            return Promise(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
         progress.enter(new, same_tree, lane, progress.floors(layout))
@@ -78,6 +82,8 @@ class Entering:
     def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
         """Choose the queries that are entered with rows of the past, definition → since when."""
         found: dict[int, Since] = {}
+        if self.progress.ended:
+            return found
         for definition in new if self.progress.frontier_us is not None else ():
             [tree] = [t for t in layout.plan.trees if definition in t.definitions]
             others = [d for d in tree.definitions if d.id != definition.id]
@@ -101,10 +107,26 @@ class Entering:
         rows = self.past.rows(low, before, self.progress.source)
         return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
 
+    def read_or_pause(
+        self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]
+    ) -> ReadPast | None:
+        """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
+        try:
+            return self.read(asking, layout, tables)
+        except PenstockError as error:
+            reason = f"its past cannot be had: {error.what}"
+            for definition in (d for d in layout.plan.definitions if d.id in asking):
+                pause_by_hand(self.progress, definition, reason)
+                self.agenda.report(definition, f" is paused: {reason}", "query paused")
+            return None
+
     def take(self, past: ReadPast, step: Step) -> Step:
         """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
         computed = past.computed
         arrived = self.synopsis.rebuild(computed.layout, computed.partials, computed.bounds.edges)
+        known = self.progress.first_us
+        if None in past.asking.values() and arrived.first_us is not None and known is not None:
+            self.progress.first_us = max(known, arrived.first_us)  # known as exactly as coarser slices told it
         for definition in computed.layout.plan.definitions:
             if definition.id in past.asking:
                 self._begin_at(definition, past.asking[definition.id])
@@ -126,6 +148,17 @@ class Entering:
                 progress.first_ends[number] = min(first_end, progress.first_ends[number])
         due = [*self.agenda.between(layout, ends), *self.agenda.due(layout, watermark)]
         return replace(step, due=due)
+
+    def going_back(self, chosen: Mapping[int, Since], layout: Layout) -> dict[int, Since]:
+        """Choose the queries that have windows since a time before their first one; other lanes stay as they are."""
+        found: dict[int, Since] = {}
+        for definition in (d for d in layout.plan.definitions if d.id in chosen):
+            since, first = chosen[definition.id], self.progress.first_us
+            since = since if since is not None and first is not None and since > first else None
+            known, new = self.progress.first_ends.get(definition.id), self._first_end(definition, since)
+            if known is not None and new is not None and new < known:
+                found[definition.id] = since
+        return found
 
     def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
         """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""

@@ -46,14 +46,19 @@ class Intake:
         """Return for how long rows are kept; 0: not at all."""
         return max([self.stream.retain_rows_us, *(d.typed.rows_us for d in definitions)])
 
+    def keep(self, rows: DataFrame, number: int, judged: Bounds, kept_for_us: int, frontier_us: int | None) -> None:
+        """Keep a batch's rows if that is asked for; otherwise let go of all, for some would be missing."""
+        if kept_for_us:
+            self.past.keep(rows, number, judged.ahead_us, frontier_us)
+        else:
+            self.past.stop_keeping()
+
     def forget(self, watermark_us: int, kept_for_us: int) -> None:
         """Let go of keys and rows that are not needed any more."""
         if self.duplicates is not None:
             self.duplicates.expire(watermark_us)
         if kept_for_us:
             self.past.retained.expire(watermark_us - kept_for_us)
-        else:
-            self.past.stop_keeping()
 
     def forget_after(self, number: int) -> None:
         """Forget keys and rows of commits that never were."""

@@ -11,6 +11,7 @@ from penstock.model.schema import Stream
 from penstock.spark.history import history
 from penstock.spark.literals import quoted
 from penstock.spark.retained import Retained
+from penstock.spark.running import as_for_batches
 from penstock.stream.progress import NEVER
 
 if TYPE_CHECKING:
@@ -57,13 +58,17 @@ class Past:
         """Return the rows of a stretch of time, from its beginning if none is given, up to a source's position."""
         low = -NEVER if since_us is None else since_us
         if self.kept_since_us <= low:
-            return self.retained.rows(low, before_us)
+            return self.kept_rows(low, before_us)
         self.check(since_us, source)
-        rows = history(self.session, self.stream, self.places.checkpoint, source)
+        rows = history(as_for_batches(self.session), self.stream, self.places.checkpoint, source)
         assert rows is not None
         if since_us is None:
             return rows
         return rows.where(f"unix_micros(cast({quoted(self.stream.time)} as timestamp)) >= {since_us}L")
+
+    def kept_rows(self, since_us: int, before_us: int) -> DataFrame:
+        """Return the kept rows of a stretch of time, read as batches are."""
+        return self.retained.rows(since_us, before_us, as_for_batches(self.session))
 
     def check(self, since_us: int | None, source: str) -> None:
         """Make sure that rows can be had since a time."""

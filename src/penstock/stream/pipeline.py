@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError, StateError, StreamEnded
+from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
 from penstock.share.layout import Layout, lay_out
@@ -28,12 +28,12 @@ from penstock.stream.agenda import LOG, Agenda
 from penstock.stream.committing import Step
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
-from penstock.stream.entering import Entering, ReadPast
+from penstock.stream.entering import Entering
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics, steady_clock_us, wall_clock_us
 from penstock.stream.past import Places
-from penstock.stream.pausing import BY_HAND, apply_controls, pause_by_hand, pause_for_rows
+from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
 
@@ -93,6 +93,10 @@ class Pipeline:
         """Return the catalog version in force."""
         return 0 if self.layout is None else self.layout.plan.version
 
+    def silent_us(self) -> int:
+        """Return for how long there was neither a batch nor a heartbeat."""
+        return self.steady() - self._steady_us
+
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
         if not self._attempts:
@@ -123,7 +127,7 @@ class Pipeline:
         """
         self._mend()
         clock, watermark = self.clock(), self.progress.watermark_us
-        elapsed = min(clock - self._beat_us, self.steady() - self._steady_us)  # a clock set forward is no silence
+        elapsed = min(clock - self._beat_us, self.silent_us())  # a clock set forward is no silence
         if not self.stream.idle_us or watermark is None or self.progress.ended or elapsed < self.stream.idle_us:
             if clock < self._beat_us:  # a clock that was set back
                 self._beat_us, self._steady_us = clock, self.steady()
@@ -164,7 +168,7 @@ class Pipeline:
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
-            if asking and (past := self._past_of(asking, layout, snapshot)) is not None:
+            if asking and (past := self.entering.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.entering.take(past, step)
             if self.progress.watermark_us is not None and not self.progress.ended:
                 step = replace(step, due=self.agenda.due(layout, self.progress.watermark_us))
@@ -175,24 +179,15 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
-        if self.progress.watermark_us is None:
+        asking = {} if self.progress.watermark_us is None else self.entering.going_back(chosen, layout)
+        if not asking:
             return {}
-        past = self.entering.read(chosen, layout, snapshot.tables)
+        past = self.entering.read(asking, layout, snapshot.tables)
         with self._whole():
             step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
             self.ledger.commit(step, layout)
             self.ledger.answer(step.due, layout)
         return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
-
-    def _past_of(self, asking: Mapping[int, int | None], layout: Layout, snapshot: Snapshot) -> ReadPast | None:
-        """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
-        try:
-            return self.entering.read(asking, layout, snapshot.tables)
-        except PenstockError as error:
-            for definition in (d for d in layout.plan.definitions if d.id in asking):
-                pause_by_hand(self.progress, definition, f"its past cannot be had: {error.what}")
-                self.agenda.report(definition, f" is paused: its past cannot be had: {error.what}")
-            return None
 
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Entered]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
@@ -228,14 +223,18 @@ class Pipeline:
         judged = self.computing.judged_by(clock)
         with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
             with self.metrics.timed("job"):
-                computed = self.computing.run(rows, layout, snapshot.tables, judged)
+                try:
+                    computed = self.computing.run(rows, layout, snapshot.tables, judged)
+                except BaseException:
+                    self.intake.forget_after(number - 1)  # keys of a commit that never was
+                    raise
             with self._whole():
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 if arrived.invalid:
                     self.intake.put_aside(rows, number, judged)
-                if self.intake.kept_for_us(snapshot.definitions):
-                    self.intake.past.keep(rows, number, judged.ahead_us, self.progress.frontier_us)
+                kept_for_us = self.intake.kept_for_us(snapshot.definitions)
+                self.intake.keep(rows, number, judged, kept_for_us, self.progress.frontier_us)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
                 due = self._advance(arrived, repeated, computed.layout)
@@ -243,6 +242,8 @@ class Pipeline:
                 self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.ledger.commit(step, computed.layout)
+                if self.progress.number % COMPACTED_EVERY == 0:  # before partials are let go: a restart answers again
+                    self.commits.compact()
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
                 self._forget(snapshot)
 
@@ -284,7 +285,6 @@ class Pipeline:
             return
         self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
         if self.progress.number % COMPACTED_EVERY == 0:
-            self.commits.compact()
             self.synopsis.forget_groups(self.ledger.revising.groupings(self.layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in snapshot.definitions if d.typed.keep_us})
             self.answers.compact(self.progress.number if self.taken is None else self.taken())

@@ -89,7 +89,7 @@ class Progress:
         """Let a query begin with the first window that is wholly after its start; None: with the first row."""
         window = new.query.window
         self.starts[new.id] = start_us
-        if start_us is not None:
+        if start_us is not None and self.first_us is not None:
             self.next_ends[new.id] = window.end_at_or_after(start_us + window.range_us)
         elif self.first_us is not None:
             self.next_ends[new.id] = window.end_after(self.first_us)
@@ -149,6 +149,9 @@ class Progress:
             return None
         window = definition.query.window
         first = window.end_after(self.first_us)
+        start = self.starts.get(definition.id)
+        if start is not None:  # it asked for a time before any row came
+            first = max(first, window.end_at_or_after(start + window.range_us))
         if self.watermark_us is not None:
             first = max(first, window.end_after(self.watermark_us))
         return first if first <= watermark_us else None
@@ -182,7 +185,10 @@ class Progress:
             revised = window.end_after(watermark - typed.revise_us)
             following = revised if following is None else min(revised, following)
         floor = following - window.range_us
-        return min(floor, watermark - typed.retain_us) if typed.retain_us else floor
+        if typed.retain_us:
+            floor = min(floor, watermark - typed.retain_us)
+        start = self.starts.get(definition.id)  # nothing before it is whole for this query
+        return floor if start is None else max(floor, start)
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
         """Return, lane by lane, the earliest time that is still needed: a longer window over the same rows keeps more.
