@@ -50,13 +50,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """Let Spark interpret its plans for a while: for a few rows, compiling them takes longer than all the rest."""
-    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, known in before.items():
-        spark.conf.set(name, known or "")
+    from penstock.spark.set_for_now import INTERPRETED, set_for_now
+
+    with set_for_now(spark, INTERPRETED):
+        yield spark
 
 
 @pytest.fixture(scope="session")

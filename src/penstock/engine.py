@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.function import Function
+from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Column, Stream, Table
 from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain import explain_plan
@@ -52,7 +53,6 @@ from penstock.store.synopsis import Kernel
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.changing import Changing
 from penstock.stream.entered import Entered
-from penstock.stream.metrics import wall_clock_us
 from penstock.stream.opening import Settings, put_to_work
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Engine:
         strategy: Strategy = "shared paired",
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
-        clock: Callable[[], int] = wall_clock_us,
+        clock: Clock = wall_clock_us,
     ) -> None:
         """Open a state folder (or keep everything in memory) and bring back what it holds."""
         self.strategy, self.kernel, self.clock, self.sinks = strategy, kernel, clock, tuple(sinks)

@@ -15,9 +15,9 @@ from tests.always.victim import expected, rows_of
 FOLDER = "PENSTOCK_KILLS"  # an environment variable: a folder in which a long run goes on where it was
 
 
-def test_two_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
-    figures = run(tmp_path, 2)
-    assert figures["inside"] >= 1, figures  # of two; the share is asserted over two hundred
+def test_four_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    figures = run(tmp_path, 4)
+    assert figures["inside"] >= 3, figures
     assert figures["answers"]["lines"] == figures["answers"]["tables"] > 100
 
 

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine import Engine
-from penstock.errors import PenstockError, SourceError, UnknownQuery
-from penstock.testing import TestBed
+from penstock.errors import NotStored, UnknownQuery
+from penstock.testing import ManualClock
+from tests.stream.feeding import COUNT, open_bed, rows, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-EPOCH = datetime(2026, 1, 5, tzinfo=UTC)
-COUNT = "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]"
-
-
-def rows(*seconds: float) -> list[dict[str, Any]]:
-    return [{"ts": ts, "k": "ab"[int(ts) % 2], "v": int(ts)} for ts in seconds]
-
-
-def open_bed(spark: SparkSession, **options: Any) -> TestBed:
-    declared = {name: options.pop(name) for name in ("retain_rows", "dedup") if name in options}
-    bed = TestBed(spark, **options)
-    bed.stream("s", "ts TIMESTAMP, k STRING, v INT", **declared)
-    return bed
-
-
-def seconds(first_end_us: int | None) -> float | None:
-    return None if first_end_us is None else first_end_us / 1e6 - EPOCH.timestamp()
 
 
 def test_a_query_without_rows_before_it_begins_with_the_first_window(spark: SparkSession) -> None:
@@ -121,8 +99,6 @@ def test_dropping_a_query_leaves_the_aggregates_of_others_over_the_same_rows(spa
 
 
 def test_a_lifetime_ends_by_itself(spark: SparkSession, tmp_path: Path) -> None:
-    from penstock.testing import ManualClock
-
     clock = ManualClock("2026-01-05 01:00:00")
     with open_bed(spark, clock=clock, state=tmp_path) as bed:
         bed.query("short", f"{COUNT} WITH (lifetime = '1 min')")
@@ -137,93 +113,56 @@ def test_a_lifetime_ends_by_itself(spark: SparkSession, tmp_path: Path) -> None:
         assert bed.engine.catalog.query_names() == ["long"]
 
 
-# Rows of the past that the source still has.
-
-
-def put(folder: Path, number: int, times: range) -> None:
-    folder.mkdir(exist_ok=True)
-    table = pa.table(
-        {
-            "ts": pa.array([EPOCH + timedelta(seconds=t) for t in times], pa.timestamp("us", tz="UTC")),
-            "v": pa.array(list(times), pa.int32()),
-            "w": pa.array([2 * t for t in times], pa.int32()),
-        }
-    )
-    path = folder / f"{number:03d}.parquet"
-    pq.write_table(table, path)
-    os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark reads files in this order
-
-
-def file_engine(spark: SparkSession, tmp_path: Path) -> Engine:
-    engine = Engine(tmp_path / "state", spark=spark)
-    engine.execute(
-        f"CREATE STREAM s (ts TIMESTAMP, v INT, w INT) USING parquet "
-        f"OPTIONS (path '{tmp_path / 'source'}', maxFilesPerTrigger 1) WATERMARK FOR ts"
-    )
-    return engine
-
-
-def found(engine: Engine, name: str) -> list[tuple[float, Any]]:
-    answers = engine.results(name, "rows")
-    return [((a["window_end"] - EPOCH).total_seconds(), a["x"]) for a in answers]
-
-
-def sums(ends: range, factor: int = 1) -> list[tuple[float, int]]:
-    return [(end, factor * sum(range(max(0, end - 10), end))) for end in ends]
-
-
-def test_backfilled_answers_meet_the_live_ones_without_gap_or_duplicate(spark: SparkSession, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    put(source, 0, range(0, 25))
-    put(source, 1, range(25, 47))
-    with file_engine(spark, tmp_path) as engine:
-        engine.create_query("live", "SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s]")
-        engine.process_available()
-        put(source, 2, range(47, 62))  # not read yet: it must not count twice
-        engine.create_query("all", "SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (from = 'beginning')")
-        text = "SELECT sum(w) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (from = '2026-01-05 00:00:15')"
-        entered = engine.create_query("since", text)
-        assert seconds(entered.first_end_us) == 30
-        assert found(engine, "all") == found(engine, "live") == sums(range(10, 50, 10))
-        assert found(engine, "since") == sums(range(30, 50, 10), 2)
-    with file_engine(spark, tmp_path) as engine:
-        engine.process_available()
-        assert found(engine, "all") == found(engine, "live") == sums(range(10, 70, 10))
-        assert found(engine, "since") == sums(range(30, 70, 10), 2)
-
-
-def test_a_query_that_answers_already_is_backfilled_before_its_first_window(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    source = tmp_path / "source"
-    put(source, 0, range(0, 35))
-    with file_engine(spark, tmp_path) as engine:
-        engine.create_query("live", "SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s]")
-        engine.process_available()
-        engine.create_query("late", "SELECT sum(w) AS x FROM s [RANGE 10 s SLIDE 10 s]")
-        put(source, 1, range(35, 65))
-        engine.process_available()
-        assert found(engine, "late") == sums(range(50, 70, 10), 2)
-        assert engine.backfill(["late", "live"], "2026-01-05 00:00:10") == {"late": 3, "live": 0}
-        assert found(engine, "late") == sums(range(20, 70, 10), 2)
-        assert engine.backfill(["late"]) == {"late": 1}
-        assert found(engine, "late") == sums(range(10, 70, 10), 2)
-        assert engine.backfill(["late"]) == {"late": 0}
-    with file_engine(spark, tmp_path) as engine:
-        put(source, 2, range(65, 75))
-        engine.process_available()
-        assert found(engine, "late") == sums(range(10, 80, 10), 2)
-
-
-def test_a_past_that_cannot_be_had_is_refused_and_nothing_is_entered(spark: SparkSession) -> None:
+@pytest.mark.parametrize("option", ["retain = '1 h'", "late = 'revise', revise_for = '1 h'"])
+def test_a_query_that_keeps_more_does_not_bring_back_what_is_gone(spark: SparkSession, option: str) -> None:
     with open_bed(spark) as bed:
         bed.query("old", COUNT)
+        bed.feed("s", rows(*range(0, 95)))
+        bed.query("keeper", f"{COUNT} WITH ({option})")
+        entered = bed.query("long", "SELECT count(*) AS n FROM s [RANGE 30 s SLIDE 10 s]")
+        assert seconds(entered.first_end_us) == 120  # partials since 90 are there, no others
+        with pytest.raises(NotStored):
+            bed.ask("SELECT count(*) AS n FROM s [RANGE 30 s]")
+        bed.feed("s", rows(*range(95, 131)))
+        assert bed.timeline("long") == [(120, 30), (130, 30)]
+
+
+def test_a_query_that_asks_for_time_before_the_first_row_begins_with_it(spark: SparkSession) -> None:
+    with open_bed(spark) as bed:
+        entered = bed.query("q", f"{COUNT} WITH (from = '2020-01-01')")
+        assert entered.first_end_us is None
+        bed.query("later", f"{COUNT} WITH (from = '2026-01-05 00:00:15')")
+        bed.feed("s", rows(3, 31))
+        assert bed.timeline("q") == [(10, 1), (20, 0), (30, 0)]
+        assert bed.timeline("later") == [(30, 0)]
+
+
+def test_the_first_window_of_a_backfill_holds_the_first_row(spark: SparkSession) -> None:
+    with open_bed(spark, retain_rows="1 h") as bed:
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 1 MIN SLIDE 1 MIN]")
+        bed.feed("s", rows(45, 70))
+        bed.query("fine", f"{COUNT} WITH (from = 'beginning')")
+        assert bed.timeline("fine") == [(50, 1), (60, 0), (70, 0)]
+
+
+def test_lifetimes_of_two_streams_end_once_each(spark: SparkSession) -> None:
+    clock = ManualClock("2026-01-05 01:00:00")
+    with open_bed(spark, clock=clock) as bed:
+        bed.stream("t", "ts TIMESTAMP, v INT")
+        for number in range(3):
+            bed.query(f"s{number}", f"{COUNT} WITH (lifetime = '1 min')")
+            bed.query(f"t{number}", f"{COUNT.replace('FROM s', 'FROM t')} WITH (lifetime = '1 min')")
+        clock.advance("2 min")
+        bed.feed("s", rows(1))
+        bed.feed("t", [{"ts": 1, "v": 1}])
+        assert bed.engine.catalog.query_names() == []
+
+
+def test_a_query_on_a_stream_that_has_ended_is_told_so(spark: SparkSession) -> None:
+    with open_bed(spark, retain_rows="1 h") as bed:
+        bed.query("q", COUNT)
         bed.feed("s", rows(1, 12))
-        with pytest.raises(SourceError, match="past rows") as raised:
-            bed.query("q", "SELECT max(v) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (from = 'beginning')")
-        assert "retain_rows" in str(raised.value)
-        assert bed.engine.catalog.query_names() == ["old"]
-        with pytest.raises(PenstockError, match="backfill begins"):
-            bed.engine.backfill(["old"], "yesterday")
-        bed.feed("s", rows(21))
-        assert bed.timeline("old") == [(10, 1), (20, 1)]
+        bed.flush()
+        entered = bed.query("late", f"{COUNT} WITH (from = 'beginning')")
+        assert (entered.first_end_us, entered.why) == (None, "the stream has ended, and answers no more")
+        assert bed.timeline("late") == []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.errors import SourceError
+from penstock.store.commits import Counts
 from penstock.testing import TestBed
+from tests.stream import feeding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,3 +141,24 @@ def test_a_failing_join_key_pauses_its_query_also_after_another_one_failed(spark
         assert ends(bed, "bad") == []
         assert values(bed, "joined") == [3]
         assert len(bed.reports("r")) == 2
+
+
+def test_keys_of_a_batch_that_failed_are_no_duplicates_later(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with feeding.open_bed(spark, dedup=["v"]) as bed:
+        bed.query("q", feeding.COUNT)
+        bed.feed("s", feeding.rows(1, 2))
+        computing = bed.engine.stream("s").pipeline.computing
+        run: Callable[..., Any] = computing.run
+
+        def fail(*_: Any) -> Any:
+            raise SourceError("a table is gone")
+
+        monkeypatch.setattr(computing, "run", fail)
+        with pytest.raises(SourceError):
+            bed.feed("s", feeding.rows(3, 4), number=1)
+        monkeypatch.setattr(computing, "run", run)
+        bed.query("p", feeding.COUNT.replace("10 s", "5 s"))
+        bed.feed("s", feeding.rows(3, 4, 11), number=1)
+        assert bed.counts("s") == Counts(ingested=5, on_time=5)

@@ -12,10 +12,12 @@ from penstock.engine import Engine
 from penstock.errors import StateError, StreamEnded
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
+from penstock.stream import pipeline as pipelines
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, answered_ends
 from tests.oracle.harness import compare, open_bed
+from tests.stream import feeding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,3 +64,17 @@ def test_an_ended_stream_takes_no_more_rows(spark: SparkSession, tmp_path: Path)
 def test_a_second_engine_on_one_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with Engine(tmp_path, spark=spark), pytest.raises(StateError, match="another engine"):
         Engine(tmp_path, spark=spark)
+
+
+def test_a_restart_after_compaction_answers_the_last_windows_from_whole_partials(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipelines, "COMPACTED_EVERY", 1)
+    monkeypatch.setattr("penstock.store.commits.FAN", 0)
+    with feeding.open_bed(spark, state=tmp_path) as bed:
+        bed.query("quiet", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] HAVING n < 5")
+        for start in range(0, 50, 10):
+            bed.feed("s", feeding.rows(*range(start, start + 10)))
+        assert bed.timeline("quiet") == []
+    with feeding.open_bed(spark, state=tmp_path) as bed:
+        assert bed.timeline("quiet") == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Literal
@@ -19,21 +18,17 @@ from penstock.language.parse import parse_query
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
 from penstock.model.function import Function
+from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
 from penstock.store.changes import Change, ChangeLog
 
 Origin = Literal["", "added"]
 
 
-def _wall_clock_us() -> int:
-    """Return the time since 1970."""
-    return time.time_ns() // 1_000
-
-
 class Catalog(Lookup):
     """Everything that has a name; each change is one version, and may come from any thread at any time."""
 
-    def __init__(self, changes: ChangeLog, clock: Callable[[], int] = _wall_clock_us) -> None:
+    def __init__(self, changes: ChangeLog, clock: Clock = wall_clock_us) -> None:
         """Start empty; :meth:`restore` brings back what the log holds."""
         super().__init__(changes.read)
         self._changes, self._clock = changes, clock

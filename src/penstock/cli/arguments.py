@@ -13,9 +13,9 @@ import click
 
 from penstock.errors import PenstockError
 from penstock.model.duration import SECOND
+from penstock.model.instants import EPOCH
 
 STRATEGIES: Final = ("shared paired", "shared paned", "unshared paired", "unshared paned")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 project_argument: Final = click.argument("project", type=click.Path(path_type=Path), default=".", required=False)
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -48,7 +48,7 @@ def read_until(ctx: click.Context, param: click.Parameter, value: str | None) ->
         except PenstockError as error:
             raise click.BadParameter(f"{error.what}; write '10 min' or 2026-01-05T15:00:00", ctx, param) from None
     aware = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
-    return Until(event_us=(aware - _EPOCH) // timedelta(microseconds=1))
+    return Until(event_us=(aware - EPOCH) // timedelta(microseconds=1))
 
 
 def query_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

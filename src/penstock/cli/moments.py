@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from penstock.model.duration import DAY, HOUR, MINUTE, SECOND
+from penstock.model.instants import format_instant
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIRS: Final = ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "min"), (MINUTE, "min", SECOND, "s"))
 
 
 def moment(us: int | None) -> str:
-    """Write an instant in UTC, without a fraction that is nothing."""
-    if us is None:
-        return "none yet"
-    try:
-        told = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:  # Spark's years have more than four digits
-        return f"{us} us since 1970"
-    whole = f"{told:%Y-%m-%d %H:%M:%S}"
-    return f"{whole}.{told.microsecond:06d}".rstrip("0") if told.microsecond else whole
+    """Write an instant in UTC, or that there is none yet."""
+    return "none yet" if us is None else format_instant(us)
 
 
 def clock_time(us: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.statements import Select
+from penstock.model.instants import wall_clock_us
 from penstock.store.changes import Change, ChangeLog, read_changes
 from penstock.store.commits import Commit
 from penstock.store.files import read_record
@@ -26,7 +26,7 @@ def read_status(folder: Path) -> Status:
     """Tell how a folder's streams and queries stand by what was last recorded; an engine may run on it meanwhile."""
     catalog = read_catalog(folder)
     standings = {name: _standing(folder, name) for name in catalog.stream_names()}
-    return status_at(catalog, standings, time.time_ns() // 1_000)
+    return status_at(catalog, standings, wall_clock_us())
 
 
 def read_catalog(folder: Path) -> Catalog:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from penstock.control.failures import error_record
 from penstock.errors import RequestFailed, StateError
+from penstock.model.instants import Clock, wall_clock_us
 
 FILE: Final = "requests.db"
 MOST_BYTES: Final = 1 << 20  # of a request's body
@@ -72,7 +72,7 @@ class Outcome:
 class RequestBox:
     """The requests of one state folder; every method is one short transaction, from any process and thread."""
 
-    def __init__(self, folder: Path, clock: Callable[[], int] = lambda: time.time_ns() // 1_000) -> None:
+    def __init__(self, folder: Path, clock: Clock = wall_clock_us) -> None:
         """Open the box, made if need be."""
         self.path, self._clock = folder / FILE, clock
         self._engine = sa.create_engine(

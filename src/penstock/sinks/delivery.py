@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.errors import SinkError
-from penstock.sinks.outlet import Clock, Failing, Numbered, Outlet
+from penstock.model.instants import Clock, wall_clock_us
+from penstock.sinks.outlet import Failing, Numbered, Outlet
 from penstock.sinks.progress import progress_of
 from penstock.sinks.protocol import Sink, names_of
 from penstock.store.answers import DEFINITION, AnswerLog
@@ -31,7 +31,7 @@ class Delivery:
         answers: AnswerLog,
         state: StateFolder | None,
         name_of: NameOf,
-        clock: Clock = lambda: time.time_ns() // 1_000,
+        clock: Clock = wall_clock_us,
     ) -> None:
         """Open a writer in each sink, and give it what it missed."""
         self.stream, self.answers, self.name_of, self._durable = stream, answers, name_of, state is not None

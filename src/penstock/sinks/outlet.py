@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.errors import PenstockError, SinkError, StateError
+from penstock.model.instants import Clock
 from penstock.sinks.protocol import Progressing, Sink, SinkWriter
 
 SHORTEST_US: Final = 1_000_000  # pause before the second attempt; each further one is twice as long
@@ -18,7 +19,6 @@ LOG: Final = logging.getLogger("penstock")
 
 Numbered = tuple[int, Sequence[pa.Table]]  # a commit and its answers
 Missed = Callable[[int], Iterator[Numbered]]  # the answers after a commit, from the log
-Clock = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)

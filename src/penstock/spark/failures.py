@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
+from penstock.model.instants import EPOCH
 from penstock.model.query import Query
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def explain_failure(
@@ -44,6 +43,6 @@ def _expressions(query: Query) -> list[str]:
 def _instant(ts_us: int) -> str:
     """Write a time for people."""
     try:
-        return (_EPOCH + timedelta(microseconds=ts_us)).isoformat()
+        return (EPOCH + timedelta(microseconds=ts_us)).isoformat()
     except OverflowError:  # Spark's years have more than four digits
         return f"{ts_us} us since 1970"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
+from penstock.spark.set_for_now import cloned
 
 ROWS_PER_TASK: Final = 50_000
 
@@ -65,20 +66,12 @@ class Plan:
 
 def finish(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
     """Evaluate all requests in one Spark job; after a failure, one more small job per failed request says why."""
-    own = _own_session(session)
+    own = cloned(session, SETTINGS)
     try:
         answers = _run(own, requests) if requests else []
     except SPARK_ERRORS as error:
         return _one_by_one(own, requests, error)
     return [_explained(own, request, answer) for request, answer in zip(requests, answers, strict=True)]
-
-
-def _own_session(session: SparkSession) -> SparkSession:
-    """Clone the session, its functions included, so that settings change for this job alone."""
-    clone = SparkSession(session.sparkContext, cast(Any, session)._jsparkSession.cloneSession())
-    for name, value in SETTINGS.items():
-        clone.conf.set(name, value)
-    return clone
 
 
 def _one_by_one(session: SparkSession, requests: Sequence[FinishRequest], error: Exception) -> list[Finished]:

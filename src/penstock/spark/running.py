@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -20,6 +20,7 @@ from penstock.spark.arriving import Arriving
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.session import gone_away, spark_is_over
+from penstock.spark.set_for_now import cloned
 from penstock.spark.unreadable import worded
 
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
@@ -35,10 +36,7 @@ BATCH_SETTINGS: Final = {
 
 def as_for_batches(session: SparkSession) -> SparkSession:
     """Clone a session with the settings that batches run under: rows of the past must mean the same."""
-    clone = SparkSession(session.sparkContext, cast(Any, session)._jsparkSession.cloneSession())
-    for key, value in BATCH_SETTINGS.items():
-        clone.conf.set(key, value)
-    return clone
+    return cloned(session, BATCH_SETTINGS)
 
 
 class Halted(Exception):

@@ -1,10 +1,10 @@
-"""Settings in, a session that has them for a while out."""
+"""A session and settings in, the session that has them for a while, or a clone that keeps them, out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 from pyspark.sql import SparkSession
 
@@ -26,3 +26,11 @@ def set_for_now(session: SparkSession, settings: Mapping[str, str]) -> Iterator[
                 session.conf.unset(name)
             else:
                 session.conf.set(name, known)
+
+
+def cloned(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Clone a session, its functions included, so that settings change for the clone alone."""
+    clone = SparkSession(session.sparkContext, cast(Any, session)._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        clone.conf.set(name, value)
+    return clone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
 from penstock.evaluate.typed import Definition
+from penstock.model.instants import format_instant
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
 from penstock.store.revisions import first_revision
@@ -19,8 +19,6 @@ from penstock.store.synopsis import Synopsis
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-
-_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def _failures(work: _Work) -> list[Failure]:
     for row in np.flatnonzero(failed):
         key = (int(work.definition[row]), int(work.ends[row]))
         reason = "a sum does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
-        ending = f", in the window that ends at {_EPOCH + timedelta(microseconds=key[1]):%Y-%m-%d %H:%M:%S.%f} UTC"
+        ending = f", in the window that ends at {format_instant(key[1])} UTC"
         found.setdefault(key, Failure(*key, work.finisher.spelled(reason) + ending))
     return list(found.values())
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import StateError
+from penstock.model.instants import wall_clock_us
 from penstock.store.changes import copy_changes
 from penstock.store.faults import reached
 from penstock.store.files import MEND, damaged, read_record, sync_folder, write_record
@@ -57,7 +58,7 @@ def copy_state(source: Path, target: Path) -> Copied:
         draft.mkdir(parents=True)
         each = ((name, _copied(source, draft, name)) for name in _in_order(source))
         sums = {name: found for name, found in each if found is not None}
-        write_record(draft / SEAL, {"at_us": time.time_ns() // 1_000, "files": sums}, "backup")
+        write_record(draft / SEAL, {"at_us": wall_clock_us(), "files": sums}, "backup")
         _check_sound(verify_state(draft), "the copy")
         for folder in (draft, *(path for path in draft.rglob("*") if path.is_dir())):
             sync_folder(folder)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StateError
+from penstock.model.instants import wall_clock_us
 from penstock.store.files import damaged, read_record, write_record
 from penstock.store.migration import migrate
 
@@ -175,7 +176,7 @@ def take_lock(path: Path) -> int:
 
 def _sign(lock: int) -> None:
     """Say in a lock file who has it."""
-    about = {"pid": os.getpid(), "since_us": time.time_ns() // 1_000}
+    about = {"pid": os.getpid(), "since_us": wall_clock_us()}
     with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps(about).encode(), 0)

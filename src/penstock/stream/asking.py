@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from penstock.errors import NotStored, QueryFailed
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.model.duration import format_duration
+from penstock.model.instants import format_instant
 from penstock.model.schema import Table
 from penstock.model.window import Window
 from penstock.share.layout import Layout, lay_out
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 ASKED: Final = 0  # the number of a definition that is in no catalog
 MOST_EDGES: Final = 100_000  # edges before the watermark at which a window's end is looked for
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Asking:
@@ -145,4 +144,4 @@ def _written(time_us: int) -> str:
     """Write a time for people."""
     if abs(time_us) >= NEVER:
         return "the first row"
-    return f"{_EPOCH + timedelta(microseconds=time_us):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{format_instant(time_us)} UTC"

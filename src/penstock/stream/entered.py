@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from penstock.evaluate.typed import Definition
+from penstock.model.instants import EPOCH, format_instant
 from penstock.model.query import Query
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +38,16 @@ class Entered:
         """Return start and end of the first window, once that is known."""
         if self.first_end_us is None:
             return None
-        end = _EPOCH + timedelta(microseconds=self.first_end_us)
+        end = EPOCH + timedelta(microseconds=self.first_end_us)
         return end - timedelta(microseconds=self.query.window.range_us), end
 
     def __str__(self) -> str:
         """Say from when on the query answers."""
-        window = self.first_window
-        if window is None:
+        if self.first_end_us is None:
             return f'query "{self.name}" answers from the first window on: {self.why}'
-        start, end = (f"{time:%Y-%m-%d %H:%M:%S.%f}".removesuffix(".000000") for time in window)
-        return f'query "{self.name}" answers from the window {start} to {end} UTC on: {self.why}'
+        start, end = self.first_end_us - self.query.window.range_us, self.first_end_us
+        window = f"{format_instant(start)} to {format_instant(end)} UTC"
+        return f'query "{self.name}" answers from the window {window} on: {self.why}'
 
     def _repr_html_(self) -> str:
         """Show the query in a notebook."""

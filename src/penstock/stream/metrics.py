@@ -26,13 +26,3 @@ class Metrics:
         began = time.perf_counter()
         yield
         setattr(self, step, getattr(self, step) + time.perf_counter() - began)
-
-
-def wall_clock_us() -> int:
-    """Read the clock in microseconds since the epoch."""
-    return time.time_ns() // 1_000
-
-
-def steady_clock_us() -> int:
-    """Read a clock that nobody sets, in microseconds since some time."""
-    return time.monotonic_ns() // 1_000

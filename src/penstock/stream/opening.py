@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
+from penstock.model.instants import Clock
 from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
 from penstock.sinks.delivery import Delivery
@@ -40,7 +41,7 @@ class Settings:
     sinks: Sequence[Sink]
     strategy: Strategy
     kernel: Kernel
-    clock: Callable[[], int]
+    clock: Clock
 
 
 def put_to_work(stream: Stream, settings: Settings, open_frame: Callable[[], DataFrame]) -> StreamAtWork:

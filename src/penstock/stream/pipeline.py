@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
+from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.model.schema import Stream
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
@@ -31,7 +32,7 @@ from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
-from penstock.stream.metrics import Metrics, steady_clock_us, wall_clock_us
+from penstock.stream.metrics import Metrics
 from penstock.stream.past import Places
 from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
@@ -40,7 +41,6 @@ from penstock.stream.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Clock = Callable[[], int]
 Deliver = Callable[[int, Sequence[pa.Table]], None]
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 

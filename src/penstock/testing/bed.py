@@ -22,6 +22,7 @@ from penstock.share.plan import Strategy
 from penstock.sinks.protocol import Sink
 from penstock.spark.literals import quoted
 from penstock.spark.rows import columns_in, frame_of, schema_of
+from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.sources import check_columns
 from penstock.store.commits import Counts
 from penstock.store.synopsis import Kernel
@@ -35,12 +36,7 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = str | Sequence[Column] | pa.Schema  # text is what stands in the parentheses of a CREATE STREAM
 
-# For a few rows, compiling a plan takes longer than all the rest. Interpreted plans mean the same.
-_INTERPRETED: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+_FOR_FEW_ROWS: Final = {**INTERPRETED, "spark.sql.shuffle.partitions": "1"}
 _AFTER_ALL_ROWS: Final = "9999-01-01"
 
 
@@ -69,7 +65,7 @@ class TestBed:
         self.clock = ManualClock(_AFTER_ALL_ROWS) if clock is None else clock
         self.epoch = checked_instant(epoch)
         self.engine = Engine(state, spark=spark, strategy=strategy, kernel=kernel, sinks=sinks, clock=self.clock)
-        self._settings: Mapping[str, str] = {} if compiled else _INTERPRETED
+        self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS
         self._schemas: dict[str, pa.Schema] = {}
 
     # -- what there is -------------------------------------------------------------------------------------------
@@ -226,15 +222,8 @@ class TestBed:
     @contextmanager
     def _working(self) -> Iterator[None]:
         """Set Spark up for few rows while the bed works, and as it was afterwards."""
-        conf = self.engine.session.conf
-        before = {name: conf.get(name) for name in self._settings}
-        for name, value in self._settings.items():
-            conf.set(name, value)
-        try:
+        with set_for_now(self.engine.session, self._settings):
             yield
-        finally:
-            for name, known in before.items():
-                conf.set(name, known or "")
 
 
 def _declared(name: str, columns: str, time: str | None) -> tuple[Column, ...]:

@@ -7,10 +7,10 @@ from typing import Final
 
 from penstock.errors import WrongType
 from penstock.language.duration import parse_duration
+from penstock.model.instants import EPOCH as UNIX_EPOCH
 
 Instant = datetime | date | str | float  # text is ISO 8601; numbers are seconds since an epoch
 
-UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH: Final = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday, midnight: windows up to a day are aligned with it
 _MICROSECOND: Final = timedelta(microseconds=1)
 
