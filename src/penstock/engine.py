@@ -27,7 +27,7 @@ from penstock.catalog.execution import Execution
 from penstock.catalog.questions import Questions
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
-from penstock.errors import PenstockError, StateError, UnknownStream, nearest
+from penstock.errors import StateError, UnknownStream, nearest
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
@@ -188,7 +188,7 @@ class Engine:
         for step in [step for stream in self._at_work.values() for step in (stream.stop, stream.delivery.roll)]:
             try:
                 step()
-            except PenstockError as error:
+            except Exception as error:  # the other streams are stopped all the same
                 failures.append(error)
         if failures:
             raise failures[0]

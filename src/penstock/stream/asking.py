@@ -90,12 +90,10 @@ class Asking:
 
     def _edges(self, tree: str, watermark_us: int) -> Iterator[int]:
         """List the times up to the watermark that no stored slice reaches over, latest first."""
-        cuts = self.progress.cuts.get(tree, [])
+        _, slicing = self.progress.cuts[tree][-1]
         time = watermark_us
         for _ in range(MOST_EDGES):
-            time = min((manager.edge_at_or_before(time) for _, manager in cuts[-1:]), default=-NEVER)
-            if time <= -NEVER:
-                return
+            time = slicing.edge_at_or_before(time)
             if self.progress.is_edge(tree, time):
                 yield time
             time -= 1

@@ -201,15 +201,10 @@ class StreamAtWork:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
             found = self.pipeline.admit(self.snapshot(), new)
-            if not self.running and any(entered.first_end_us is not None for entered in found):
-                self._settle_due(found)
+            watermark, ends = self.pipeline.progress.watermark_us, [e.first_end_us for e in found]
+            if watermark is not None and any(end is not None and end <= watermark for end in ends):
+                self.settle()
             return found
-
-    def _settle_due(self, found: Sequence[Entered]) -> None:
-        """Answer new queries at once where windows of theirs have ended already."""
-        watermark = self.pipeline.progress.watermark_us
-        if watermark is not None and any((e.first_end_us or watermark + 1) <= watermark for e in found):
-            self.pipeline.settle(self.snapshot())
 
     def settle(self) -> None:
         """Let changes take effect now, unless a running stream will do so in a moment."""
