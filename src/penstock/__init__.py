@@ -14,12 +14,14 @@ __all__ = [
     "PenstockError",
     "TerminalSink",
     "__version__",
+    "function",
     "write_trades",
 ]
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.errors import PenstockError
+    from penstock.language.python_functions import function
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
@@ -34,6 +36,7 @@ _PLACES = {
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
     "TerminalSink": "penstock.sinks.terminal",
+    "function": "penstock.language.python_functions",
     "write_trades": "penstock.spark.generator",
 }
 

@@ -82,6 +82,14 @@ defaults: {strategy: unshared paned}
     assert settings.spark.settings == {"spark.sql.shuffle.partitions": "4", "spark.master": "local[1]"}
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("shards", "shared paired"), ("unshared", "unshared paired"), ("fragments", "fragments")]
+)
+def test_a_strategy_may_have_the_paper_s_name(tmp_path: Path, name: str, meant: str) -> None:
+    project = read_project(write_project(tmp_path, TRADES + f"\ndefaults: {{strategy: {name}}}\n"))
+    assert (project.problems, project.settings.strategy) == ((), meant)
+
+
 def test_a_project_without_a_name_is_called_as_its_folder(tmp_path: Path) -> None:
     assert read_project(write_project(tmp_path / "desk")).name == "desk"
 
@@ -133,6 +141,12 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("\nstreams:", "\nspark: {shuffle: 3}\nstreams:", 'no setting "shuffle"', "spark.sql"),
         ("\nstreams:", "\nspark: {cores: 0}\nstreams:", "at least 1", "^"),
         ("\nstreams:", "\ndefaults: {priority: 2}\nstreams:", 'no setting "priority"', "strategy"),
+        (
+            "\nstreams:",
+            "\ndefaults: {strategy: shard}\nstreams:",
+            'strategy cannot be "shard"',
+            'Did you mean "shards"?',
+        ),
         ("\nstreams:", "\nstate:\nstreams:", "state must be text, not nothing", "state"),
     ],
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any, Literal
 
 from penstock.catalog.lookup import Lookup
-from penstock.catalog.naming import Kind, existing_name, other_before, still_read
-from penstock.catalog.records import plain, read_function, read_stream, read_table, same
+from penstock.catalog.naming import Kind, existing_name, other_before, still_called, still_read
+from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
 from penstock.catalog.timeline import Action, Entry
 from penstock.catalog.typed_records import has_typed, write_typed
 from penstock.evaluate.typed import Definition, TypedQuery
@@ -63,9 +63,11 @@ class Catalog(Lookup):
         with self._lock:
             if self._functions.get(function.name.lower()) == function:
                 return False
+            if function.name.lower() in self._pinned:  # calls of that code would mean another
+                raise existing_name("function", function.name)
             if not or_replace:
                 self._require_free(function.name, "function")
-            self._carry_out(self._change("create", "function", function.name, function=asdict(function)))
+            self._carry_out(self._change("create", "function", function.name, function=plain_function(function)))
             return True
 
     def create_queries(self, typed: Iterable[TypedQuery], origin: Origin = "") -> list[Definition]:
@@ -117,7 +119,7 @@ class Catalog(Lookup):
         return True
 
     def drop(self, kind: Kind, name: str) -> None:
-        """Take a name out; a stream or table that queries read stays."""
+        """Take a name out; a stream or table that queries read stays, and so does Python code that they call."""
         with self._lock:
             gone = self._known(kind, name)
             self._require_unused(kind, gone.name)
@@ -148,7 +150,11 @@ class Catalog(Lookup):
             self.known_table(join.table)
 
     def _require_unused(self, kind: Kind, name: str) -> None:
-        """Refuse to drop what a query reads."""
+        """Refuse to drop what a query reads, or code that it calls."""
+        if kind == "function" and (code := self._functions[name.lower()]).python is not None:
+            for entry in self._queries.values():
+                if f"{code.pinned}(" in self._timeline.read(entry).query.text:
+                    raise still_called(name, entry.name)
         for entry in self._queries.values() if kind in ("stream", "table") else ():
             tables = [join.table for join in self._timeline.read(entry).query.joins] if kind == "table" else []
             if name in tables or (kind == "stream" and entry.stream == name):
@@ -186,6 +192,7 @@ class Catalog(Lookup):
                 source = None
                 if "text" in change and not has_typed(change):
                     query = typed(parse_query(change["text"]), change["name"])
+                    query = replace(query, where=query.query.where)  # by which its partials are filed
                     source = Definition(change["definition"], query, change["version"], change["at_us"])
                 self._apply(change, source)
 
@@ -199,7 +206,7 @@ class Catalog(Lookup):
             case "create", "table":
                 self._tables[name.lower()] = read_table(change["table"])
             case "create", "function":
-                self._functions[name.lower()] = read_function(change["function"])
+                self._enter_function(read_function(change["function"]))
             case "create" | "replace", "query":
                 self._enter(change, source)
             case "pause" | "resume" as action, "query":
@@ -225,6 +232,12 @@ class Catalog(Lookup):
         self._timeline.changed(stream, self.version)
         if paused:  # the new definition of a query that its user paused is paused too
             self._timeline.controlled(entry, "pause", self.version)
+
+    def _enter_function(self, function: Function) -> None:
+        """Enter a function; Python code stays to be called by the queries that were entered with it."""
+        self._functions[function.name.lower()] = function
+        if function.python is not None:
+            self._pinned[function.pinned] = function
 
     def _take_out(self, kind: Kind, name: str) -> None:
         """Forget a name, but for what a restart or another stream of that name has to know."""

@@ -23,6 +23,7 @@ class Lookup:
         self._tables: dict[str, Table] = {}
         self._queries: dict[str, Entry] = {}
         self._functions: dict[str, Function] = {}
+        self._pinned: dict[str, Function] = {}  # all Python code there ever was, by the names that calls have
         self._timeline = Timeline(find)
         self._names: dict[int, str] = {}  # of every definition that ever was
         self._next_id = 1
@@ -74,9 +75,18 @@ class Lookup:
             return {t.name: t for t in self._tables.values()}
 
     def functions(self) -> Mapping[str, Function]:
-        """Return the functions by name in lower case."""
+        """Return the functions by name in lower case; Python's also by the names that calls of their code have."""
         with self._lock:
-            return dict(self._functions)
+            return {**self._pinned, **self._functions}
+
+    def function_names(self) -> list[str]:
+        """List the functions."""
+        return self._listed("function")
+
+    def python_functions(self) -> tuple[Function, ...]:
+        """Return all Python functions that queries may call, also those that were replaced or dropped."""
+        with self._lock:
+            return tuple(self._pinned.values())
 
     def has(self, kind: Kind, name: str) -> bool:
         """Say whether there is something of a kind and name."""

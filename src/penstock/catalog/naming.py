@@ -49,3 +49,8 @@ def other_before(name: str) -> CatalogError:
 def still_read(kind: Kind, name: str, query: str) -> CatalogError:
     """Word the error for a stream or table that a query reads."""
     return CatalogError(f'{kind} "{name}" is read by query "{query}"', hint="Drop the query first.")
+
+
+def still_called(name: str, query: str) -> CatalogError:
+    """Word the error for a Python function that a query calls."""
+    return CatalogError(f'function "{name}" is called by query "{query}"', hint="Drop the query first.")

@@ -9,6 +9,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from penstock.catalog.catalog import Catalog
+from penstock.errors import Unsupported
 from penstock.evaluate.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.parse import parse_expression, parse_statement
@@ -94,7 +95,7 @@ class Questions:
                     [q.name, q.stream, str(q.window), q.text] for q in queries
                 ]
             case "functions":
-                functions = catalog.functions().values()
+                functions = map(catalog.function, catalog.function_names())
                 rows = [[f.name, parameters_of(f), f.returns, _readable(f)] for f in functions]
                 return ["name", "parameters", "returns", "body"], rows
             case _:
@@ -107,7 +108,9 @@ class Questions:
                 query = self.catalog.query(name).query
                 return f"CREATE QUERY {write_name(query.name)} AS {query}"
             case "function":
-                return str(parse_statement(write_function(self.catalog.function(name))))
+                function = self.catalog.function(name)
+                _require_statement(function)
+                return str(parse_statement(write_function(function)))
             case "stream":
                 return write_stream(self.catalog.known_stream(name))
             case "table":
@@ -135,8 +138,18 @@ class Questions:
                 assert_never(kind)
 
 
+def _require_statement(function: Function) -> None:
+    """Refuse to write the statement of a function that has none."""
+    if function.python is not None:
+        what = f'function "{function.name}" is Python code; no statement creates it'
+        raise Unsupported(what, hint=f"DESCRIBE FUNCTION {function.name} shows its parameters.")
+
+
 def _readable(function: Function) -> str:
-    """Write a function's body without the backquotes that it does not need."""
+    """Write a function's body without the backquotes that it does not need, or where its code comes from."""
+    if (code := function.python) is not None:
+        way = "arrays" if code.vectorised else "rows"
+        return f"Python {code.version}, called with {way}: {code.origin} ({function.pinned})"
     return write_expression(parse_expression(function.body))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from penstock.model.function import Function, Parameter
+from penstock.model.function import Function, Parameter, PythonCode
 from penstock.model.schema import Column, Stream, Table
 
 
@@ -30,9 +30,15 @@ def _with_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "columns": tuple(Column(**c) for c in record["columns"])}
 
 
+def plain_function(function: Function) -> dict[str, Any]:
+    """Write a function as JSON values; one of SQL has no code to tell of."""
+    return {name: value for name, value in asdict(function).items() if name != "python" or value is not None}
+
+
 def read_function(record: Mapping[str, Any]) -> Function:
     """Read a function back."""
-    return Function(**{**record, "parameters": tuple(Parameter(**p) for p in record["parameters"])})
+    code = None if record.get("python") is None else PythonCode(**record["python"])
+    return Function(**{**record, "parameters": tuple(Parameter(**p) for p in record["parameters"]), "python": code})
 
 
 def same(known: Stream | Table, other: Stream | Table) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from penstock.evaluate.aggregates import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
+from penstock.language.attributes import Attribute
 from penstock.model.query import Aggregate, Join, Output, Query
 from penstock.model.window import Window
 
-FORM: Final = 1  # of what is written here; a query of another form is bound and typed anew from its text
+FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
 
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
     """Write a query and what Spark said about it."""
     query = asdict(typed.query)
     told = {"form": FORM, "types": _types(typed), "columns": sorted(typed.columns)}
+    told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
+    told |= {"where": typed.where}
     return {"text": query.pop("text"), "stream": query.pop("stream"), "bound": query, "typed": told}
 
 
@@ -50,7 +53,17 @@ def read_typed(record: Mapping[str, Any]) -> TypedQuery:
     types = {role: tuple(f.type for f in schema if f.name == role) for role in ("key", "argument", "output")}
     arguments = iter(types["argument"])
     aggregates = tuple(bind_aggregate(a, [next(arguments) for _ in a.arguments]) for a in query.aggregates)
-    return TypedQuery(query, types["key"], aggregates, types["output"], frozenset(told["columns"]), types["argument"])
+    return TypedQuery(
+        query,
+        types["key"],
+        aggregates,
+        types["output"],
+        frozenset(told["columns"]),
+        types["argument"],
+        tuple(Attribute(*one) for one in told["attributes"]),
+        frozenset(told["fallible"]),
+        told["where"],
+    )
 
 
 def _join(record: Mapping[str, Any]) -> Join:

@@ -1,4 +1,7 @@
-"""CREATE FUNCTION and calls of such functions come in; a Function, and trees with every call expanded, go out."""
+"""CREATE FUNCTION and calls of users' functions come in; a Function, and trees with every call expanded, go out.
+
+A call of a Python function stays a call, under a name that only this code has.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ from penstock.language.limits import MAX_NODES
 from penstock.language.literals import is_plain_word, shortened
 from penstock.language.parse import parse_expression
 from penstock.language.printing import write_expression
-from penstock.language.scope import Scope, Source, path_of, resolve
+from penstock.language.scope import Scope, Source, allow, path_of, resolve
 from penstock.language.statements import CreateFunction
 from penstock.model.function import Function, Parameter
 
-Functions = Mapping[str, Function]  # by name in lower case
+Functions = Mapping[str, Function]  # by name in lower case; Python's also under the names of their very code
 
 
 def define(statement: CreateFunction, functions: Functions) -> Function:
     """Check a function, expand the functions that it calls, and bring its body into canonical form."""
     name, text = statement.name, statement.body.text
-    _check_name(name, text)
+    check_function_name(name, text)
     for call in statement.body.tree.find_all(exp.Anonymous):
         if call.name.lower() == name.lower():
             raise LanguageError(f'function "{name}" calls itself', text=text, place=place_of(call))
@@ -37,7 +40,7 @@ def define(statement: CreateFunction, functions: Functions) -> Function:
     return Function(name, statement.parameters, statement.returns, body)
 
 
-def _check_name(name: str, text: str) -> None:
+def check_function_name(name: str, text: str) -> None:
     """Refuse a name that is none, or that means something already."""
     if not is_plain_word(name) or name.lower() in RESERVED | NO_PARENTHESES | {"extract", "interval", "case"}:
         hint = "Use letters, digits and underscores."
@@ -96,12 +99,21 @@ def expand(tree: exp.Expr, functions: Functions, text: str) -> exp.Expr:
         if function is None:
             continue
         _check_call(call, function, text)
+        if function.python is not None:
+            call.replace(_pinned(call, function))
+            continue
         size += _growth(call, function)
         if size > MAX_NODES:
             what = f"more than {MAX_NODES:,} names, constants and operators once functions are expanded"
             raise LanguageError(what, text=text, place=place_of(call))
-        call.replace(_expanded(call, function))
+        call.replace(_expanded(call, function, functions))
     return tree
+
+
+def _pinned(call: exp.Anonymous, function: Function) -> exp.Expr:
+    """Write a call of a Python function under the name of its very code, arguments cast to their types."""
+    values = [_cast(a, p.type) for p, a in zip(function.parameters, call.expressions, strict=True)]
+    return placed(allow(exp.Anonymous(this=function.pinned, expressions=values)), place_of(call) or (0, 1))
 
 
 def _plain_name(item: exp.Expr) -> str:
@@ -141,13 +153,15 @@ def _growth(call: exp.Anonymous, function: Function) -> int:
     return sum(1 for _ in body.walk()) + sum(sizes.get(column.name, 0) for column in body.find_all(exp.Column))
 
 
-def _expanded(call: exp.Anonymous, function: Function) -> exp.Expr:
+def _expanded(call: exp.Anonymous, function: Function, functions: Functions) -> exp.Expr:
     """Build the body with its arguments cast to their types, all standing where the call stands."""
     values = {p.name: _cast(a, p.type) for p, a in zip(function.parameters, call.expressions, strict=True)}
     body = exp.Paren(this=_body(function.body).copy())
     place = place_of(call) or (0, 1)
     for node in body.walk():
         placed(node, place)
+        if isinstance(node, exp.Anonymous) and node.name in functions:
+            allow(node)
     for column in list(body.find_all(exp.Column)):
         column.replace(values[column.name].copy())
     return placed(_cast(body, function.returns) if function.returns else body, place)

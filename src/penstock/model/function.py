@@ -1,8 +1,8 @@
-"""A scalar function that a user defined: its parameters and its body in canonical Spark SQL."""
+"""A scalar function that a user defined: its parameters, and its body in canonical Spark SQL or its Python code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,18 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonCode:
+    """Code of a Python function; two that compute the same are equal, however they were pickled."""
+
+    digest: str  # of what it computes, and of its types
+    vectorised: bool  # called with Arrow arrays, not with the values of a row
+    version: str  # of Python, such as "3.11": code of another one cannot be read
+    origin: str = field(compare=False)  # module and name, for people
+    id: str = field(compare=False)  # what calls are written with; stays when the code is registered again elsewhere
+    pickled: str = field(default="", compare=False, repr=False)  # in base64
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function; ``body`` is over the parameters as columns, with all other user functions expanded."""
 
@@ -21,3 +33,9 @@ class Function:
     parameters: tuple[Parameter, ...]
     returns: str | None  # None: the type of the body
     body: str
+    python: PythonCode | None = None  # instead of a body
+
+    @property
+    def pinned(self) -> str:
+        """Return the name that a call of this very code has in canonical text, and in Spark."""
+        return self.name.lower() if self.python is None else f"{self.name.lower()}_{self.python.id}"

@@ -14,6 +14,7 @@ from penstock.project.document import Reading
 from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
+from penstock.project.python_functions import PythonFunction, read_python_functions
 from penstock.project.queries import QueryFile, bind_query, read_queries
 from penstock.project.settings import Settings, read_settings
 from penstock.store.changes import ChangeLog
@@ -27,7 +28,7 @@ class Project:
 
     folder: Path
     settings: Settings
-    functions: tuple[FunctionFile, ...]
+    functions: tuple[PythonFunction | FunctionFile, ...]  # each after those that it calls
     queries: tuple[QueryFile, ...]
     bound: tuple[Query, ...]
     problems: tuple[Problem, ...]
@@ -58,7 +59,8 @@ def read_project(path: Path) -> Project:
     problems: list[Problem] = []
     settings, text = _settings(folder, problems)
     catalog = _catalog(settings, text, problems)
-    functions = read_functions(folder, catalog, problems)
+    python = read_python_functions(folder, catalog, problems)
+    functions: tuple[PythonFunction | FunctionFile, ...] = (*python, *read_functions(folder, catalog, problems))
     sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
     queries, bound = [], []
     for query, statement in read_queries(folder, problems):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError, UnknownFunction
@@ -12,6 +13,9 @@ from penstock.language.statements import CreateFunction
 from penstock.language.user_functions import define
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +26,9 @@ class FunctionFile:
     text: str
     created: CreateFunction
 
-    @property
-    def statement(self) -> str:
-        """Write the function so that a state folder may know an older one."""
-        return str(replace(self.created, or_replace=True, if_not_exists=False))
+    def enter(self, engine: Engine) -> None:
+        """Create it; a state folder may know an older one."""
+        engine.execute(str(replace(self.created, or_replace=True, if_not_exists=False)))
 
 
 def read_functions(folder: Path, catalog: Catalog, problems: list[Problem]) -> tuple[FunctionFile, ...]:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import CatalogError, LanguageError, PenstockError
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStream, CreateTable, Select
+from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
 from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
+from penstock.project.python_functions import PythonFunction
 from penstock.project.settings import SinkSetting
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def enter_sources(project: Project, engine: Engine) -> None:
             what = f"{error.what}, and is not as in {SETTINGS_FILE}"
             raise CatalogError(what, hint="Change it back, or start with another state folder.") from None
     for function in project.functions:
-        engine.execute(function.statement)
+        function.enter(engine)
 
 
 def enter_queries(project: Project, engine: Engine) -> list[str]:
@@ -85,11 +87,20 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
     changes = []
     for name in engine.catalog.query_names():
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
-        if found.origin == "added" if wanted is None else wanted.text == found.query.text:
+        if found.origin == "added" if wanted is None else _as_entered(project, engine, wanted) == found.query.text:
             continue
         engine.drop_query(name)
         changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')
     return changes
+
+
+def _as_entered(project: Project, engine: Engine, query: Query) -> str:
+    """Write a query as the engine does: Python code that is registered again may keep an older id."""
+    text = query.text
+    for one in project.functions:
+        if isinstance(one, PythonFunction):
+            text = text.replace(f"{one.function.pinned}(", f"{engine.catalog.function(one.function.name).pinned}(")
+    return text
 
 
 def type_problems(project: Project, engine: Engine) -> list[Problem]:

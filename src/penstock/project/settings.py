@@ -10,12 +10,12 @@ from typing import Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import nearest
+from penstock.model.strategy import STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import Reading, place_of, scalar
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 DEFAULT_SETTINGS: Final = ("strategy",)
-STRATEGIES: Final = ("shared paired", "shared paned", "unshared paired", "unshared paned")
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
@@ -87,7 +87,7 @@ def _strategy(reading: Reading, node: Node) -> str:
     entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
     if "strategy" not in entries:
         return STRATEGIES[0]
-    return reading.choice(entries["strategy"][1], "strategy", STRATEGIES) or STRATEGIES[0]
+    return strategy_named(reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES) or STRATEGIES[0])
 
 
 # Sinks.

@@ -100,7 +100,7 @@ class Trials:
             else:
                 bed.engine.execute(create_statement(declared))
         for function in self.project.functions:
-            bed.engine.execute(function.statement)
+            function.enter(bed.engine)
 
     def _columns(self, bed: TestBed, declared: Declared) -> tuple[Column, ...]:
         """Return declared columns, or those that Spark finds in the files, looked for once."""

@@ -61,6 +61,12 @@ def attempt_struct(column: Column) -> Column:
     return catalyst.attempted(F.struct(F.when(catalyst.always, column).alias("v")))
 
 
+def always_true() -> Any:
+    """Return the condition that guards attempts, as the JVM's expression."""
+    catalyst = _catalyst()
+    return catalyst.expression(cast(Any, catalyst.always)._jc)
+
+
 def _catalyst() -> Catalyst:
     """Return the functions of the running JVM."""
     context = SparkContext._active_spark_context

@@ -34,10 +34,11 @@ def explain_failure(
 
 def _expressions(query: Query) -> list[str]:
     """List a query's row expressions in the order they are computed; arguments only of rows that WHERE takes."""
+    joined = [key for join in query.joins for key in join.stream_keys]
     inside = [*query.keys, *(a for aggregate in query.aggregates for a in aggregate.arguments)]
     if query.where is None:
-        return inside
-    return [query.where, *(f"IF({query.where}, {text}, NULL)" for text in inside)]
+        return [*joined, *inside]
+    return [*joined, query.where, *(f"IF({query.where}, {text}, NULL)" for text in inside)]
 
 
 def _instant(ts_us: int) -> str:

@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
+from penstock.spark.messages import RAISED
 from penstock.spark.set_for_now import cloned
 
 ROWS_PER_TASK: Final = 50_000
@@ -266,6 +267,6 @@ def _brief(error: Exception) -> str:
         while cause.getCause() is not None:
             cause = cause.getCause()
         message = cause.toString()
-    lines = message.strip().splitlines() or [type(error).__name__]
+    lines = message.strip().removeprefix(RAISED).split(" SQLSTATE: P0001")[0].splitlines() or [type(error).__name__]
     sentence = re.match(r".*?\.(?=\s|$)", lines[0])
     return sentence.group() if sentence else lines[0]

@@ -1,0 +1,96 @@
+"""The functions.py of a project comes in; the Python functions that it marks go out, known without Spark."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.catalog import Catalog
+from penstock.errors import PenstockError, ProjectError
+from penstock.language.python_functions import Wish, define_python, wish_of
+from penstock.model.function import Function
+from penstock.project.files import read_text
+from penstock.project.problems import Problem
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
+
+PYTHON_FILE: Final = "functions.py"
+_MODULE: Final = "project_functions"  # what the file is called once it is loaded
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """One function: what the catalog knows of it, its code, and what its mark says."""
+
+    function: Function
+    called: Callable[..., Any]
+    wish: Wish
+
+    def enter(self, engine: Engine) -> None:
+        """Register it; a state folder may know an older one."""
+        wish, name = self.wish, self.function.name
+        types = {"parameters": wish.parameters, "returns": wish.returns}
+        engine.create_function(name, self.called, **types, vectorised=wish.vectorised, replace=True)  # type: ignore[arg-type]
+
+
+def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem]) -> tuple[PythonFunction, ...]:
+    """Load the file, if there is one, and enter what it marks with ``@penstock.function``."""
+    path = folder / PYTHON_FILE
+    if not path.is_file():
+        return ()
+    text = read_text(path, PYTHON_FILE)
+    module = _loaded(path, text) if isinstance(text, str) else text
+    if isinstance(module, Problem):
+        problems.append(module)
+        return ()
+    found: list[PythonFunction] = []
+    for called in dict.fromkeys(value for value in vars(module).values() if _is_marked(value)):
+        wish = wish_of(called)
+        assert wish is not None
+        try:
+            function = define_python(called.__name__, called, wish)
+            catalog.create_function(function)
+            found.append(PythonFunction(function, called, wish))
+        except PenstockError as error:
+            problems.append(Problem(error, PYTHON_FILE))
+    if not found and not problems:
+        hint = "Write @penstock.function() before each function that queries may call."
+        problems.append(Problem(ProjectError(f"{PYTHON_FILE} marks no function", hint=hint), PYTHON_FILE))
+    return tuple(found)
+
+
+def _is_marked(value: Any) -> bool:
+    """Tell whether a name of the file stands for a marked function."""
+    return callable(value) and hasattr(value, "__name__") and wish_of(value) is not None
+
+
+def _loaded(path: Path, text: str) -> ModuleType | Problem:
+    """Run the file as a module of its own."""
+    module = ModuleType(_MODULE)
+    module.__file__ = str(path.resolve())
+    sys.modules[_MODULE] = module  # classes of the file look for it
+    try:
+        exec(compile(text, module.__file__, "exec"), module.__dict__)
+    except SyntaxError as error:
+        return _problem(text, error.lineno or 1, f"{PYTHON_FILE} is no Python: {error.msg}")
+    except Exception as error:  # it is the user's program: anything may happen
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == module.__file__
+        ]
+        return _problem(text, (lines or [1])[-1] or 1, f"{PYTHON_FILE} fails: {type(error).__name__}: {error}")
+    return module
+
+
+def _problem(text: str, line: int, what: str) -> Problem:
+    """Point at a line of the file."""
+    lines = text.splitlines(keepends=True) or [""]
+    start = sum(map(len, lines[: line - 1]))
+    shown = lines[min(line, len(lines)) - 1]
+    place = (start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()))
+    return Problem(ProjectError(what, text=text, place=place, hint="Mend it, then check again."), PYTHON_FILE)

@@ -1,0 +1,149 @@
+"""What a worker makes of a user's function: a value or an error for every row, and never an exception."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.language.python_functions import VERSION
+from penstock.spark.calling import Calling
+
+DOUBLES = pa.float64()
+
+
+def calling(function: Any, returns: pa.DataType = DOUBLES, *, vectorised: bool = False) -> Calling:
+    """Call a function of this module without a worker."""
+    return Calling("f", pickle.dumps(function), VERSION, vectorised, returns)
+
+
+def outcome(called: Calling, *arguments: list[Any] | pa.Array) -> tuple[list[Any], list[str | None]]:
+    arrays = [a if isinstance(a, pa.Array) else pa.array(a) for a in arguments]
+    found = called(*arrays)
+    assert len(found) == len(arrays[0])
+    assert found.type.field("value").type == called.returns
+    return found.field("value").to_pylist(), found.field("error").to_pylist()
+
+
+def divided(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def divided_arrays(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.divide(a, b)
+
+
+def handed(a: Any) -> Any:
+    return a
+
+
+def leaving(a: Any) -> Any:
+    sys.exit(f"left. at {a}\nnow")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def mute(a: Any) -> Any:
+    raise Mute
+
+
+def ones(a: pa.Array) -> pa.Array:
+    return pa.array([1.0])
+
+
+def listed(a: pa.Array) -> Any:
+    return a.to_pylist()
+
+
+def texts(a: pa.Array) -> pa.Array:
+    return a.cast(pa.string())
+
+
+def test_each_row_has_its_value_or_its_error() -> None:
+    values, errors = outcome(calling(divided), [6.0, 1.0, None], [3.0, 0.0, 2.0])
+    assert values == [2.0, None, None]
+    assert errors[:2] == [None, "f() failed: ZeroDivisionError: float division by zero"]
+    assert "f() failed: TypeError" in str(errors[2])  # NULL is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+def test_a_vectorised_function_fails_on_the_rows_it_fails_on(count: int) -> None:
+    a, b = list(range(count)), [n % 5 for n in range(count)]
+    values, errors = outcome(calling(divided_arrays, pa.int64(), vectorised=True), a, b)
+    assert values == [x // y if y else None for x, y in zip(a, b, strict=True)]
+    assert [error is None for error in errors] == [y != 0 for y in b]
+    assert errors[0] == "f() failed: ArrowInvalid: divide by zero"
+
+
+def test_no_rows_are_no_call() -> None:
+    assert outcome(calling(leaving), pa.array([], DOUBLES)) == ([], [])
+    assert outcome(calling(leaving, vectorised=True), pa.array([], DOUBLES)) == ([], [])
+
+
+def test_whatever_is_raised_is_told_in_one_line() -> None:
+    assert outcome(calling(leaving), [1.0])[1] == ["f() failed: SystemExit: left; at 1.0 now"]
+    assert outcome(calling(mute), [1.0])[1] == ["f() failed: Mute"]
+
+
+@pytest.mark.parametrize(
+    ("returns", "good", "bad"),
+    [
+        (pa.int64(), 7, "7"),
+        (pa.int64(), 7, 1.5),
+        (pa.int64(), 7, 1 << 63),
+        (pa.bool_(), True, 1),
+        (pa.string(), "a", 1),
+        (pa.float64(), math.inf, "inf"),
+        (pa.decimal128(4, 1), Decimal("1.5"), Decimal("1.55")),
+        (pa.list_(pa.int64()), [1, None], {"a": 1}),
+    ],
+)
+def test_a_value_of_another_type_is_an_error(returns: pa.DataType, good: Any, bad: Any) -> None:
+    one = calling(list, returns)
+    values, errors = one.checked([good, bad, None], [None, None, None])
+    assert (values.to_pylist(), errors.to_pylist()[::2]) == ([good, None, None], [None, None])
+    assert errors[1].as_py() == f"f() returned {type(bad).__name__} {bad!r}, which is no {returns}"
+
+
+def test_a_value_that_does_not_fit_harms_no_other_row() -> None:
+    values, errors = outcome(calling(handed, pa.int8()), [1, 1000, 3])
+    assert values == [1, None, 3]
+    assert errors == [None, "f() returned int 1000, which is no int8", None]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (ones, "ValueError: it returned 1 values for 2 rows"),
+        (listed, "TypeError: it returned list, not a pyarrow Array"),
+        (texts, "TypeError: it returned an array of string, which is no double"),
+    ],
+)
+def test_a_vectorised_function_returns_one_array_of_its_type(function: Any, says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=says.split(": ", 1)[1]):
+        calling(function, vectorised=True).fitted(function(pa.array([1.0, 2.0])), 2)
+
+
+def test_rows_whose_argument_failed_are_not_called() -> None:
+    attempted = pa.array([{"#v": 1.0}, None, {"#v": None}, {"#v": 4.0}], pa.struct([("#v", DOUBLES)]))
+    values, errors = outcome(calling(divided), attempted, [1.0, 0.0, 1.0, 2.0])
+    assert (values, errors[:2], errors[3]) == ([1.0, None, None, 2.0], [None, ""], None)
+    assert "TypeError" in str(errors[2])
+
+
+def test_code_that_cannot_be_loaded_is_an_error_of_every_row() -> None:
+    old = Calling("f", pickle.dumps(divided), "3.0", False, DOUBLES)
+    why = f"it was registered under Python 3.0, and this is {VERSION}; register it again"
+    says = f"f() cannot be loaded: RuntimeError: {why}"
+    assert outcome(old, [1.0, 2.0], [1.0, 2.0]) == ([None, None], [says, says])
+    torn = Calling("f", b"torn", VERSION, True, DOUBLES)
+    assert "f() cannot be loaded: UnpicklingError" in str(outcome(torn, [1.0])[1][0])
