@@ -24,9 +24,10 @@ test: check ## check, then all tests with fixed seeds
 soak: $(STAMP) ## thousands of random cases with fresh seeds
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "soak or not soak" --timeout=7200
 
-bench: $(STAMP) ## measure windows against plain Spark
+bench: $(STAMP) ## measure windows and predicates against plain Spark
 	@mkdir -p bench/results
 	@$(BIN)/penstock bench windows --json bench/results/windows.json
+	@$(BIN)/penstock bench predicates --json bench/results/predicates.json
 
 clean: ## remove the virtual environment and all that tests and tools leave
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo

@@ -100,6 +100,8 @@ def test_explain_shows_other_strategies(
     monkeypatch.chdir(HOUSE)
     assert "5 tree(s)" in penstock("explain", MARKET, "--strategy", "unshared paired").out
     assert "paned slices" in penstock("explain", MARKET, "--strategy", "shared paned").out
+    assert "5 queries, shared paired, 1 tree(s)" in penstock("explain", MARKET, "--strategy", "shards").out
+    assert "5 queries, fragments, 5 tree(s)" in penstock("explain", MARKET, "--strategy", "fragments").out
 
 
 def test_a_run_reports_as_json_and_fills_its_sinks(

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ import pyarrow as pa
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
 from penstock.catalog.execution import Execution
+from penstock.catalog.functions import Functions
 from penstock.catalog.questions import Questions
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
@@ -32,14 +33,14 @@ from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
+from penstock.language.python_functions import Types, Wish
 from penstock.language.statements import Select
-from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
-from penstock.model.schema import Column, Stream, Table
+from penstock.model.schema import Stream, Table
+from penstock.model.strategy import StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain import explain_plan
 from penstock.share.explanation import Explanation, StreamPlan
-from penstock.share.plan import Strategy
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
 from penstock.spark.session import adopt, embedded
@@ -67,13 +68,14 @@ class Engine:
         state: str | os.PathLike[str] | None = None,
         *,
         spark: SparkSession | None = None,
-        strategy: Strategy = "shared paired",
+        strategy: StrategyName = "shared paired",
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
     ) -> None:
         """Open a state folder (or keep everything in memory) and bring back what it holds."""
-        self.strategy, self.kernel, self.clock, self.sinks = strategy, kernel, clock, tuple(sinks)
+        self.strategy = strategy_named(strategy)
+        self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self._folder = None if state is None else StateFolder(Path(state))
         self.session = embedded() if spark is None else adopt(spark)
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
@@ -84,11 +86,13 @@ class Engine:
         self._opening = threading.RLock()
         scratch = Path(self._scratch.name)
         self._settings = Settings(
-            self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, strategy, kernel, clock
+            self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, self.strategy, kernel, clock
         )
         self._changing = Changing(self.catalog, self._with_past)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
+        self._functions = Functions(self.catalog, self._typer)
         self.catalog.restore(self.typed)
+        self._functions.provide()
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -114,10 +118,10 @@ class Engine:
         """Take a streaming DataFrame of the program itself as a stream; the options are those of CREATE STREAM."""
         lengths = parse_duration(lateness), parse_duration(max_ahead)
         idle_us, rows_us = (0 if length is None else parse_duration(length) for length in (idle, retain_rows))
-        columns = sources.columns_of_stream(name, source)
-        self._enter_stream(
-            Stream(name, columns, time, *lengths, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
-        )
+        stream = Stream(name, sources.columns_of_stream(name, source), time, *lengths)
+        stream = replace(stream, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
+        sources.check_columns(stream)
+        self.catalog.create_stream(stream)
         self._frames[name] = source
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
@@ -125,6 +129,26 @@ class Engine:
         frame = self.session.createDataFrame(source.combine_chunks()) if isinstance(source, pa.Table) else source
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        parameters: Types | None = None,
+        returns: str | None = None,
+        vectorised: bool = False,
+        replace: bool = False,
+    ) -> None:
+        """Let queries call a deterministic Python function by name; types that are not given, its hints tell.
+
+        ``vectorised``: it takes and returns Arrow arrays instead of the values of one row.
+        """
+        self._functions.create(name, function, Wish(parameters, returns, vectorised), replace=replace)
+
+    def drop_function(self, name: str) -> None:
+        """Forget a function; a Python function that queries call stays."""
+        self.catalog.drop("function", name)
 
     def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
         """Enter a query at any time, between two batches; say from which window on it is answered."""
@@ -137,8 +161,8 @@ class Engine:
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
         query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
-        stream = self.catalog.stream(query.stream)
-        assert stream is not None
+        self._functions.require_for(query)
+        stream = self.catalog.known_stream(query.stream)
         return self._typer.type_query(query, stream, self.catalog.tables())
 
     def drop_query(self, name: str) -> None:
@@ -238,7 +262,8 @@ class Engine:
 
     def _repr_html_(self) -> str:
         """Show the engine in a notebook: its streams with what came and went, then who shares what."""
-        rows = [self._stream_row(name) for name in self.catalog.stream_names()]
+        counted = {name: len(self.catalog.definitions(name)) for name in self.catalog.stream_names()}
+        rows = [self._at_work[n].row(c) if n in self._at_work else StreamRow(n, c) for n, c in counted.items()]
         return engine_summary(rows, self.explain())
 
     def stream(self, name: str) -> StreamAtWork:
@@ -282,7 +307,7 @@ class Engine:
             questions,
             self.typed,
             self._enter,
-            self._check_function,
+            self._functions.check_body,
             self._changing.create,
             self._changing.replace,
             self.pause_query,
@@ -292,53 +317,29 @@ class Engine:
 
     def _with_past(self, names: Iterable[str]) -> dict[str, StreamAtWork]:
         """Return the streams among some that have had rows, here or before a restart."""
-        return {n: self.stream(n) for n in names if n in self._at_work or self._had_rows(n)}
-
-    def _had_rows(self, name: str) -> bool:
-        """Tell whether the state folder holds commits of a stream."""
-        return self._folder is not None and self._folder.commits(name).is_dir()
+        folder = self._folder
+        had = (n for n in names if n in self._at_work or (folder is not None and folder.commits(n).is_dir()))
+        return {n: self.stream(n) for n in had}
 
     def _enter(self, source: Stream | Table) -> None:
         """Enter a stream or table of files, with the columns its files have if none are given."""
         sources.check_source(source)
         columns = source.columns or sources.inferred_columns(self.session, source)
         if isinstance(source, Stream):
-            self._enter_stream(replace(source, columns=columns))
+            sources.check_columns(stream := replace(source, columns=columns))
+            self.catalog.create_stream(stream)
         else:
             self.catalog.create_table(replace(source, columns=columns))
-
-    def _check_function(self, function: Function) -> None:
-        """Let Spark type a function's body."""
-        body = f"CAST({function.body} AS {function.returns})" if function.returns else function.body
-        self._typer.type_of(body, [Column(p.name, p.type) for p in function.parameters], f"function {function.name}")
 
     def _leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
         for known in [known for known in self._at_work if known.lower() == name.lower()]:
-            stream = self._at_work.pop(known)
-            try:
-                stream.stop()
-            finally:
-                stream.delivery.roll()
+            self._at_work.pop(known).leave()
             shutil.rmtree(Path(self._scratch.name) / "checkpoint" / known, ignore_errors=True)
 
     def _rate(self, name: str) -> float | None:
         """Return the rows a second that a stream was seen to bring."""
         return self._at_work[name].pipeline.progress.rate() if name in self._at_work else None
-
-    def _enter_stream(self, stream: Stream) -> None:
-        """Enter a stream whose time column is one."""
-        sources.check_columns(stream)
-        self.catalog.create_stream(stream)
-
-    def _stream_row(self, name: str) -> StreamRow:
-        """Tell what came and went in one stream."""
-        queries, at_work = len(self.catalog.definitions(name)), self._at_work.get(name)
-        if at_work is None:
-            return StreamRow(name, queries)
-        progress, answers = at_work.pipeline.progress, at_work.pipeline.metrics.answers
-        counts = progress.counts
-        return StreamRow(name, queries, counts.ingested, counts.late, counts.invalid, answers, progress.watermark_us)
 
     def _frame(self, stream: Stream) -> DataFrame:
         """Open a stream's source."""

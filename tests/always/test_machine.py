@@ -45,7 +45,7 @@ def _seeded(seed: int) -> type[Machine]:
 
 
 def test_three_hundred_random_actions_agree_with_the_model(spark: SparkSession) -> None:
-    done = run(spark, 7, None, quick=True) + run(spark, 2, None)
+    done = run(spark, 8, None, quick=True) + run(spark, 2, None)
     assert sum(done.values()) >= 300
     assert {"batch", "late rows", "add", "drop", "alter", "pause", "restart", "kill", "kill in a step"} <= done.keys()
 

@@ -117,6 +117,17 @@ def make_alike(seed: int) -> Case:
     return replace(case, queries=plain, strategy=rng.choice(["shared paired", "shared paned"]))
 
 
+def make_of_few_windows(seed: int) -> Case:
+    """Make a case of few windows and many predicates, each window a tree that shares its fragments."""
+    case, rng = make_case(seed, most_queries=24, late_rows=seed % 2 == 0), random.Random(seed)
+    windows = [(q.range_us, q.slide_us, q.offset_us) for q in case.queries[:3]]
+    queries = []
+    for query in case.queries:
+        range_us, slide_us, offset_us = rng.choice(windows)
+        queries.append(replace(query, range_us=range_us, slide_us=slide_us, offset_us=offset_us))
+    return replace(case, queries=queries, strategy="fragments")
+
+
 def make_rows(rng: random.Random, number: int, unit: int, lateness: int, *, late_rows: bool) -> list[dict[str, Any]]:
     """Times move on with pauses; disorder stays inside the lateness unless late rows are asked for."""
     now = rng.choice([0, -50, 1_700_000_000 * SECOND // unit]) * unit + rng.randint(0, unit)

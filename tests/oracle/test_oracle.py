@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.oracle.cases import make_alike, make_case
+from tests.oracle.cases import make_alike, make_case, make_of_few_windows
 from tests.oracle.harness import check_case
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ def test_queries_that_differ_in_their_windows_only_equal_the_oracle(spark: Spark
     check_case(spark, make_alike(seed), compiled=False)
 
 
+@pytest.mark.parametrize("seed", range(3000, 3008))
+def test_queries_of_few_windows_that_share_fragments_equal_the_oracle(spark: SparkSession, seed: int) -> None:
+    check_case(spark, make_of_few_windows(seed), compiled=False)
+
+
 def test_a_row_before_all_searched_edges_enters_no_slice(spark: SparkSession) -> None:
     check_case(spark, make_case(783865914501, late_rows=True), compiled=False)  # found by a soak
 
@@ -46,5 +51,10 @@ def test_edges_that_are_too_many_to_list_are_computed(spark: SparkSession) -> No
 def test_fresh_seeds_equal_the_oracle(spark: SparkSession) -> None:
     for _ in range(int(os.environ.get("PENSTOCK_SOAK_CASES", "2000"))):
         seed = random.SystemRandom().randrange(1 << 40)
-        case = make_alike(seed) if seed % 5 == 0 else make_case(seed, late_rows=seed % 3 == 0)
+        if seed % 5 == 0:
+            case = make_alike(seed)
+        elif seed % 5 == 1:
+            case = make_of_few_windows(seed)
+        else:
+            case = make_case(seed, late_rows=seed % 3 == 0)
         check_case(spark, case, compiled=seed % 8 == 0)

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine import Engine
+from penstock.errors import EnvironmentProblem
 from penstock.evaluate.typed import Definition
+from penstock.model.strategy import STRATEGY_NAMES, strategy_named
 from penstock.share.explain import explain_plan
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
@@ -66,8 +68,16 @@ def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
             group by (): partials count(*), float(`price` * `volume`), count(`price`), float(`price`)
               every row: a [RANGE 12 min SLIDE 5 min], c [RANGE 12 min SLIDE 5 min]
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
+              attribute once, whatever matches in listing (flag): a, c, b
+              attribute `volume` (1 constant): b
+              fragments of 2 conditions on once, whatever matches in listing, `volume`: 5 cells, 2 fragments
+              predicates: 2 places looked up a row instead of 4 tests
             group by `symbol`: partials count(*), max(`price`)
               inner join listing and `listing#id.r2000`: d [RANGE 1 min SLIDE 1 min OFFSET 7 s]
+              attribute a row of listing matches (flag): d
+              attribute `listing#id.r2000` (flag): d
+              fragments of 1 condition on a row of listing matches, `listing#id.r2000`: 9 cells, 1 fragment
+              predicates: 2 places looked up a row instead of 2 tests
           operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")
 
 
@@ -84,7 +94,45 @@ def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None
             edges 0.008333 per second (one every 2 min), found by division by 120000000 us
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
+              attribute `volume` (1 constant): b
+              fragments of 1 condition on `volume`: 3 cells, 1 fragment
+              predicates: 1 place looked up a row instead of 1 test
           operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)""")
+
+
+def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> None:
+    for name in ("a", "b", "c"):
+        engine.create_query(name, QUERIES[name])
+    engine.create_query("e", QUERIES["b"].replace("10 MIN SLIDE 2 MIN", "12 MIN SLIDE 5 MIN"))
+    assert explained(engine, "fragments") == dedent("""\
+        stream trades: 4 queries, fragments, 2 tree(s), 1,000 rows/s assumed
+          tree [RANGE 12 min SLIDE 5 min]: 3 queries, 1 windows, paired slices
+            edges 0.006667 per second (one every 150 s), found by division by 60000000 us
+            group by (): partials count(*), float(`price` * `volume`), count(`price`), float(`price`)
+              every row: a [RANGE 12 min SLIDE 5 min], c [RANGE 12 min SLIDE 5 min]
+              `volume` > 50000: e [RANGE 12 min SLIDE 5 min]
+              attribute `volume` (1 constant): e
+              fragments of 2 conditions on `volume`: 3 cells, 2 fragments
+              predicates: 1 place looked up a row instead of 1 test
+          tree [RANGE 10 min SLIDE 2 min]: 1 queries, 1 windows, paired slices
+            edges 0.008333 per second (one every 2 min), found by division by 120000000 us
+            group by (): partials count(*), count(`price`), float(`price`)
+              `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
+              attribute `volume` (1 constant): b
+              fragments of 1 condition on `volume`: 3 cells, 1 fragment
+              predicates: 1 place looked up a row instead of 1 test
+          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")
+
+
+def test_strategies_have_the_paper_s_names_too(spark: SparkSession) -> None:
+    for name in ("shared paired", "shards", "unshared paired", "unshared", "fragments"):
+        with TestBed(spark, strategy=name) as bed:
+            assert bed.engine.strategy == strategy_named(name)
+    assert [strategy_named(name) for name in ("shards", "unshared")] == ["shared paired", "unshared paired"]
+    with pytest.raises(EnvironmentProblem, match='there is no strategy "shard"') as raised:
+        Engine(spark=spark, strategy="shard")  # type: ignore[arg-type]
+    assert raised.value.hint == 'Did you mean "shards"?'
+    assert all(name in str(raised.value.detail) for name in STRATEGY_NAMES)
 
 
 def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:

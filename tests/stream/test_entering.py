@@ -53,7 +53,7 @@ def test_retained_partials_that_are_gone_answer_later_windows_only(spark: SparkS
         assert bed.timeline("q") == [(50, 10)]
 
 
-@pytest.mark.parametrize("strategy", ["shared paired", "unshared paired"])
+@pytest.mark.parametrize("strategy", ["shared paired", "unshared paired", "fragments"])
 def test_kept_rows_answer_any_new_query_at_once(spark: SparkSession, strategy: Any) -> None:
     with open_bed(spark, retain_rows="30 s", strategy=strategy) as bed:
         bed.query("old", COUNT)

@@ -101,6 +101,17 @@ def test_a_resumed_query_starts_at_the_first_window_after_the_failure(spark: Spa
         assert values(bed, "q") == [1.0, 5.0, 3.0, None]
 
 
+def test_a_query_that_failed_in_its_first_window_and_is_resumed_leaves_that_window_out(spark: SparkSession) -> None:
+    with bed_with(spark, q="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s]") as bed:
+        bed.feed("r", [(1, 4, 2, ""), (2, 4, 0, "")])
+        assert bed.paused("q") is not None
+        bed.engine.resume_query("q")
+        bed.feed("r", [(3, 4, 2, ""), (12, 6, 2, ""), (25, 8, 2, "")])
+        bed.flush()
+        assert ends(bed, "q") == [20, 30]
+        assert values(bed, "q") == [3.0, 4.0]
+
+
 def test_a_sum_that_does_not_fit_pauses_the_query_at_that_window(spark: SparkSession) -> None:
     with bed_with(
         spark,

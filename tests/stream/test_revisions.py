@@ -30,7 +30,7 @@ def open_bed(spark: SparkSession, **options: Any) -> TestBed:
     return bed
 
 
-@pytest.mark.parametrize("strategy", ["shared paired", "unshared paned"])
+@pytest.mark.parametrize("strategy", ["shared paired", "unshared paned", "fragments"])
 @pytest.mark.parametrize("kernel", ["fast", "scan"])
 def test_a_late_row_revises_the_windows_and_groups_that_hold_it_alone(
     spark: SparkSession, strategy: Any, kernel: Any

@@ -14,15 +14,14 @@ import click
 from penstock.errors import PenstockError
 from penstock.model.duration import SECOND
 from penstock.model.instants import EPOCH
-
-STRATEGIES: Final = ("shared paired", "shared paned", "unshared paired", "unshared paned")
+from penstock.model.strategy import STRATEGY_NAMES
 
 project_argument: Final = click.argument("project", type=click.Path(path_type=Path), default=".", required=False)
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 strategy_option: Final = click.option(
     "--strategy",
-    type=click.Choice(STRATEGIES),
-    help="How queries share slices; by default as penstock.yml says, otherwise shared paired.",
+    type=click.Choice(STRATEGY_NAMES),
+    help="How queries share; by default as penstock.yml says, otherwise shared paired.",
 )
 
 

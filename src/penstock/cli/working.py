@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import STRATEGIES
 from penstock.errors import LanguageError, ProjectError
+from penstock.model.strategy import STRATEGIES
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -20,7 +20,7 @@ from penstock.evaluate.components import (
     planes_of,
     values_from,
 )
-from penstock.evaluate.partials import Merged, Partials, compact, concatenate, fill_empty, join_planes
+from penstock.evaluate.partials import Merged, Partials, compact, concatenate, fill_empty, join_planes, no_partials
 from penstock.evaluate.prefixes import Prefixes
 from penstock.evaluate.scan import MOST_CELLS, ScanLane
 from penstock.evaluate.trees import Tree
@@ -95,7 +95,11 @@ class DenseLane:
     def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
         """Take partials in any order; those of one label and group combine."""
         planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
-        partials = Partials(labels, groups, planes)
+        self.add_partials(Partials(labels, groups, planes))
+
+    def add_partials(self, partials: Partials) -> None:
+        """Take partials as flat rows."""
+        labels = partials.labels
         if self._horizon is not None and len(partials) and labels.min() < self._horizon:
             partials = partials.take(labels >= self._horizon)
         if len(partials):
@@ -157,6 +161,17 @@ class DenseLane:
         """Take groups' new numbers, in the same order as the old ones."""
         self._settle()
         self._columns = _Columns(moved[self._columns.groups])
+
+    def of_group(self, group: int) -> Partials:
+        """Return what is stored of one group."""
+        self._settle()
+        cells = tuple(structure.cells() for structure in self._structures)
+        place = np.flatnonzero(self._columns.groups == group)
+        if not len(place):
+            return no_partials(self.components)
+        rows = np.flatnonzero(cells[0][0][:, place[0]] > 0)
+        planes = tuple(tuple(plane[rows, place[0]] for plane in part) for part in cells)
+        return Partials(self._labels[rows], np.full(len(rows), group, np.int64), planes)
 
     def to_scan(self) -> ScanLane:
         """Return a lane with the same partials that scans them; arrivals never pass through the arrays."""

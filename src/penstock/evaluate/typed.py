@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html import escape
 
 import pyarrow as pa
 
 from penstock.evaluate.aggregates import BoundAggregate
 from penstock.evaluate.components import ROWS, Component
+from penstock.language.attributes import Attribute
 from penstock.language.options import option_us
-from penstock.model.query import Query
+from penstock.model.query import Join, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which rows a query takes: the joins they must go through and the predicate they must satisfy."""
+
+    joins: tuple[Join, ...]
+    where: str | None
+    _hash: int = field(init=False, compare=False, repr=False)  # asked for thousands of times a batch
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        object.__setattr__(self, "_hash", hash((self.joins, self.where)))
+
+    def __hash__(self) -> int:
+        """Return the hash."""
+        return self._hash
+
+    def __str__(self) -> str:
+        """Print the condition as a predicate."""
+        parts = [f"{j.kind} join {j.table}" for j in self.joins] + ([self.where] if self.where else [])
+        return " and ".join(parts) or "every row"
+
+
+_condition = lru_cache(maxsize=16_384)(Condition)  # equal ones are the same, which makes comparing them quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +50,10 @@ class TypedQuery:
     output_types: tuple[pa.DataType, ...]
     columns: frozenset[str]  # of the stream, that the query reads
     argument_types: tuple[pa.DataType, ...] = ()  # of all aggregates' arguments, one after the other
+    attributes: tuple[Attribute, ...] = ()  # that the predicate tests, and its tests themselves
+    fallible: frozenset[str] = frozenset()  # keys and arguments whose computing may fail
+    where: str | None = None  # the predicate in the one form of all that mean the same
+    condition: Condition = field(init=False, compare=False)
     components: tuple[Component, ...] = field(init=False, compare=False)  # that it needs, rows first, each once
     revise_us: int = field(init=False, compare=False)  # how long late rows revise its answers; 0: not at all
     retain_us: int = field(init=False, compare=False)  # how long its partials are kept for queries to come
@@ -31,6 +62,9 @@ class TypedQuery:
 
     def __post_init__(self) -> None:
         """List the components and read the lengths among the options: they are asked for often."""
+        if self.where is None:
+            object.__setattr__(self, "where", self.query.where)
+        object.__setattr__(self, "condition", _condition(self.query.joins, self.where))
         found = [ROWS, *(c for a in self.aggregates for c in a.components)]
         object.__setattr__(self, "components", tuple(dict.fromkeys(found)))
         lengths = {"revise_us": "revise_for", "retain_us": "retain", "rows_us": "retain_rows", "keep_us": "keep"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.evaluate.typed import Definition
 from penstock.model.duration import SECOND
+from penstock.share.cells import Cells
+from penstock.share.explained_cells import explain_cells
 from penstock.share.explanation import (
     ConditionPlan,
     Explanation,
@@ -17,9 +19,11 @@ from penstock.share.explanation import (
     TreePlan,
     Work,
 )
+from penstock.share.layout import lay_out
 from penstock.share.locate import choose_locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
+from penstock.share.telling import tell_apart
 
 ASSUMED_RATE: Final = 1_000.0  # rows per second, before any row was seen
 
@@ -30,26 +34,31 @@ def explain_plan(
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
     plan, rows_per_second = plan_queries(definitions, strategy, version), rate or ASSUMED_RATE
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
-    trees = tuple(_explain_tree(tree) for tree in plan.trees)
+    layout = lay_out(plan, "")
+    cells = tell_apart(layout)
+    numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
+    for member in layout.members:
+        numbers[member.tree][member.grouping.keys] = member.number
+    trees = tuple(_explain_tree(tree, cells, numbers[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
-def _explain_tree(tree: Tree) -> TreePlan:
-    """Explain one tree."""
+def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int]) -> TreePlan:
+    """Explain one tree; ``numbers`` are its groupings' among the cells."""
     manager = tree.manager()
     return TreePlan(
         tree.name,
         tree.slicing,
         tuple(dict.fromkeys(tree.windows)),
         manager.edge_rate(SECOND),
-        str(choose_locating(manager, keyed=tree.keyed)),
-        tuple(_explain_grouping(tree, grouping) for grouping in tree.groupings),
+        str(choose_locating(manager, many=tree.many_partials)),
+        tuple(_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings),
     )
 
 
-def _explain_grouping(tree: Tree, grouping: Grouping) -> GroupingPlan:
-    """Explain a grouping: its partials, and the queries of each condition."""
+def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int) -> GroupingPlan:
+    """Explain a grouping: its partials, the queries of each condition, and how these are told apart."""
     members: dict[object, list[QueryPlan]] = {condition: [] for condition in grouping.conditions}
     for definition in tree.definitions:
         if definition.query.keys == grouping.keys:
@@ -58,7 +67,8 @@ def _explain_grouping(tree: Tree, grouping: Grouping) -> GroupingPlan:
     conditions = tuple(
         ConditionPlan(str(c), tuple(members[c]), c.where, tuple(j.table for j in c.joins)) for c in grouping.conditions
     )
-    return GroupingPlan(grouping.keys, partials, conditions)
+    names = [[query.name for query in members[c]] for c in grouping.conditions]
+    return GroupingPlan(grouping.keys, partials, conditions, explain_cells(cells, number, names))
 
 
 def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> Work:

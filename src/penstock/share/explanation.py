@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from penstock.model.duration import SECOND, format_duration
 from penstock.model.window import Window
+from penstock.share.explained_cells import PredicatesPlan
 from penstock.share.slices import Slicing
 
 MOST_NAMES: Final = 8  # of a long list, in text
@@ -57,6 +58,7 @@ class GroupingPlan:
     keys: tuple[str, ...]
     partials: tuple[str, ...]
     conditions: tuple[ConditionPlan, ...]
+    predicates: PredicatesPlan | None = None  # None: every row is taken
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -71,12 +73,17 @@ class GroupingPlan:
     def __str__(self) -> str:
         """Print the grouping, a line for each condition."""
         lines = [f"group by {self.by}: partials {', '.join(self.partials)}"]
-        return "\n".join([*lines, *(f"  {condition}" for condition in self.conditions)])
+        told = self.predicates.lines() if self.predicates is not None else []
+        return "\n".join(
+            [*lines, *(f"  {condition}" for condition in self.conditions), *(f"  {line}" for line in told)]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
         conditions = [c.to_dict() for c in self.conditions]
-        return {"keys": list(self.keys), "partials": list(self.partials), "conditions": conditions}
+        predicates = None if self.predicates is None else self.predicates.to_dict()
+        told = {"keys": list(self.keys), "partials": list(self.partials), "conditions": conditions}
+        return told | {"predicates": predicates}
 
 
 @dataclass(frozen=True, slots=True)

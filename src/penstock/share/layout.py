@@ -81,7 +81,7 @@ def lay_out(plan: Plan, time: str) -> Layout:
             )
     components = dict.fromkeys([ROWS, *(c for m in members for c in m.grouping.components)])
     managers = tuple(tree.manager() for tree in plan.trees)
-    locating = tuple(choose_locating(m, keyed=t.keyed) for m, t in zip(managers, plan.trees, strict=True))
+    locating = tuple(choose_locating(m, many=t.many_partials) for m, t in zip(managers, plan.trees, strict=True))
     revising = tuple(sorted({(d.query.window, d.typed.revise_us) for d in plan.definitions if d.typed.revise_us}))
     return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating, revising=revising)
 

@@ -47,10 +47,13 @@ class BySearch:
 Locating = ByDivision | ByArithmetic | BySearch
 
 
-def choose_locating(manager: SliceManager, *, keyed: bool) -> Locating:
-    """Divide where a granule makes few more partials than the slices would, else compute, else search."""
+def choose_locating(manager: SliceManager, *, many: bool) -> Locating:
+    """Divide where a granule makes few more partials than the slices would, else compute, else search.
+
+    ``many`` partials a slice, of groups or of fragments, are not to be multiplied by granules.
+    """
     granule = manager.granule()
-    few = granule is not None and not keyed and granule.step >= COARSE_ENOUGH_US
+    few = granule is not None and not many and granule.step >= COARSE_ENOUGH_US
     if granule is not None and (few or manager.edge_rate(granule.step) * FINER_AT_MOST >= 1.0):
         return ByDivision(granule)
     if len(manager.progressions) <= PROGRESSIONS_AT_MOST:

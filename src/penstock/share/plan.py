@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final
 
 import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
-from penstock.evaluate.typed import Definition
+from penstock.evaluate.typed import Condition, Definition
 from penstock.model.duration import SECOND
 from penstock.model.query import Join
+from penstock.model.strategy import STRATEGIES, Strategy
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager, Slicing
 
-Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned"]
-STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+__all__ = [
+    "BITS_PER_WORD",
+    "STRATEGIES",
+    "Condition",
+    "Grouping",
+    "LaneKey",
+    "Plan",
+    "Strategy",
+    "Tree",
+    "condition_of",
+    "plan_queries",
+    "tree_of",
+]
 
 RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
+FEW_CONDITIONS: Final = 8  # whose fragments are few
 BITS_PER_WORD: Final = 62  # signature bits packed in one signed long
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Which rows a query takes: the joins they must go through and the predicate they must satisfy."""
-
-    joins: tuple[Join, ...]
-    where: str | None
-
-    def __str__(self) -> str:
-        """Print the condition as a predicate."""
-        parts = [f"{j.kind} join {j.table}" for j in self.joins] + ([self.where] if self.where else [])
-        return " and ".join(parts) or "every row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,15 @@ class LaneKey:
     tree: str
     keys: tuple[str, ...]
     condition: Condition
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        object.__setattr__(self, "_hash", hash((self.tree, self.keys, self.condition)))
+
+    def __hash__(self) -> int:
+        """Return the hash."""
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +88,10 @@ class Tree:
 
     def __post_init__(self) -> None:
         """Name the lanes, once a plan: to do it for every window would cost more than answering it."""
-        lanes: dict[LaneKey, list[Definition]] = {}
+        rows: dict[tuple[tuple[str, ...], Condition], list[Definition]] = {}
         for one in self.definitions:
-            lanes.setdefault(LaneKey(self.name, one.query.keys, condition_of(one)), []).append(one)
+            rows.setdefault((one.query.keys, one.typed.condition), []).append(one)
+        lanes = {LaneKey(self.name, *key): members for key, members in rows.items()}
         object.__setattr__(self, "lanes", {key: tuple(members) for key, members in lanes.items()})
         object.__setattr__(self, "_lane_of", {one.id: key for key, members in lanes.items() for one in members})
 
@@ -89,6 +99,11 @@ class Tree:
     def keyed(self) -> bool:
         """Tell whether some query of the tree has groups."""
         return any(grouping.keys for grouping in self.groupings)
+
+    @property
+    def many_partials(self) -> bool:
+        """Tell whether a slice has many partials, of groups or of fragments."""
+        return self.keyed or sum(len(grouping.conditions) for grouping in self.groupings) > FEW_CONDITIONS
 
     def manager(self) -> SliceManager:
         """Make the slice manager that finds this tree's edges."""
@@ -125,16 +140,18 @@ class Plan:
 
 def condition_of(definition: Definition) -> Condition:
     """Return the condition of a query's rows."""
-    return Condition(definition.query.joins, definition.query.where)
+    return definition.typed.condition
 
 
 def tree_of(definition: Definition, strategy: Strategy) -> str:
     """Name the tree that a query is put into."""
+    if strategy == "fragments":  # of one window: predicates are shared, slices are not (Krishnamurthy et al. 2006, §4)
+        return str(definition.query.window)
     return "all" if strategy.startswith("shared") else f"q{definition.id}"
 
 
 def plan_queries(definitions: Sequence[Definition], strategy: Strategy, version: int) -> Plan:
-    """Put queries into trees: one for all when shared, one for each when not."""
+    """Put queries into trees: one for all when shared, one for each window by fragments, one for each when not."""
     by_tree: dict[str, list[Definition]] = {}
     for definition in definitions:
         by_tree.setdefault(tree_of(definition, strategy), []).append(definition)
@@ -161,18 +178,20 @@ def _groupings(members: Sequence[Definition]) -> tuple[Grouping, ...]:
 
 def _grouping(members: Sequence[Definition]) -> Grouping:
     """Collect the conditions and components of queries with the same keys."""
-    conditions = tuple(dict.fromkeys(condition_of(d) for d in members))
-    position = {condition: i for i, condition in enumerate(conditions)}
-    users: dict[Component, set[int]] = {ROWS: set(range(len(conditions)))}
+    position: dict[Condition, int] = {}
+    asked: dict[tuple[int, tuple[Component, ...]], None] = {}  # most queries ask for what others ask for too
     for definition in members:
-        place = position[condition_of(definition)]
-        for component in definition.typed.components:
+        place = position.setdefault(definition.typed.condition, len(position))
+        asked[place, definition.typed.components] = None
+    users: dict[Component, set[int]] = {ROWS: set(range(len(position)))}
+    for place, components in asked:
+        for component in components:
             users.setdefault(component, set()).add(place)
     first = members[0]
     return Grouping(
         first.query.keys,
         first.typed.key_types,
-        conditions,
+        tuple(position),
         tuple(users),
         tuple(tuple(sorted(needed)) for needed in users.values()),
     )

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final, Literal, assert_never
 
@@ -172,8 +173,7 @@ class SliceManager:
         """List the distinct edges from ``lo`` up to, not including, ``hi``, in order."""
         if hi <= lo or not self._progressions:
             return np.empty(0, np.int64)
-        times = [progression.times(lo, hi) for progression in self._progressions]
-        return times[0] if len(times) == 1 else np.unique(np.concatenate(times))
+        return _union(self._progressions, lo, hi)
 
     def slice_starts(self, times: Int64Array) -> Int64Array:
         """Return for each time the start of its slice: the greatest edge that is not later."""
@@ -201,12 +201,7 @@ class SliceManager:
         Exact while the progressions, taken one by one, have at most `MOST_COUNTED` edges in their common period; beyond
         that, counted over the stretch from the epoch in which they have that many, so that the answer is repeatable.
         """
-        if not self._progressions:
-            return 0.0
-        period = math.lcm(*(p.step for p in self._progressions))
-        most = sum(1 / p.step for p in self._progressions)
-        stretch = period if period * most <= MOST_COUNTED else max(1, int(MOST_COUNTED / most))
-        return len(self.edges(0, stretch)) * unit / stretch
+        return _edge_rate(self._progressions, unit) if self._progressions else 0.0
 
     def covers(self, window: Window) -> bool:
         """Tell whether a window's starts and ends are edges here already, so that stored slices can answer it."""
@@ -303,3 +298,18 @@ def break_even_rate(windows: Sequence[Window], edge_rate: float) -> float:
     shared = edge_rate * sum(w.range_us / w.slide_us for w in windows)
     alone = 2 * sum(w.range_us / w.slide_us**2 for w in windows)
     return (shared - alone) / (len(windows) - 1)
+
+
+def _union(progressions: Sequence[Progression], lo: int, hi: int) -> Int64Array:
+    """List the distinct times of progressions from ``lo`` up to, not including, ``hi``, in order."""
+    times = [progression.times(lo, hi) for progression in progressions]
+    return times[0] if len(times) == 1 else np.unique(np.concatenate(times))
+
+
+@lru_cache(maxsize=256)
+def _edge_rate(progressions: tuple[Progression, ...], unit: int) -> float:
+    """Count the edges once for all plans that cut in the same way."""
+    period = math.lcm(*(p.step for p in progressions))
+    most = sum(1 / p.step for p in progressions)
+    stretch = period if period * most <= MOST_COUNTED else max(1, int(MOST_COUNTED / most))
+    return len(_union(progressions, 0, stretch)) * unit / stretch

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.evaluate.components import Component
 from penstock.evaluate.typed import Definition
-from penstock.share.layout import Layout, Member
-from penstock.share.plan import Condition, condition_of
+from penstock.share.layout import Layout
+from penstock.share.plan import condition_of
+from penstock.share.telling import admissions
 from penstock.spark.attempt import attempt_struct
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
@@ -43,10 +43,10 @@ class AttemptingWriter(Writer):
 
     def __init__(self, layout: Layout) -> None:
         """Name a column for every expression of the watched queries."""
-        super().__init__(layout)
         self.watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         texts = dict.fromkeys(t for d in self.watched for t in _texts(d) if not is_bare(t))
         self.columns = {text: f"__x{i}" for i, text in enumerate(texts)}
+        super().__init__(layout)
 
     def read(self, text: str) -> str:
         """Read an expression from where it was attempted."""
@@ -56,21 +56,9 @@ class AttemptingWriter(Writer):
         """Tell whether an expression failed on the row."""
         return f"{self.columns[text]} IS NULL" if text in self.columns else "false"
 
-    def holds(self, condition: Condition) -> str:
-        """Write a condition with its predicate read from the attempt."""
-        where = self.read(condition.where) if condition.where else None
-        parts = [p for p in (self.admitted(condition), f"({where})" if where else None) if p]
-        return " AND ".join(parts) or "true"
-
-    def key(self, member: Member, position: int) -> str:
-        """Read a key from the attempt."""
-        text = member.grouping.keys[position]
-        return self.read(text) if text in self.columns else super().key(member, position)
-
-    def guarded(self, component: Component) -> str:
-        """Read an argument from the attempt."""
-        text = component.argument or ""
-        return self.read(text) if text in self.columns else super().guarded(component)
+    def fallible(self) -> list[str]:
+        """List what is tried besides the watched expressions."""
+        return [text for text in super().fallible() if text not in self.columns]
 
     def rows(self) -> list[list[Column]]:
         """Attempt every watched expression before labels and signatures."""
@@ -99,7 +87,8 @@ class AttemptingWriter(Writer):
         taken = f"{self.read(where)} AND ({' OR '.join(inner) or 'false'})" if where else " OR ".join(inner) or "false"
         asked = f"{self.failed(where)} OR ({taken})" if where else taken
         joins = [f"{quoted(f'__j{j.id}.{i}')} IS NULL" for j in condition.joins for i in range(len(j.stream_keys))]
-        return " OR ".join([*joins, f"({self.admitted(condition) or 'true'}) AND ({asked})"])
+        admitted = " AND ".join(admissions(condition, self.joins)) or "true"
+        return " OR ".join([*joins, f"({admitted}) AND ({asked})"])
 
 
 def _taken_texts(definition: Definition) -> list[str]:
@@ -115,5 +104,5 @@ def _parts(definition: Definition) -> set[str]:
 
 def _texts(definition: Definition) -> list[str]:
     """List all expressions of a query that are computed of rows."""
-    where = definition.query.where
+    where = definition.typed.where
     return [*([where] if where else []), *_taken_texts(definition)]

@@ -1,7 +1,8 @@
 """A batch of rows and a plan's layout in, one table of partials out: the single Spark job of a batch.
 
 Every row gets its event time, its place before or after the watermark, its slice, and for each grouping its keys
-and its signature (one bit for each condition that takes it); rows with equal ones are aggregated in Catalyst.
+and its cell, which tells the conditions that take it; rows with equal ones are aggregated in Catalyst, and cells
+become signatures (one bit for each condition).
 Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``grouping``, ``s0``… (signature),
 ``k0``… (keys), ``rows``, ``base`` (rows of the stream itself), ``first`` and ``last`` (times), ``late``, and
 ``c0_0``… (partials).
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 
 from penstock.model.query import Join
 from penstock.share.layout import Layout
+from penstock.share.signing import Signing
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.attempted import AttemptingWriter
 from penstock.spark.columns import Kept, plan, with_texts
@@ -32,6 +34,7 @@ class PartialsJob:
         """Write the columns and keep them in the JVM."""
         self.layout = layout
         self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
+        self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self._watched_joins = {join.id for d in watched for join in d.query.joins}
         self._used = Kept([F.col(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
@@ -41,13 +44,18 @@ class PartialsJob:
         self._by = Kept(self.writer.by())
         self._aggregates = Kept([*self.writer.statistics(), *self.writer.partials()])
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what the code that Spark generates for the job depends on."""
+        return self.writer.shape
+
     def run(
         self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, interpreted: bool = False
     ) -> pa.Table:
         """Compute a batch's partials; ``interpreted``: without generating code for it."""
         settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
         with set_for_now(batch.sparkSession, settings):
-            return self.frame(batch, tables, bounds).toArrow()
+            return self.signing.sign(self.frame(batch, tables, bounds).toArrow())
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:
         """Let Spark plan the job for a batch and generate its code, without running it."""
@@ -59,7 +67,7 @@ class PartialsJob:
         for columns in self._rows:
             rows = columns.select(rows)
         if self._copies is not None:
-            rows = self._copies.select(rows).where("__g IS NOT NULL")
+            rows = self._copies.select(rows).where("__c >= 0")
         partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
         return partials if self.layout.key_types else partials.coalesce(1)  # few enough for one task
 

@@ -17,6 +17,9 @@ from penstock.errors import Unsupported, WrongType
 from penstock.evaluate.aggregates import bind_aggregate
 from penstock.evaluate.finishing import WINDOW_TYPES
 from penstock.evaluate.typed import TypedQuery
+from penstock.language.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
+from penstock.language.predicates import read_predicate
+from penstock.language.same import normal
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
@@ -40,7 +43,11 @@ class Typer:
         where = [query.where] if query.where else []
         joined = [k for join in query.joins for k in join.stream_keys]
         texts = [*query.keys, *arguments, *where, *joined]
-        types = self._typed(known, texts, query)
+        formula = read_predicate(query.where) if query.where else None
+        tested = texts_to_type(formula) if formula else []
+        computed = [part for text in dict.fromkeys([*query.keys, *arguments]) for part in parts_of(text)]
+        types = self._typed(known, [*texts, *tested, *computed], query)
+        named = {text: t.simpleString() for text, t in zip([*texts, *tested, *computed], types, strict=True)}
         self._check_boolean(where, types[len(query.keys) + len(arguments) :], "WHERE", query)
         key_types = tuple(_arrow(t, text, query) for t, text in zip(types, query.keys, strict=False))
         argument_types = tuple(
@@ -50,7 +57,10 @@ class Typer:
         aggregates = tuple(bind_aggregate(a, [next(each) for _ in a.arguments]) for a in query.aggregates)
         outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
         read = _read_columns([*texts], {c.name for c in stream.columns})
-        return TypedQuery(query, key_types, aggregates, outputs, read, argument_types)
+        same = normal(query.where, lambda text: may_fail(text, named)) if query.where else None
+        attributes = attributes_of(read_predicate(same), named) if same else ()
+        failing = fallible([*query.keys, *arguments], named)
+        return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same)
 
     def type_of(self, text: str, columns: Sequence[Column], where: str) -> str:
         """Type one expression over columns, such as the body of a function; ``where`` is shown when it has none."""

@@ -9,15 +9,16 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.evaluate.components import ROWS, Component
-from penstock.model.query import Join
+from penstock.evaluate.components import ROWS
 from penstock.share.layout import Layout, Member
-from penstock.share.locate import ByArithmetic, ByDivision
-from penstock.share.plan import BITS_PER_WORD, Condition
+from penstock.share.locate import ByArithmetic, ByDivision, BySearch
 from penstock.share.slices import Progression
+from penstock.share.telling import ATTEMPTED, number_of, tell_apart
+from penstock.spark.attempt import attempt_struct
 from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
+from penstock.spark.numbering import Numbering
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
 # position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
@@ -35,11 +36,6 @@ class Bounds:
     ahead_us: int  # first time that is too far ahead of the clock
     edges: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tree → edges, for searched trees only
     revised: Sequence[tuple[int, int]] = ()  # for each of the layout's revising windows: ends after, ends from
-
-
-def number_of(join: Join) -> str:
-    """Name the column that numbers the table's rows of one key; NULL where no row of the table matched."""
-    return quoted(f"{join.id}.#")
 
 
 class Writer:
@@ -60,6 +56,21 @@ class Writer:
         self.is_valid = f"({self.t} < {AHEAD.format(t=self.t)} AND {self.t} > {FLOOR}L)"
         self.valid = self.is_valid if self.direct else "__valid"
         self.is_late = f"{self.t} < {WATERMARK.format(t=self.t)}"
+        self.cells = tell_apart(layout)
+        self.numbering = Numbering(self.cells, self.attribute)
+        self.signed = any(m.signed for m in layout.members)
+        attempts = self.numbering.attempts
+        texts = [] if self.direct else self.fallible()
+        self.tried = {text: attempts.get(text, f"__y{i}") for i, text in enumerate(texts)}
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what generated code depends on: a plan of the same shape runs the code of the one before."""
+        layout = self.layout
+        located = tuple(isinstance(way, BySearch) or way for way in layout.locating)
+        groupings = tuple((m.tree, m.grouping.keys, m.slots, m.carrier, m.signed) for m in layout.members)
+        rest = layout.time, layout.key_types, layout.components, layout.revising, layout.attempts, self.joins
+        return self.numbering.shape, located, groupings, tuple(self.tried), rest
 
     # -- what a row is ------------------------------------------------------------------------------------------
 
@@ -68,28 +79,39 @@ class Writer:
         once = [f"coalesce({number_of(j)}, 0) = 0" for j in self.joins]
         return " AND ".join(once) or "true"
 
-    def admitted(self, condition: Condition) -> str | None:
-        """Write the joins' part of a condition; None when every row passes."""
-        own = {j.id: j for j in condition.joins}
-        parts = []
-        for join in self.joins:
-            mine = own.get(join.id)
-            if mine is None:
-                parts.append(f"coalesce({number_of(join)}, 0) = 0")
-            elif mine.kind == "inner":
-                parts.append(f"{number_of(join)} IS NOT NULL")
-        return " AND ".join(parts) or None
+    def read(self, text: str) -> str:
+        """Write where the value of an expression is read: itself."""
+        return text
 
-    def holds(self, condition: Condition) -> str:
-        """Write a whole condition; joins first, so that the predicate is asked only of admitted rows."""
-        parts = [p for p in (self.admitted(condition), f"({condition.where})" if condition.where else None) if p]
-        return " AND ".join(parts) or "true"
+    def attribute(self, text: str) -> str:
+        """Write where an attribute's value is read; a marked one is a whole predicate that was attempted before."""
+        return self.read(text.removeprefix(ATTEMPTED)) if text.startswith(ATTEMPTED) else text
 
-    def word(self, member: Member, word: int) -> str:
-        """Write one long of a grouping's signature."""
-        chosen = member.grouping.conditions[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
-        bits = [f"IF({self.holds(c)}, {1 << i}L, 0L)" for i, c in enumerate(chosen)]
-        return f"IF({self.valid}, {' | '.join(bits)}, 0L)"
+    def fallible(self) -> list[str]:
+        """List the keys and arguments that may fail: they are tried, and a failure counts only if a query has it."""
+        texts = [text for m in self.layout.members for text in self.texts(m)]
+        failing = frozenset().union(*(d.typed.fallible for d in self.layout.plan.definitions))
+        return [text for text in dict.fromkeys(texts) if text in failing and not is_bare(text)]
+
+    def texts(self, member: Member) -> list[str]:
+        """List what is computed of the rows of a grouping."""
+        arguments = [c.argument for c in member.grouping.components if c.argument is not None]
+        return [*member.grouping.keys, *arguments]
+
+    def value(self, text: str) -> str:
+        """Write the value of a key or argument, from where it was tried if it may fail."""
+        return f"{self.tried[text]}.v" if text in self.tried else self.read(text)
+
+    def number(self, member: Member, part: int) -> str:
+        """Write a row's number in a part of a grouping, negative where no condition takes it."""
+        if not member.signed:
+            return "0L" if member.carrier else f"IF({self.valid}, 0L, -1L)"
+        told = f"IF({self.valid}, {self.numbering.text(member.number, part)}, -1L)"
+        return f"greatest({told}, 0L)" if member.carrier and part == 0 else told
+
+    def numbers_of(self, member: Member) -> list[str]:
+        """Write a row's number in each part of a grouping."""
+        return [self.number(member, part) for part in range(max(1, len(self.cells.parts[member.number])))]
 
     def label(self, tree: int) -> Column:
         """Write where a valid row's slice (or granule) starts."""
@@ -128,17 +150,18 @@ class Writer:
         return self.granule(locating).replace(MARKS, self.marks(bounds)) + " AS label"
 
     def rows(self) -> list[list[Column]]:
-        """Write, step by step, a row's columns: time and validity, labels and signatures; none if written directly."""
+        """Write a row's columns step by step: what may fail; time, labels, places; cells. None if written directly."""
         if self.direct:
             return []
+        failing = {**self.tried, **self.numbering.attempts}
+        tried = [attempt_struct(F.expr(text)).alias(name) for text, name in failing.items()]
         time, valid = written(self.time, "__t"), written(self.is_valid, "__valid")
-        words = [
-            written(self.word(m, w), f"__s{m.number}_{w}")
-            for m in self.layout.members
-            if m.signed
-            for w in range(m.grouping.words)
-        ]
-        return [[written("*"), time, valid, *self.labels(), *words]]
+        placed = [written("*"), time, valid, *self.labels(), *self.numbering.columns()]
+        steps = [[written("*"), *tried], placed] if tried else [placed]
+        if self.signed and len(self.layout.members) == 1 and len(self.cells.parts[0]) == 1:
+            [told] = self.numbers_of(self.layout.members[0])
+            steps.append([written("*"), written(told, "__c")])
+        return steps
 
     def labels(self) -> list[Column]:
         """Write the label of each tree; without queries, only whether the row is valid."""
@@ -146,39 +169,36 @@ class Writer:
         return labels or [written(f"IF({self.valid}, 0L, NULL)", "__l0")]
 
     def copies(self) -> list[Column] | None:
-        """Write one copy of the row for each grouping that takes it; None for a single grouping."""
-        if len(self.layout.members) < 2:
-            return None
-        if len(self.layout.plan.trees) < 2:
-            taken = [f"IF({self.taken(m)}, {m.number}, NULL)" for m in self.layout.members]
-            return [written("*"), written(f"explode(array({', '.join(taken)}))", "__g")]
-        # Each copy brings its own tree's label: choosing among all labels again would cost trees × trees.
-        labelled = [
-            f"IF({self.taken(m)}, named_struct('__g', {m.number}, '__l', __l{m.tree}), NULL)"
-            for m in self.layout.members
-        ]
-        labels = ", ".join(f"__l{t}" for t in range(len(self.layout.plan.trees)))
-        return [written(f"* EXCEPT ({labels})"), written(f"inline(array({', '.join(labelled)}))")]
+        """Write one copy of the row for each part of each grouping; None for a single one.
 
-    def taken(self, member: Member) -> str:
-        """Tell whether a grouping needs the row; a tree's first grouping keeps all, so that nothing goes uncounted."""
-        if member.carrier:
-            return "true"
-        if not member.signed:
-            return self.valid
-        return " OR ".join(f"__s{member.number}_{w} <> 0" for w in range(member.grouping.words))
+        A grouping's number stands above a part's in one long. Among several trees each copy brings its own tree's
+        label: choosing among all labels again would cost trees × trees.
+        """
+        members = self.layout.members
+        numbers = [(m, number) for m in members for number in self.numbers_of(m)]
+        if len(numbers) < 2:
+            return None
+        if len(members) < 2:
+            listed = ", ".join(number for _, number in numbers)
+            return [written("*"), written(f"explode(array({listed}))", "__c")]
+        labels = range(len(self.layout.plan.trees))
+        inlined = [
+            f"named_struct('__g', {m.number}, '__c', {number}, '__l', __l{m.tree if len(labels) > 1 else 0})"
+            for m, number in numbers
+        ]
+        dropped = ", ".join(f"__l{t}" for t in labels)
+        return [written(f"* EXCEPT ({dropped})"), written(f"inline(array({', '.join(inlined)}))")]
 
     def by(self) -> list[Column]:
-        """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, signature and keys."""
+        """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
         layout, by = self.layout, []
         if not self.leads:
-            label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.plan.trees) < 2 else "__l")
+            label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.members) < 2 else "__l")
             by.append(label.alias("label"))
         if len(layout.members) > 1:
             by.append(written("__g", "grouping"))
-        for slot in range(layout.words):
-            choice = [(m, f"__s{m.number}_{slot}") for m in layout.members if m.signed and slot < m.grouping.words]
-            by.append(written(self.pick(choice), f"s{slot}"))
+        if self.signed:
+            by.append(written("__c", "cell"))
         for slot, _ in enumerate(layout.key_types):
             choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
             by.append(written(self.pick(choice), f"k{slot}"))
@@ -197,21 +217,9 @@ class Writer:
         return f"CASE {' '.join(cases)} END"
 
     def key(self, member: Member, position: int) -> str:
-        """Write a key, asked only of rows that some condition takes."""
-        text = member.grouping.keys[position]
-        needed = self.needed(member, range(len(member.grouping.conditions)))
-        return text if needed is None else f"IF({needed}, {text}, NULL)"
-
-    def needed(self, member: Member, conditions: Sequence[int]) -> str | None:
-        """Tell whether any of the conditions takes the row; None when all rows of the group are taken."""
-        if not member.signed:
-            return self.valid
-        parts = []
-        for word in range(member.grouping.words):
-            mask = sum(1 << (c % BITS_PER_WORD) for c in conditions if c // BITS_PER_WORD == word)
-            if mask:
-                parts.append(f"(__s{member.number}_{word} & {mask}L) <> 0")
-        return f"({' OR '.join(parts)})"
+        """Write a key, asked only of rows that some condition may take."""
+        needed = "__c > 0" if member.signed else self.valid
+        return f"IF({needed}, {self.value(member.grouping.keys[position])}, NULL)"
 
     # -- aggregates ----------------------------------------------------------------------------------------------
 
@@ -227,6 +235,7 @@ class Writer:
             counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.joins:
             counted |= {"base": f"count_if({self.base()})"}
+        counted |= {f"e{i}": f"count_if({self.valid} AND {name} IS NULL)" for i, name in enumerate(self.tried.values())}
         return [written(text, name) for name, text in counted.items()]
 
     def revised(self) -> str:
@@ -246,26 +255,6 @@ class Writer:
             if component == ROWS or component.source != component:
                 continue
             assert component.argument is not None
-            texts = partial_texts(component, self.guarded(component))
+            texts = partial_texts(component, self.value(component.argument))
             columns += [written(text, f"c{number}_{part}") for part, text in enumerate(texts)]
         return columns
-
-    def guarded(self, component: Component) -> str:
-        """Write an argument so that it is computed only for rows that a user of it takes."""
-        text = component.argument or ""
-        if is_bare(text) or self.direct:  # of an invalid row, a failure only costs a second, careful run
-            return text
-        needs = []
-        for member in self.layout.members:
-            if component not in member.grouping.components:
-                continue
-            users = member.grouping.users[member.grouping.components.index(component)]
-            needs.append((member, self.needed(member, users) or "true"))
-        by_need: dict[str, list[str]] = {}
-        for member, need in needs:
-            by_need.setdefault(need, []).append(str(member.number))
-        if len(by_need) == 1 and len(needs) == len(self.layout.members):
-            wanted = needs[0][1]
-        else:
-            wanted = " OR ".join(f"(__g IN ({', '.join(who)}) AND {need})" for need, who in by_need.items())
-        return f"IF({wanted}, {text}, NULL)"

@@ -1,4 +1,9 @@
-"""Due evaluations in, answer tables out: reads lanes, lets each shape finish together, asks Spark at most once."""
+"""Due evaluations in, answer tables out: reads lanes, lets each shape finish together, asks Spark at most once.
+
+Equal evaluations are one: queries of one lane and shape that ask for the same window get the rows of a single merge.
+So identical queries cost one, and one with a longer period takes the answers of the shorter period where their windows
+end together (Golab, Bijay and Özsu 2006, §4.2).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.evaluate.blocks import ColumnLane
+from penstock.evaluate.components import Component
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
+from penstock.evaluate.partials import Merged, run_starts, sort_pairs
 from penstock.evaluate.typed import Definition
 from penstock.model.instants import format_instant
 from penstock.share.plan import LaneKey
@@ -50,28 +58,77 @@ class _Kind:
     revised: bool  # late rows revise its answers, so these carry their revision and group
 
 
-@dataclass(slots=True)
-class _Work:
-    """The due windows of one lane and shape, on their way to answers."""
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The due windows of some queries, query by query, and the evaluations that answer them, each once."""
 
-    due: list[Due]
-    kinds: list[_Kind]  # of each due query
-    finisher: Finisher
-    definition: Int64Array
+    definitions: Int64Array  # of each window
     starts: Int64Array
     ends: Int64Array
+    evaluation: Int64Array  # that answers each window
+    chosen: Int64Array  # for each evaluation, a window that it answers
+    firsts: Int64Array  # the first window of each query, and how many there are
+
+    @staticmethod
+    def of(members: Sequence[Due]) -> _Windows:
+        """List the windows; those with the same start and end have the same evaluation."""
+        counts = [len(one.ends) for one in members]
+        ends = np.concatenate([one.ends for one in members])
+        starts = ends - np.repeat([one.definition.query.window.range_us for one in members], counts)
+        evaluation, chosen = _distinct(starts, ends) if len(members) > 1 else (np.arange(len(ends)),) * 2
+        definitions = np.repeat([one.definition.id for one in members], counts)
+        return _Windows(definitions, starts, ends, evaluation, chosen, np.cumsum([0, *counts]))
+
+    @staticmethod
+    def joined(parts: Sequence[_Windows]) -> _Windows:
+        """Put the windows of several lanes one after the other; what they evaluate is their own."""
+        if len(parts) == 1:
+            return parts[0]
+        windows = np.cumsum([0, *(len(part.ends) for part in parts)])
+        evaluations = np.cumsum([0, *(len(part.chosen) for part in parts)])
+        firsts = [part.firsts[:-1] + at for part, at in zip(parts, windows, strict=False)]
+        return _Windows(
+            np.concatenate([part.definitions for part in parts]),
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.evaluation + at for part, at in zip(parts, evaluations, strict=False)]),
+            np.concatenate([part.chosen + at for part, at in zip(parts, windows, strict=False)]),
+            np.concatenate([*firsts, windows[-1:]]),
+        )
+
+    def of_queries(self, positions: Sequence[int]) -> Int64Array:
+        """List the windows of some queries."""
+        return np.concatenate([np.arange(self.firsts[i], self.firsts[i + 1]) for i in positions])
+
+
+@dataclass(slots=True)
+class _Work:
+    """The due windows of one shape and one lane, or of the columns of one block, on their way to answers.
+
+    Rows are in order of their evaluations.
+    """
+
+    kinds: list[_Kind]  # of each due query
+    finisher: Finisher
+    windows: _Windows
+    evaluation: Int64Array  # of each row
     inputs: pa.Table
     overflow: BoolArray
     finished: Finished | None = None
 
 
 class Answering:
-    """Answers due evaluations from a synopsis; keeps compiled shapes between batches."""
+    """Answers due evaluations from a synopsis; keeps compiled shapes between batches.
+
+    ``evaluations`` counts what was computed, ``shared`` the windows that were answered by another one's evaluation.
+    """
 
     def __init__(self, synopsis: Synopsis, ask_spark: AskSpark) -> None:
         """Read from a synopsis; ``ask_spark`` finishes what is not listed."""
         self.synopsis = synopsis
         self.ask_spark = ask_spark
+        self.evaluations = 0
+        self.shared = 0
         self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
         self._shapes = 0  # so far
         self._kinds: dict[int, _Kind] = {}  # by definition, whose number is never used again
@@ -84,14 +141,15 @@ class Answering:
 
     def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
         """Compute all due answers; windows that fail are left out and reported."""
-        by_work: dict[tuple[int, int], list[Due]] = {}
+        by_work: dict[tuple[int, int], dict[int, list[Due]]] = {}
         for one in due:
-            by_work.setdefault((id(one.lane), self._kind(one.definition).number), []).append(one)
-        works = [self._merge(members[0].lane, members) for members in by_work.values()]
+            lane = self.synopsis.lanes[one.lane]
+            apart = id(lane.block) if isinstance(lane, ColumnLane) else id(lane)
+            lanes = by_work.setdefault((apart, self._kind(one.definition).number), {})
+            lanes.setdefault(id(one.lane), []).append(one)
+        works = [self._merge(list(lanes.values())) for lanes in by_work.values()]
         self._finish(works)
-        failures = [f for work in works for f in _failures(work)]
-        failed = {(f.definition, f.window_end_us) for f in failures}
-        return _tables(works, failed), failures
+        return _tables(works), [failure for work in works for failure in _failures(work)]
 
     def _kind(self, definition: Definition) -> _Kind:
         """Return what a query's windows are answered by: shapes are compared once a query, not once a window."""
@@ -105,26 +163,39 @@ class Answering:
             kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, definition.typed.revise_us > 0)
         return kind
 
-    def _merge(self, lane_key: LaneKey, members: list[Due]) -> _Work:
-        """Merge partials for all windows of a lane and shape at once."""
-        lane = self.synopsis.lanes[lane_key]
-        ends = np.concatenate([d.ends for d in members])
-        ranges = np.repeat([d.definition.query.window.range_us for d in members], [len(d.ends) for d in members])
-        ids = np.repeat([d.definition.id for d in members], [len(d.ends) for d in members])
-        grouped = members[0].definition.query.grouped
-        merged = lane.evaluate(ends - ranges, ends, keep_empty=not grouped)
+    def _merge(self, lanes: Sequence[list[Due]]) -> _Work:
+        """Merge partials for all windows of a shape at once, lane by lane, equal windows of a lane once."""
+        parts = [_Windows.of(members) for members in lanes]
+        windows = _Windows.joined(parts)
+        kinds = [self._kind(one.definition) for members in lanes for one in members]
+        finisher = kinds[0].finisher
+        merged, components = self._evaluated(lanes, parts, windows)
         evaluation, group = merged.evaluation, merged.group
-        finisher = self._kind(members[0].definition).finisher
+        values = dict(zip(components, merged.values, strict=True))
+        lane_key = lanes[0][0].lane  # of several, none has keys
         groups = self.synopsis.groups(lane_key)
         keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
-        windows = ((ends - ranges)[evaluation], ends[evaluation])
-        inputs, overflow = finisher.inputs(keys, dict(zip(lane.components, merged.values, strict=True)), windows)
+        chosen = windows.chosen[evaluation]
+        inputs, overflow = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]))
         if lane_key.keys:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
-        starts = (ends - ranges)[evaluation]
-        kinds = [self._kind(d.definition) for d in members]
-        return _Work(members, kinds, finisher, ids[evaluation], starts, ends[evaluation], inputs, overflow)
+        return _Work(kinds, finisher, windows, evaluation, inputs, overflow)
+
+    def _evaluated(
+        self, lanes: Sequence[list[Due]], parts: Sequence[_Windows], windows: _Windows
+    ) -> tuple[Merged, tuple[Component, ...]]:
+        """Merge the partials of one lane, or of the columns of one block, for their due windows."""
+        self.evaluations += len(windows.chosen)
+        self.shared += len(windows.ends) - len(windows.chosen)
+        keep_empty = not lanes[0][0].definition.query.grouped
+        starts, ends = windows.starts[windows.chosen], windows.ends[windows.chosen]
+        found = [self.synopsis.lanes[members[0].lane] for members in lanes]
+        columns = [lane.number for lane in found if isinstance(lane, ColumnLane)]
+        if isinstance(found[0], ColumnLane):
+            asked = np.repeat(columns, [len(part.chosen) for part in parts])
+            return found[0].block.evaluate(starts, ends, asked, keep_empty=keep_empty), found[0].components
+        return found[0].evaluate(starts, ends, keep_empty=keep_empty), found[0].components
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""
@@ -138,51 +209,83 @@ class Answering:
                 work.finished = finished
 
 
+def _distinct(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Number windows, equal ones alike; also return one window of each number."""
+    order = sort_pairs(ends, ends - starts)
+    order = np.arange(len(ends)) if order is None else order
+    runs = run_starts(ends[order], starts[order])
+    if len(runs) == len(ends):  # nothing is shared, and rows stay in order of the queries
+        return np.arange(len(ends)), np.arange(len(ends))
+    numbers = np.empty(len(ends), np.int64)
+    numbers[order] = np.repeat(np.arange(len(runs)), np.diff(runs, append=len(ends)))
+    return numbers, np.asarray(order[runs], np.int64)
+
+
+def _failed_rows(work: _Work, finished: Finished) -> BoolArray:
+    """Tell the rows that are not answered: an expression fails on them, or on another row of their evaluation."""
+    failed = finished.failed | work.overflow
+    return np.isin(work.evaluation, work.evaluation[failed]) if failed.any() else failed
+
+
 def _failures(work: _Work) -> list[Failure]:
-    """List the windows of a piece of work that cannot be answered."""
+    """List the windows of a piece of work that cannot be answered, for every query on its own."""
     if work.finished is None:
         return []
-    failed = work.finished.failed | work.overflow
-    if not failed.any():
-        return []
-    found: dict[tuple[int, int], Failure] = {}
-    for row in np.flatnonzero(failed):
-        key = (int(work.definition[row]), int(work.ends[row]))
+    reasons: dict[int, str] = {}
+    for row in np.flatnonzero(work.finished.failed | work.overflow):
         reason = "a sum does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
-        ending = f", in the window that ends at {format_instant(key[1])} UTC"
-        found.setdefault(key, Failure(*key, work.finisher.spelled(reason) + ending))
-    return list(found.values())
+        reasons.setdefault(int(work.evaluation[row]), work.finisher.spelled(reason))
+    windows, found = work.windows, []
+    for window in np.flatnonzero(np.isin(windows.evaluation, list(reasons))) if reasons else ():
+        end_us = int(windows.ends[window])
+        ending = f", in the window that ends at {format_instant(end_us)} UTC"
+        reason = reasons[int(windows.evaluation[window])] + ending
+        found.append(Failure(int(windows.definitions[window]), end_us, reason))
+    return found
 
 
-def _tables(works: Sequence[_Work], failed: set[tuple[int, int]]) -> list[pa.Table]:
+def _tables(works: Sequence[_Work]) -> list[pa.Table]:
     """Put answers with the same columns into one table."""
     by_schema: dict[tuple[str, ...], list[pa.Table]] = {}
     for work in works:
-        for names, table in _named(work, failed).items():
-            by_schema.setdefault((*names, *map(str, table.schema.types)), []).append(table)
+        for table in _named(work):
+            by_schema.setdefault((*table.column_names, *map(str, table.schema.types)), []).append(table)
     return [pa.concat_tables(tables).combine_chunks() for tables in by_schema.values()]
 
 
-def _named(work: _Work, failed: set[tuple[int, int]]) -> dict[tuple[str, ...], pa.Table]:
-    """Give the finished columns the names their queries ask for, without what HAVING or a failure takes away."""
+def _named(work: _Work) -> list[pa.Table]:
+    """Give the rows that HAVING keeps to every query that asks for them, under the names it has for them."""
     if work.finished is None:
-        return {}
-    keep = work.finished.keep & ~work.finished.failed & ~work.overflow
-    if failed:
-        pairs = zip(work.definition.tolist(), work.ends.tolist(), strict=True)
-        keep &= np.fromiter((pair not in failed for pair in pairs), np.bool_, len(keep))
-    columns = [pa.array(work.definition), pa.array(work.starts).cast(INSTANT), pa.array(work.ends).cast(INSTANT)]
+        return []
+    kept = np.flatnonzero(work.finished.keep & ~_failed_rows(work, work.finished))
     by_names: dict[tuple[tuple[str, ...], bool], list[int]] = {}
-    for one, kind in zip(work.due, work.kinds, strict=True):
-        by_names.setdefault((kind.names, kind.revised), []).append(one.definition.id)
-    tables = {}
-    for (names, revised), ids in by_names.items():
-        mask = keep if len(by_names) == 1 else keep & np.isin(work.definition, ids)
-        whole = pa.table([*columns, *work.finished.table.columns], [DEFINITION, "window_start", "window_end", *names])
-        if revised:
-            keys = range(len(work.finisher.typed.query.keys))
-            whole = first_revision(whole, [work.inputs[f"k{i}"] for i in keys])
-        table = whole if mask.all() else whole.filter(pa.array(mask))
-        if table.num_rows:
-            tables[tuple(table.column_names)] = table
-    return tables
+    for position, kind in enumerate(work.kinds):
+        by_names.setdefault((kind.names, kind.revised), []).append(position)
+    held = np.bincount(work.evaluation[kept], minlength=len(work.windows.chosen))
+    tables = [_given(work, kept, held, *wanted) for wanted in by_names.items()]
+    return [table for table in tables if table.num_rows]
+
+
+def _given(
+    work: _Work, kept: Int64Array, held: Int64Array, called: tuple[tuple[str, ...], bool], positions: Sequence[int]
+) -> pa.Table:
+    """Write the answers of some queries of the same names: each evaluation's rows once for each query.
+
+    ``kept`` are the rows to give, ``held`` their number by evaluation; they are taken once, however many queries ask.
+    """
+    (names, revised), windows, finished = called, work.windows, work.finished
+    assert finished is not None
+    mine = windows.of_queries(positions)
+    evaluation = windows.evaluation[mine]
+    lengths = held[evaluation]
+    skipped = (np.cumsum(held) - held)[evaluation] - (np.cumsum(lengths) - lengths)
+    rows = kept[np.arange(int(lengths.sum())) + np.repeat(skipped, lengths)]
+    keys = [work.inputs[f"k{i}"] for i in range(len(work.finisher.typed.query.keys))] if revised else []
+    whole = pa.table([*finished.table.columns, *keys], [str(i) for i in range(len(names) + len(keys))])
+    if len(rows) != whole.num_rows or bool((rows[1:] != rows[:-1] + 1).any()):
+        whole = whole.take(pa.array(rows))
+    described = [np.repeat(column[mine], lengths) for column in (windows.definitions, windows.starts, windows.ends)]
+    columns = [pa.array(described[0]), *(pa.array(times).view(INSTANT) for times in described[1:])]
+    outputs, keys = whole.columns[: len(names)], whole.columns[len(names) :]
+    table = pa.table([*columns, *outputs], [DEFINITION, "window_start", "window_end", *names])
+    return first_revision(table, keys) if revised else table

@@ -10,18 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.evaluate.blocks import Block, ColumnLane
 from penstock.evaluate.components import ROWS, Component, Values, column_count, planes_of, values_from, values_of
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout, Member
-from penstock.share.plan import BITS_PER_WORD, LaneKey
+from penstock.share.plan import BITS_PER_WORD, LaneKey, Tree
 
 Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+Words = Sequence[Int64Array]  # of signatures, one array for each
 
 FEW_GROUPS: Final = 1_000  # up to so many groups of one grouping are never forgotten
+MOST_PAIRS: Final = 8_000_000  # of rows and conditions, looked at in one go
 MOST_CELLS: Final = 48_000_000  # of one dense lane; beyond, its partials are scanned instead
 
 
@@ -54,6 +57,7 @@ class Synopsis:
             0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
         )
         self._retired_operations = 0
+        self._blocks: dict[tuple[str, tuple[Component, ...]], Block] = {}  # by tree and components
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
@@ -61,7 +65,8 @@ class Synopsis:
     @property
     def final_operations(self) -> int:
         """Return how many partials were merged to answers."""
-        return self._retired_operations + sum(lane.operations for lane in self.lanes.values())
+        blocks = sum(block.lane.operations for block in self._blocks.values())
+        return self._retired_operations + blocks + sum(lane.operations for lane in self.lanes.values())
 
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
@@ -80,7 +85,9 @@ class Synopsis:
             for grouping in tree.groupings:
                 self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():
-            self._retired_operations += self.lanes.pop(key).operations
+            self._close(self.lanes.pop(key))
+        for name in [name for name, block in self._blocks.items() if block.is_empty]:
+            self._retired_operations += self._blocks.pop(name).lane.operations
         for key, components in wanted.items():
             self._open(key, components)
         trees = {t.name for t in layout.plan.trees}
@@ -105,14 +112,16 @@ class Synopsis:
         """Put partials of the stream's whole history in place of what the layout's lanes hold."""
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
-                self._retired_operations += self.lanes[key].operations
-                self.lanes[key] = self._empty_lane(_components_of(members))
+                self._close(self.lanes[key])
+                self.lanes[key] = self._empty_lane(key, _components_of(members))
         return self.ingest(layout, partials, edges)
 
     def expire(self, floors: Mapping[LaneKey, int]) -> None:
         """Drop, lane by lane, the slices before the start of every window still to come."""
         for key, floor in floors.items():
             self.lanes[key].expire(floor)
+        for block in self._blocks.values():
+            block.expire()
         for tree in {key.tree for key in floors}:
             floor = min(f for key, f in floors.items() if key.tree == tree)
             known = self._present.get(tree)
@@ -135,14 +144,25 @@ class Synopsis:
         """Make a lane, or let one hold what is needed from now on."""
         lane = self.lanes.get(key)
         if lane is None:
-            self.lanes[key] = self._empty_lane(components)
-            return
-        if lane.components != components:
+            self.lanes[key] = self._empty_lane(key, components)
+        elif lane.components != components:
+            if isinstance(lane, ColumnLane):
+                lane = self.lanes[key] = lane.alone()
             lane.hold(components)
 
-    def _empty_lane(self, components: tuple[Component, ...]) -> Lane:
-        """Make a lane of the kernel's kind."""
-        return DenseLane(components) if self.kernel == "fast" else ScanLane(components)
+    def _close(self, lane: Lane) -> None:
+        """Let a lane go."""
+        self._retired_operations += lane.operations
+        if isinstance(lane, ColumnLane):
+            lane.block.close(lane)
+
+    def _empty_lane(self, key: LaneKey, components: tuple[Component, ...]) -> Lane:
+        """Make a lane of the kernel's kind; predicates without keys are columns of one block."""
+        if self.kernel == "scan":
+            return ScanLane(components)
+        if key.keys:
+            return DenseLane(components)
+        return self._blocks.setdefault((key.tree, components), Block(components)).open()
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
@@ -161,14 +181,37 @@ class Synopsis:
         groups = self._encode(tree.name, member, rows)
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
+        together = self._add_to_blocks(tree, member, labels, values, words) if member.signed else frozenset()
         for position, condition in enumerate(member.grouping.conditions):
+            if late is None and position in together:
+                continue
             key = LaneKey(tree.name, member.grouping.keys, condition)
             mask = _bit(words, position) if member.signed else None
-            self._add_to_lane(key, labels, groups, values, mask)
+            if position not in together:
+                self._add_to_lane(key, labels, groups, values, mask)
             if late is not None and late.any():
                 hit = late if mask is None else late & mask
                 self._touched[key] = labels[hit], groups[hit]
         return labels
+
+    def _add_to_blocks(
+        self, tree: Tree, member: Member, labels: Int64Array, values: Mapping[Component, Values], words: Words
+    ) -> frozenset[int]:
+        """Add the rows of all conditions that are columns of blocks, block by block; return those conditions."""
+        found: dict[Block, list[tuple[int, int]]] = {}  # condition, column
+        for position, condition in enumerate(member.grouping.conditions):
+            lane = self.lanes[LaneKey(tree.name, member.grouping.keys, condition)]
+            if isinstance(lane, ColumnLane):
+                found.setdefault(lane.block, []).append((position, lane.number))
+        for block, members in found.items():
+            columns = np.array([column for _, column in members], np.int64)
+            positions, portion = [position for position, _ in members], max(1, MOST_PAIRS // len(members))
+            for first in range(0, len(labels), portion):
+                row, taken = _pairs([word[first : first + portion] for word in words], positions)
+                chosen = [_at(c, values[c], row + first) for c in block.components]
+                if len(row):
+                    block.add(labels[row + first], columns[taken], chosen)
+        return frozenset(position for members in found.values() for position, _ in members)
 
     def _add_to_lane(
         self,
@@ -187,7 +230,7 @@ class Synopsis:
         if not len(labels):
             return
         lane.add(labels, groups, chosen)
-        if isinstance(lane, DenseLane) and lane.cells > MOST_CELLS:
+        if isinstance(lane, DenseLane) and key.keys and lane.cells > MOST_CELLS:
             self.lanes[key] = lane.to_scan()
 
     def _encode(self, tree: str, member: Member, rows: pa.Table) -> Int64Array:
@@ -281,11 +324,25 @@ def _read_components(layout: Layout, member: Member, rows: pa.Table) -> dict[Com
     return values
 
 
-def _bit(words: Sequence[Int64Array], position: int) -> BoolArray:
+def _bit(words: Words, position: int) -> BoolArray:
     """Tell which rows a condition takes."""
     word, bit = divmod(position, BITS_PER_WORD)
     taken: BoolArray = (words[word] & (1 << bit)) != 0
     return taken
+
+
+def _pairs(words: Words, positions: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+    """List all pairs of a row and a condition, by its place among those given, that takes it."""
+    taken = np.empty((len(words[0]), len(positions)), np.bool_)
+    for place, position in enumerate(positions):
+        taken[:, place] = _bit(words, position)
+    row, place_of = np.nonzero(taken)
+    return row, place_of
+
+
+def _at(component: Component, values: Values, rows: Int64Array) -> Values:
+    """Take the values of some rows."""
+    return values_from(component, tuple(plane[rows] for plane in planes_of(component, values)))
 
 
 def _pick(component: Component, values: Values, mask: BoolArray) -> Values:

@@ -16,7 +16,9 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
+from penstock.report.notebook import StreamRow
 from penstock.sinks.delivery import Delivery
+from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
 from penstock.store.answers import answers_of
 from penstock.store.revisions import shown_answers
@@ -95,7 +97,9 @@ class StreamAtWork:
         with self._busy:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
-            self.pipeline.process(batch, batch_id, self.snapshot(), source)
+            snapshot = self.snapshot()
+            provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
+            self.pipeline.process(batch, batch_id, snapshot, source)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -131,6 +135,13 @@ class StreamAtWork:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def leave(self) -> None:
+        """Stop for good, and make all answers visible."""
+        try:
+            self.stop()
+        finally:
+            self.delivery.roll()
 
     @property
     def running(self) -> bool:
@@ -239,6 +250,12 @@ class StreamAtWork:
         """Count the windows that hold rows and are not final."""
         with self._busy:
             return self.pipeline.agenda.open_windows(self.pipeline.plan(self.snapshot()))
+
+    def row(self, queries: int) -> StreamRow:
+        """Tell what came and went, for a notebook."""
+        progress, counts = self.pipeline.progress, self.pipeline.progress.counts
+        seen = counts.ingested, counts.late, counts.invalid, self.pipeline.metrics.answers
+        return StreamRow(self.stream.name, queries, *seen, progress.watermark_us)
 
     def _about(self, definition: Definition) -> dict[str, Any]:
         """Name what a line of the log concerns."""

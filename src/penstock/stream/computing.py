@@ -14,6 +14,7 @@ from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
+from penstock.share.signing import FailedRows
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.session import spark_is_over
@@ -123,9 +124,12 @@ class Computing:
 
     def _job_for(self, layout: Layout) -> PartialsJob:
         """Return the job of a layout, written once for all its batches."""
-        if self._job is None or self._job.layout != layout:
-            self._age = YOUNG if self._job is None else 0
+        before = self._job
+        if before is None or before.layout != layout:
             self._job = PartialsJob(layout)
+            if before is not None and before.shape != self._job.shape:
+                self._age = 0
+        assert self._job is not None
         return self._job
 
     def _with_edges(self, batch: DataFrame, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
@@ -155,6 +159,8 @@ def _attempted(
     try:
         return job.run(batch, frames, bounds)
     except Exception:
+        if isinstance(error, FailedRows):
+            raise
         raise error from None
 
 

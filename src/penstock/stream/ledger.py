@@ -41,6 +41,8 @@ class Ledger:
         """Write the atomic record of a step."""
         commit = commit_of(step, layout, self.progress, self.checkpoint, self.answers.last())
         partials = pa.table({}) if step.computed is None else step.computed.partials
+        if step.computed is not None:
+            self.metrics.add(step.computed.job.signing.sent)
         with self.metrics.timed("commit"):
             self.commits.append(commit, partials, step.about)
         self.progress.number, self.progress.batch = commit.number, commit.batch
@@ -54,6 +56,7 @@ class Ledger:
             if touched:
                 revised, failed = self.revising.corrections(layout, touched, judged_us)
                 tables, failures = tables + revised, failures + failed
+            self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if failures:
                 self._pause(failures, layout)
                 tables = before_failures(tables, self.progress.paused)

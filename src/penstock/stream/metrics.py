@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from penstock.share.signing import Sent
+
 
 @dataclass(slots=True)
 class Metrics:
@@ -19,6 +21,17 @@ class Metrics:
     answer: float = 0.0
     batches: int = 0
     answers: int = 0
+    evaluations: int = 0  # windows computed, equal ones of several queries once
+    shared: int = 0  # windows answered by another query's evaluation
+    partials: int = 0  # that jobs sent to the driver
+    cells: int = 0  # distinct ones among them, batch by batch
+    signatures: int = 0
+    bytes: int = 0
+
+    def add(self, sent: Sent) -> None:
+        """Add what a batch's job sent."""
+        self.partials, self.bytes = self.partials + sent.partials, self.bytes + sent.bytes
+        self.cells, self.signatures = self.cells + sent.cells, self.signatures + sent.signatures
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -64,7 +64,9 @@ def apply_controls(progress: Progress, controls: Iterable[Control], current: Map
 def resume(progress: Progress, definition: Definition) -> None:
     """Let a query answer again: windows that ended meanwhile are not answered."""
     paused = progress.paused.pop(definition.id, None)
-    if paused is None or definition.id not in progress.next_ends:  # its first window is still open
+    if paused is None:
+        return
+    if definition.id not in progress.next_ends and paused.reason == BY_HAND:  # its first window is still open
         return
     first = paused.resume_end_us
     if progress.watermark_us is not None:

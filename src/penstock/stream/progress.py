@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey
+from penstock.share.plan import LaneKey, condition_of
 from penstock.share.slices import SliceManager
 from penstock.store.commits import Commit, Counts, Paused
 
@@ -230,4 +230,4 @@ class Progress:
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:
     """Return what decides which rows go into which group of a query."""
-    return (definition.query.keys, definition.query.joins, definition.query.where)
+    return (definition.query.keys, condition_of(definition))

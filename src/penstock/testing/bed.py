@@ -18,7 +18,7 @@ from penstock.errors import MalformedSQL, SourceError
 from penstock.language.duration import parse_duration
 from penstock.language.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
-from penstock.share.plan import Strategy
+from penstock.model.strategy import StrategyName
 from penstock.sinks.protocol import Sink
 from penstock.spark.literals import quoted
 from penstock.spark.rows import columns_in, frame_of, schema_of
@@ -55,7 +55,7 @@ class TestBed:
         *,
         clock: ManualClock | None = None,
         epoch: Instant = EPOCH,
-        strategy: Strategy = "shared paired",
+        strategy: StrategyName = "shared paired",
         kernel: Kernel = "fast",
         state: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),

@@ -1,0 +1,139 @@
+"""Partials of many predicates without keys in, answers to all of them out: one array of slices by predicates.
+
+A predicate alone would be a lane of one column, and a thousand of them a thousand small steps for every batch. Here
+each is a column of one lane, so that a batch is added, and all due windows are merged, in a few steps over arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.evaluate.components import Component, Int64Array, Values
+from penstock.evaluate.lanes import DenseLane
+from penstock.evaluate.partials import Merged, Partials, fill_empty
+from penstock.evaluate.scan import ScanLane
+
+
+class Block:
+    """The columns of predicates that need the same components."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        """Begin without columns."""
+        self.components = tuple(components)
+        self.lane = DenseLane(components)
+        self._columns: dict[int, ColumnLane] = {}
+        self._next = 0  # numbers of columns are never used again: what a dropped one holds goes when it expires
+
+    def open(self) -> ColumnLane:
+        """Make a new column."""
+        column = ColumnLane(self, self._next)
+        self._columns[self._next] = column
+        self._next += 1
+        return column
+
+    def close(self, column: ColumnLane) -> None:
+        """Forget a column."""
+        self._columns.pop(column.number, None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no column is left."""
+        return not self._columns
+
+    def add(self, labels: Int64Array, columns: Int64Array, values: Sequence[Values]) -> None:
+        """Take partials of columns by number."""
+        self.lane.add(labels, columns, values)
+
+    def expire(self) -> None:
+        """Forget labels that no column will be asked for."""
+        horizons = [column.horizon for column in self._columns.values()]
+        if horizons and None not in horizons:
+            self.lane.expire(min(h for h in horizons if h is not None))
+
+    def evaluate(self, starts: Int64Array, ends: Int64Array, columns: Int64Array, *, keep_empty: bool) -> Merged:
+        """Merge for each evaluation the partials of its own column; distinct windows are merged once for all."""
+        windows, place = np.unique(np.column_stack([starts, ends]), axis=0, return_inverse=True)
+        before = self.lane.operations
+        merged = self.lane.evaluate(windows[:, 0].copy(), windows[:, 1].copy())
+        spent, width = self.lane.operations - before, max(1, len(self.lane.groups()))
+        self.lane.operations = before + round(spent / max(1, len(windows) * width) * len(starts))
+        wanted = place.ravel() * self._next + columns
+        known = merged.evaluation * self._next + merged.group
+        at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
+        held = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
+        evaluation = np.flatnonzero(held)
+        values = tuple(_taken(v, at[held]) for v in merged.values)
+        found = Merged(evaluation, np.zeros(len(evaluation), np.int64), values)
+        return fill_empty(self.components, found, len(starts)) if keep_empty else found
+
+    def partials(self, number: int) -> Partials:
+        """Return what one column holds."""
+        return self.lane.of_group(number)
+
+
+class ColumnLane:
+    """The lane of one predicate without keys: a column of a block."""
+
+    def __init__(self, block: Block, number: int) -> None:
+        """Stand for a column of a block."""
+        self.block, self.number = block, number
+        self.components = block.components
+        self.horizon: int | None = None
+        self.operations = 0  # the block counts them for all
+
+    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
+        """Take partials in any order."""
+        self.block.add(labels, np.full(len(labels), self.number, np.int64), values)
+
+    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end."""
+        columns = np.full(len(starts), self.number, np.int64)
+        return self.block.evaluate(starts, ends, columns, keep_empty=keep_empty)
+
+    def expire(self, before: int) -> None:
+        """Note before when nothing will be asked for; the block forgets what no column needs."""
+        self.horizon = before if self.horizon is None else max(before, self.horizon)
+
+    def alone(self) -> DenseLane:
+        """Return a lane of its own with the same partials, and leave the block."""
+        lane = DenseLane(self.components)
+        self._leave(lane)
+        return lane
+
+    def to_scan(self) -> ScanLane:
+        """Return a lane with the same partials that scans them, and leave the block."""
+        lane = ScanLane(self.components)
+        self._leave(lane)
+        return lane
+
+    def groups(self) -> Int64Array:
+        """Return the one group."""
+        return np.zeros(1, np.int64)
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Keep the one group's number."""
+
+    def hold(self, components: Sequence[Component]) -> None:
+        """Refuse: a column has the components of its block; one that needs others leaves it."""
+        raise NotImplementedError("a column has the components of its block")
+
+    @property
+    def cells(self) -> int:
+        """Return how many cells the block stores per component."""
+        return self.block.lane.cells
+
+    def _leave(self, lane: DenseLane | ScanLane) -> None:
+        """Give a lane what the column holds."""
+        if self.horizon is not None:
+            lane.expire(self.horizon)
+        held = self.block.partials(self.number)
+        lane.add_partials(Partials(held.labels, np.zeros(len(held), np.int64), held.planes))
+        self.block.close(self)
+
+
+def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
+    """Pick some rows of values."""
+    return tuple(plane[rows] for plane in values) if isinstance(values, tuple) else values[rows]

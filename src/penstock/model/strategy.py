@@ -1,0 +1,31 @@
+"""A name that a user gives comes in; the strategy of sharing that it means goes out, or an error that lists the names.
+
+Krishnamurthy, Wu and Franklin (2006) share slices (§3), fragments (§4) and, with both, shards (§5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from penstock.errors import EnvironmentProblem, nearest
+
+Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned", "fragments"]
+StrategyName = Strategy | Literal["shards", "unshared"]
+
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+PAPER_NAMES: Final[Mapping[str, Strategy]] = {"shards": "shared paired", "unshared": "unshared paired"}
+STRATEGY_NAMES: Final[tuple[str, ...]] = (*STRATEGIES, *PAPER_NAMES)
+
+
+def strategy_named(name: str) -> Strategy:
+    """Return the strategy that a name means."""
+    if name in STRATEGIES:
+        return name
+    if name in PAPER_NAMES:
+        return PAPER_NAMES[name]
+    raise EnvironmentProblem(
+        f'there is no strategy "{name}"',
+        detail=f"strategies: {', '.join(STRATEGY_NAMES)}",
+        hint=nearest(str(name), STRATEGY_NAMES) or 'Leave it out for "shared paired".',
+    )

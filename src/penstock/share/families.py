@@ -1,0 +1,87 @@
+"""Conditions with their tests on axes come in; families of conditions go out, each told apart by one number per row.
+
+Cells multiply only within a family. A family of its own costs one more copy of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from penstock.share.axes import Axis
+from penstock.share.formulas import Placed, axes_of
+
+Family = tuple[frozenset[int], list[int]]  # attributes by the number of their axis, and conditions by their place
+
+MOST_HEADS: Final = 64  # combinations of a part's heads
+MOST_CELLS: Final = 1 << 55  # that one number tells apart
+COPY_WORTH: Final = 3_000  # cells that cost as much as one more copy of the rows
+MOST_PARTS: Final = 16  # beyond, parts are put together whatever their cells
+
+
+def families(axes: Sequence[Axis], placed: Sequence[Placed]) -> list[list[int]]:
+    """Group conditions by the attributes they test, so that cells multiply only where a condition needs them to."""
+    tested = [frozenset(a for a in axes_of(one) if axes[a].key.kind != "boolean") for one in placed]
+    booleans = [axes_of(one) - valued for one, valued in zip(placed, tested, strict=True)]
+    few = _shared_heads(booleans)
+    wanted = [valued | (bools - few) for valued, bools in zip(tested, booleans, strict=True)]
+    found: list[Family] = []
+    for chosen in sorted(set(wanted), key=lambda s: (-len(s), sorted(s))):
+        members = [i for i, one in enumerate(wanted) if one == chosen]
+        _join(found, chosen, members, axes)
+    while len(found) > MOST_PARTS and _merge_closest(found, axes):
+        pass
+    return [sorted(members) for _, members in sorted(found, key=lambda f: min(f[1]))]
+
+
+def _shared_heads(booleans: Sequence[frozenset[int]]) -> frozenset[int]:
+    """Choose the booleans tested most often, as long as their combinations stay few."""
+    uses: dict[int, int] = {}
+    for tested in booleans:
+        for axis in tested:
+            uses[axis] = uses.get(axis, 0) + 1
+    ranked = sorted(uses, key=lambda axis: (-uses[axis], axis))
+    return frozenset(ranked[: MOST_HEADS.bit_length() // 2])  # three values each
+
+
+def grid(attributes: frozenset[int], axes: Sequence[Axis]) -> int:
+    """Estimate the cells of some attributes together."""
+    return prod(3 if axes[a].key.kind == "boolean" else len(axes[a].constants) + 2 for a in attributes)
+
+
+def told_apart(attributes: frozenset[int], axes: Sequence[Axis]) -> bool:
+    """Tell whether one number can tell all cells of some attributes apart."""
+    return prod(axes[a].size for a in attributes) < MOST_CELLS
+
+
+def _join(known: list[Family], chosen: frozenset[int], members: list[int], axes: Sequence[Axis]) -> None:
+    """Put conditions with a family if that adds fewer cells than a copy of the rows is worth."""
+    alone = grid(chosen, axes)
+    best: tuple[int, int] | None = None
+    for place_, (attributes, _) in enumerate(known):
+        together = grid(attributes | chosen, axes)
+        growth = together - grid(attributes, axes) - alone
+        fits = told_apart(attributes | chosen, axes)
+        if fits and growth <= COPY_WORTH and (best is None or growth < best[0]):
+            best = growth, place_
+    if best is None:
+        known.append((chosen, list(members)))
+        return
+    attributes, others = known[best[1]]
+    known[best[1]] = attributes | chosen, others + members
+
+
+def _merge_closest(known: list[Family], axes: Sequence[Axis]) -> bool:
+    """Put the two known together that make the fewest cells; False if no number could tell these."""
+    last = known.pop()
+    sizes = [grid(attributes | last[0], axes) for attributes, _ in known]
+    best = int(np.argmin([float(size) for size in sizes]))
+    if not told_apart(known[best][0] | last[0], axes):
+        known.append(last)
+        return False
+    attributes, members = known[best]
+    known[best] = attributes | last[0], members + last[1]
+    return True
