@@ -87,3 +87,21 @@ def test_groups_that_are_long_gone_are_forgotten(spark: SparkSession) -> None:
         [groups] = bed.engine.stream("s").pipeline.synopsis._groups.values()
         assert len(groups) <= 1_000
         assert bed.timeline("q")[-1] == (170, "16-99", 1)
+
+
+@pytest.mark.parametrize("keys", ["k", ""])
+@pytest.mark.parametrize("kernel", ["fast", "scan"])
+def test_a_query_joins_others_whose_first_window_begins_after_its_own(
+    spark: SparkSession, kernel: str, keys: str
+) -> None:
+    grouped, also = (" GROUP BY k", "k, ") if keys else ("", "")
+    with TestBed(spark, kernel=kernel) as bed:  # type: ignore[arg-type]
+        bed.stream("s", "ts TIMESTAMP, k STRING, v INT")
+        bed.query("whole", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        bed.feed("s", [(29.999999, "a", 1)])
+        bed.query("before", f"SELECT {also}min(v) AS x FROM s [RANGE 20 s SLIDE 3 s]{grouped}")  # from 31 s on
+        bed.feed("s", [(29.5, "a", 1)])  # and nothing before 31 s is kept for it
+        bed.query("after", f"SELECT {also}sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s]{grouped}")  # from 30 s on
+        bed.feed("s", [(30.5, "c", 7)])
+        bed.flush()
+        assert [row["x"] for row in bed.results("after").to_pylist()] == [7]

@@ -97,6 +97,11 @@ class ColumnLane:
         """Note before when nothing will be asked for; the block forgets what no column needs."""
         self.horizon = before if self.horizon is None else max(before, self.horizon)
 
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+        self.horizon = None if self.horizon is None else min(since, self.horizon)
+        self.block.lane.reopen(since)
+
     def alone(self) -> DenseLane:
         """Return a lane of its own with the same partials, and leave the block."""
         lane = DenseLane(self.components)

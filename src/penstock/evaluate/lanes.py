@@ -43,6 +43,9 @@ class Lane(Protocol):
     def expire(self, before: int) -> None:
         """Forget labels before a time; they are never asked for again."""
 
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+
     def hold(self, components: Sequence[Component]) -> None:
         """Keep just these components, rows first; what is stored holds nothing of the new ones."""
 
@@ -132,6 +135,11 @@ class DenseLane:
             structure.keep(first, alive)
         self._labels = self._labels[first:].copy()
         self._columns = _Columns(self._columns.groups[alive])
+
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+        if self._horizon is not None:
+            self._horizon = min(since, self._horizon)
 
     def hold(self, components: Sequence[Component]) -> None:
         """Keep just these components, rows first; what is stored holds nothing of the new ones."""

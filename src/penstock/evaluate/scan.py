@@ -67,6 +67,11 @@ class ScanLane:
         if first:
             self._stored = stored.take(np.arange(first, len(stored)))
 
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+        if self._horizon is not None:
+            self._horizon = min(since, self._horizon)
+
     def hold(self, components: Sequence[Component]) -> None:
         """Keep just these components; what is stored holds nothing of the new ones."""
         stored = self._settle()

@@ -128,6 +128,11 @@ class Synopsis:
             if known is not None:
                 self._present[tree] = known[np.searchsorted(known, floor) :]
 
+    def reopen(self, floors: Mapping[LaneKey, int]) -> None:
+        """Take, lane by lane, slices from a time on that nobody needed until a new query came."""
+        for key, floor in floors.items():
+            self.lanes[key].reopen(floor)
+
     def forget_groups(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
         """Forget groups of which nothing is stored, once they are many; ``needed`` are groupings others number by."""
         for grouping, groups in self._groups.items():
@@ -226,7 +231,7 @@ class Synopsis:
         chosen = [values[c] for c in lane.components]
         if mask is not None and not mask.all():
             labels, groups = labels[mask], groups[mask]
-            chosen = [_pick(c, v, mask) for c, v in zip(lane.components, chosen, strict=True)]
+            chosen = [_at(c, v, mask) for c, v in zip(lane.components, chosen, strict=True)]
         if not len(labels):
             return
         lane.add(labels, groups, chosen)
@@ -340,11 +345,6 @@ def _pairs(words: Words, positions: Sequence[int]) -> tuple[Int64Array, Int64Arr
     return row, place_of
 
 
-def _at(component: Component, values: Values, rows: Int64Array) -> Values:
+def _at(component: Component, values: Values, rows: Int64Array | BoolArray) -> Values:
     """Take the values of some rows."""
     return values_from(component, tuple(plane[rows] for plane in planes_of(component, values)))
-
-
-def _pick(component: Component, values: Values, mask: BoolArray) -> Values:
-    """Keep the values of some rows."""
-    return values_from(component, tuple(plane[mask] for plane in planes_of(component, values)))

@@ -297,6 +297,7 @@ class Pipeline:
         layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version), self.stream.time)
         self.progress.switch(layout, floors)
         self.synopsis.prepare(layout)
+        self.synopsis.reopen(self.progress.floors(layout))
         current = {d.id: d for d in snapshot.definitions}
         self.ledger.answering.forget(current)
         self._attempts &= current.keys()
