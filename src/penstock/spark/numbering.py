@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from penstock.share.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, AxisKey
 from penstock.share.cells import Cells, Part, Step
 from penstock.share.families import MOST_HEADS
+from penstock.spark.columns import written
 from penstock.spark.searching import search, table
 
 SMALL: Final = "__small"
@@ -32,6 +33,8 @@ class Numbering:
             )
         }
         self._small: list[int] = []  # all tables whose sizes do not depend on constants, one after the other
+        self._flags: dict[bytes, int] = {}  # where the tables of heads are among them; equal ones are one
+        self._heads: dict[str, str] = {}  # their texts and columns: parts with the same flags have one head
         self._columns: list[Column] = []
         self._texts = [[self._number(part) for part in parts] for parts in cells.parts]
         if self._small:
@@ -46,6 +49,10 @@ class Numbering:
             found.append(sought.alias(f"__r{number}"))
         return [*found, *self._columns]
 
+    def heads(self) -> list[Column]:
+        """Write the columns that tables of several attributes are chosen by."""
+        return [written(text, name) for text, name in self._heads.items()]
+
     def text(self, grouping: int, part: int) -> str:
         """Write a row's number in a part of a grouping."""
         return self._texts[grouping][part]
@@ -53,7 +60,8 @@ class Numbering:
     @property
     def shape(self) -> tuple[object, ...]:
         """Return what generated code depends on: all but the constants and tables."""
-        return tuple(axis.key for axis in self.cells.axes), tuple(map(tuple, self._texts))
+        texts = tuple(self._heads), tuple(map(tuple, self._texts))
+        return tuple(axis.key for axis in self.cells.axes), texts
 
     def _value(self, key: AxisKey) -> str:
         """Write where an attribute's value is read."""
@@ -78,6 +86,18 @@ class Numbering:
         self._columns.append(table(numbers).alias(name))
         return name
 
+    def _head(self, part: Part) -> str:
+        """Name the column of a part's head; the number 0 without flags."""
+        if not part.heads:
+            return "0"
+        flags = []
+        for step in part.heads:
+            at = self._flags.setdefault(step.table.tobytes(), len(self._small))
+            if at == len(self._small):
+                self._small += step.table.tolist()
+            flags.append(f"{SMALL}[{at} + {self._place(step.axis)}]")
+        return self._heads.setdefault(self._index(flags), f"__h{len(self._heads)}")
+
     def _small_table(self, numbers: npt.NDArray[np.int64], size: int, index: str) -> str:
         """Look up a number in a small table: they are all in one, at fixed places."""
         at = len(self._small)
@@ -86,7 +106,7 @@ class Numbering:
 
     def _number(self, part: Part) -> str:
         """Write a row's number in one part, negative where no condition takes it."""
-        head = self._index([self._small_table(step.table, 4, self._place(step.axis)) for step in part.heads])
+        head = self._head(part)
         if part.numbers is not None and not part.steps:
             return self._small_table(part.numbers, MOST_HEADS, head)
         if part.numbers is not None and len(part.steps) == 1:

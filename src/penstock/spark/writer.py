@@ -109,9 +109,20 @@ class Writer:
         told = f"IF({self.valid}, {self.numbering.text(member.number, part)}, -1L)"
         return f"greatest({told}, 0L)" if member.carrier and part == 0 else told
 
-    def numbers_of(self, member: Member) -> list[str]:
-        """Write a row's number in each part of a grouping."""
-        return [self.number(member, part) for part in range(max(1, len(self.cells.parts[member.number])))]
+    def columns_of(self, member: Member) -> list[str]:
+        """Name the columns of a row's numbers in the parts of a grouping; the only one of all is the cell itself."""
+        parts = max(1, len(self.cells.parts[member.number]))
+        if parts == len(self.layout.members) == 1:
+            return ["__c"]
+        return [f"__c{member.number}_{part}" for part in range(parts)]
+
+    def cell_texts(self) -> dict[str, str]:
+        """Write a row's number in every part of every grouping, by the names of their columns."""
+        found = {}
+        for member in self.layout.members:
+            for part, name in enumerate(self.columns_of(member)):
+                found[name] = self.number(member, part)
+        return found
 
     def label(self, tree: int) -> Column:
         """Write where a valid row's slice (or granule) starts."""
@@ -158,9 +169,9 @@ class Writer:
         time, valid = written(self.time, "__t"), written(self.is_valid, "__valid")
         placed = [written("*"), time, valid, *self.labels(), *self.numbering.columns()]
         steps = [[written("*"), *tried], placed] if tried else [placed]
-        if self.signed and len(self.layout.members) == 1 and len(self.cells.parts[0]) == 1:
-            [told] = self.numbers_of(self.layout.members[0])
-            steps.append([written("*"), written(told, "__c")])
+        if self.signed:
+            steps.append([written("*"), *self.numbering.heads()])
+            steps.append([written("*"), *(written(told, name) for name, told in self.cell_texts().items())])
         return steps
 
     def labels(self) -> list[Column]:
@@ -175,7 +186,7 @@ class Writer:
         label: choosing among all labels again would cost trees × trees.
         """
         members = self.layout.members
-        numbers = [(m, number) for m in members for number in self.numbers_of(m)]
+        numbers = [(m, name if self.signed else self.number(m, 0)) for m in members for name in self.columns_of(m)]
         if len(numbers) < 2:
             return None
         if len(members) < 2:
