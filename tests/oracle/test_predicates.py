@@ -133,7 +133,7 @@ def usable(spark: SparkSession, texts: list[str]) -> dict[str, dict[str, tuple[A
     return found
 
 
-def check(spark: SparkSession, seed: int, count: int, strategy: str = "shared paired") -> None:
+def check(spark: SparkSession, seed: int, count: int, *, compiled: bool) -> None:
     draw = random.Random(seed)
     rows = make_rows(draw, 300)
     asked = spark.newSession()
@@ -142,7 +142,7 @@ def check(spark: SparkSession, seed: int, count: int, strategy: str = "shared pa
     asked.createDataFrame(rows).createOrReplaceTempView("edges")
     expected = usable(asked, list(dict.fromkeys(predicate(draw) for _ in range(count))))
     assert len(expected) > count // 2
-    with TestBed(spark, strategy=strategy) as bed:  # type: ignore[arg-type]
+    with TestBed(spark, compiled=compiled) as bed:
         bed.stream("r", SCHEMA)
         names = {}
         for number, text in enumerate(expected):
@@ -167,7 +167,11 @@ def check(spark: SparkSession, seed: int, count: int, strategy: str = "shared pa
 
 
 def test_every_predicate_takes_the_rows_that_spark_takes(spark: SparkSession) -> None:
-    check(spark, seed=5, count=60)
+    check(spark, seed=5, count=60, compiled=True)
+
+
+def test_they_do_so_without_generated_code(spark: SparkSession) -> None:
+    check(spark, seed=6, count=24, compiled=False)
 
 
 @pytest.mark.soak
@@ -175,4 +179,4 @@ def test_every_predicate_takes_the_rows_that_spark_takes(spark: SparkSession) ->
 def test_many_more_predicates_take_the_rows_that_spark_takes(spark: SparkSession, seed: int) -> None:
     fresh = random.SystemRandom().randrange(1 << 32)
     print(f"seed {fresh}")
-    check(spark, fresh, count=40)
+    check(spark, fresh, count=40, compiled=bool(fresh % 2))

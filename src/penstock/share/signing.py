@@ -19,6 +19,7 @@ from penstock.share.plan import BITS_PER_WORD
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+LONE = 1  # the number of the rows that a grouping's only condition takes
 ONCE = ("base", "late", "timely", "corrected")  # counted of every row once, however many parts have a copy of it
 
 
@@ -104,6 +105,8 @@ class Signing:
     def _signed(self, member: Member, cells: Int64Array) -> tuple[Int64Array, BoolArray]:
         """Look up the words of one grouping's cells; also tell which are of its first part."""
         parts = self.cells.parts[member.number]
+        if not parts:
+            return np.ones((len(cells), 1), np.int64), np.ones(len(cells), np.bool_)
         place = np.searchsorted([part.first for part in parts], cells, side="right") - 1
         words = np.zeros((len(cells), member.grouping.words), np.int64)
         for number, part in enumerate(parts):

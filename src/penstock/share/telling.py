@@ -9,7 +9,7 @@ from penstock.language.literals import quote
 from penstock.language.predicates import Every, Formula, Holds, Leaf, read_predicate
 from penstock.model.query import Join
 from penstock.share.cells import Cells, divide
-from penstock.share.layout import Layout
+from penstock.share.layout import Layout, Member
 from penstock.share.plan import Condition, condition_of
 
 ATTEMPTED = "\0"  # before the text of a predicate that is read from where it was attempted
@@ -33,14 +33,19 @@ def admissions(condition: Condition, joins: Sequence[Join]) -> list[str]:
     return parts
 
 
+def is_lone(member: Member) -> bool:
+    """Tell whether a grouping has a single condition: its rows are taken or not, and nothing else is to be told."""
+    return len(member.grouping.conditions) == 1
+
+
 def tell_apart(layout: Layout) -> Cells:
-    """Divide the rows of a layout's signed groupings into cells; unsigned ones need none."""
+    """Divide the rows of a layout's signed groupings into cells; unsigned ones and lone conditions need none."""
     attributes = {a.text: a for d in layout.plan.definitions for a in d.typed.attributes}
     watched = {condition_of(d) for d in layout.plan.definitions if d.id in layout.attempts}
     formulas: list[list[Formula]] = []
     opaque: list[list[Formula]] = []
     for member in layout.members:
-        conditions = member.grouping.conditions if member.signed else ()
+        conditions = () if not member.signed or is_lone(member) else member.grouping.conditions
         for condition in conditions:
             for text in admissions(condition, layout.plan.joins):
                 attributes[text] = Attribute(text, "boolean", may_fail=False)

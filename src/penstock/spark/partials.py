@@ -11,6 +11,7 @@ Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``gr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -25,6 +26,8 @@ from penstock.spark.columns import Kept, plan, with_texts
 from penstock.spark.literals import quoted
 from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.writer import Bounds, Writer
+
+FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 
 
 class PartialsJob:
@@ -69,7 +72,8 @@ class PartialsJob:
         if self._copies is not None:
             rows = self._copies.select(rows).where("__c >= 0")
         partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
-        return partials if self.layout.key_types else partials.coalesce(1)  # few enough for one task
+        few = not self.layout.key_types and self.signing.sent.partials <= FEW_PARTIALS
+        return partials.coalesce(1) if few else partials
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         """Add the columns of the plan's tables to those of the batch."""

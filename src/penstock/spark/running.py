@@ -36,7 +36,22 @@ BATCH_SETTINGS: Final = {
 
 def as_for_batches(session: SparkSession) -> SparkSession:
     """Clone a session with the settings that batches run under: rows of the past must mean the same."""
-    return cloned(session, BATCH_SETTINGS)
+    return cloned(session, batch_settings(session))
+
+
+def batch_settings(session: SparkSession) -> dict[str, str]:
+    """Return the settings for batches; where the JVM leaves large methods interpreted, Spark is told to split them.
+
+    Many opaque predicates make methods of more than HotSpot's 8,000 bytes; our own session compiles these
+    (:func:`penstock.spark.session.embedded`), and on a given one expressions are computed outside of whole stages.
+    """
+    conf = session.sparkContext.getConf()
+    master = conf.get("spark.master", "") or ""
+    local = master.startswith("local") and not master.startswith("local-cluster")
+    options = conf.get(f"spark.{'driver' if local else 'executor'}.extraJavaOptions", "") or ""
+    if "-XX:-DontCompileHugeMethods" in options:
+        return dict(BATCH_SETTINGS)
+    return BATCH_SETTINGS | {"spark.sql.codegen.hugeMethodLimit": "8000"}
 
 
 class Halted(Exception):
@@ -138,7 +153,7 @@ class Running:
     def _prepare(self, batch: DataFrame) -> None:
         """Set up the session that Spark cloned for this run."""
         if not self._prepared:
-            for key, value in BATCH_SETTINGS.items():
+            for key, value in batch_settings(batch.sparkSession).items():
                 batch.sparkSession.conf.set(key, value)
             self._prepared = True
 

@@ -10,10 +10,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.evaluate.components import ROWS
+from penstock.evaluate.typed import Condition
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
+from penstock.share.signing import LONE
 from penstock.share.slices import Progression
-from penstock.share.telling import ATTEMPTED, number_of, tell_apart
+from penstock.share.telling import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.spark.attempt import attempt_struct
 from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
@@ -69,8 +71,9 @@ class Writer:
         layout = self.layout
         located = tuple(isinstance(way, BySearch) or way for way in layout.locating)
         groupings = tuple((m.tree, m.grouping.keys, m.slots, m.carrier, m.signed) for m in layout.members)
+        lone = tuple(m.grouping.conditions for m in layout.members if is_lone(m))
         rest = layout.time, layout.key_types, layout.components, layout.revising, layout.attempts, self.joins
-        return self.numbering.shape, located, groupings, tuple(self.tried), rest
+        return self.numbering.shape, located, groupings, lone, tuple(self.tried), rest
 
     # -- what a row is ------------------------------------------------------------------------------------------
 
@@ -106,8 +109,16 @@ class Writer:
         """Write a row's number in a part of a grouping, negative where no condition takes it."""
         if not member.signed:
             return "0L" if member.carrier else f"IF({self.valid}, 0L, -1L)"
-        told = f"IF({self.valid}, {self.numbering.text(member.number, part)}, -1L)"
+        if is_lone(member):
+            told = f"IF({self.valid} AND {self.holds(member.grouping.conditions[0])}, {LONE}L, -1L)"
+        else:
+            told = f"IF({self.valid}, {self.numbering.text(member.number, part)}, -1L)"
         return f"greatest({told}, 0L)" if member.carrier and part == 0 else told
+
+    def holds(self, condition: Condition) -> str:
+        """Write a whole condition; joins first, so that the predicate is asked only of admitted rows."""
+        where = [f"({self.read(condition.where)})"] if condition.where else []
+        return " AND ".join([*admissions(condition, self.joins), *where]) or "true"
 
     def columns_of(self, member: Member) -> list[str]:
         """Name the columns of a row's numbers in the parts of a grouping; the only one of all is the cell itself."""
