@@ -7,6 +7,7 @@ each is a column of one lane, so that a batch is added, and all due windows are 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from penstock.evaluate.components import Component, Int64Array, Values
 from penstock.evaluate.lanes import DenseLane
 from penstock.evaluate.partials import Merged, Partials, fill_empty
 from penstock.evaluate.scan import ScanLane
+
+ANY_TIME: Final = -(1 << 62)
 
 
 class Block:
@@ -28,7 +31,8 @@ class Block:
         self._next = 0  # numbers of columns are never used again: what a dropped one holds goes when it expires
 
     def open(self) -> ColumnLane:
-        """Make a new column."""
+        """Make a new column; the past may be put into it, so labels are taken from any time on."""
+        self.lane.reopen(ANY_TIME)
         column = ColumnLane(self, self._next)
         self._columns[self._next] = column
         self._next += 1

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
-FEW_CONDITIONS: Final = 8  # whose fragments are few
+FEW_CONDITIONS: Final = 2  # whose fragments are few
 BITS_PER_WORD: Final = 62  # signature bits packed in one signed long
 
 

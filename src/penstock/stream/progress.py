@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,9 +60,11 @@ class Progress:
 
     # -- queries that come and go --------------------------------------------------------------------------------
 
-    def switch(self, layout: Layout, floors: Mapping[LaneKey, int]) -> None:
+    def switch(self, layout: Layout, before: Layout | None) -> None:
         """Enter the plan's new queries, note its slicing, and forget those that are gone."""
         current = {d.id for d in layout.plan.definitions}
+        entering = before is not None and not current <= self.starts.keys()
+        floors = self.floors(before) if entering and before is not None else {}
         for number, tree in enumerate(layout.plan.trees):
             for definition in tree.definitions:
                 if definition.id not in self.starts:
@@ -201,6 +203,17 @@ class Progress:
                 each = [self.floor_of(d) for d in members]
                 found[key] = None if None in each else min(f for f in each if f is not None)
         return {key: floor for key, floor in found.items() if floor is not None}
+
+    def floors_of(self, layout: Layout, known: Container[int]) -> dict[LaneKey, int]:
+        """Return, for lanes with queries that are not known, the earliest time that these need."""
+        found: dict[LaneKey, int] = {}
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                floor = None if definition.id in known else self.floor_of(definition)
+                if floor is not None:
+                    lane = tree.lane_key(definition)
+                    found[lane] = min(floor, found.get(lane, floor))
+        return found
 
     def forget_cuts(self, floors: Mapping[LaneKey, int], trees: Iterable[str]) -> None:
         """Drop slicings that no stored slice was cut by any more."""
