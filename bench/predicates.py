@@ -20,9 +20,9 @@ from typing import Any, Final, Literal
 from pyspark.sql import SparkSession
 
 from bench._measure import Figures, Progress, interleave, machine, timing, write_json
-from bench._predicates.case import ONCE_S, case_answers, case_timing, case_timing_apart
+from bench._predicates.case import case_answers, case_timing, case_timing_apart
 from bench._predicates.counting import PUBLISHED, count
-from bench._predicates.market import RATE, Exchange, Volumes, with_round_lots, write_exchange
+from bench._predicates.market import RATE, Exchange, Volumes, first_rows, with_round_lots, write_exchange
 from bench._predicates.oracle import oracle
 from bench._predicates.queries import Drawing, Kind
 from bench._predicates.report import print_predicates
@@ -36,6 +36,7 @@ from penstock.spark.session import embedded
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look, with fewer queries
 SAMPLE: Final = 20_000  # trades whose values become constants
+UNSHARED_ROWS: Final = (25_000, 50_000)  # that queries without sharing are measured on
 
 Data = tuple[Exchange, Drawing]
 
@@ -216,16 +217,22 @@ def _quick_runs(bench: Bench, data: Data, other: Data) -> dict[str, Callable[[],
 
 
 def _time_unshared(bench: Bench, data: Data, _: Data) -> None:
-    """Time the same queries without sharing; what takes long is run once."""
-    at = bench.workload.at
+    """Time the same queries without sharing, on few rows after a warm-up, at two sizes, and scaled by the rows.
+
+    Every row is copied to every query's tree, so that time grows with the rows; all of them would take hours.
+    """
+    workload, at = bench.workload, bench.workload.at
     kinds: tuple[Kind, ...] = ("B", "C regular", "C low")
+    sizes = [min(rows, workload.rows) for rows in UNSHARED_ROWS]
+    parts = [(first_rows(data[0], bench.scratch / f"first{n}", rows), data[1]) for n, rows in enumerate(sizes)]
     for kind in kinds:
         name = f"{kind} {at}, unshared"
-        seconds = [bench.penstock(name, data, kind, at, UNSHARED)]
-        bench.say(f"{name}: {seconds[0]:.2f} s")
-        while seconds[0] <= ONCE_S and len(seconds) < bench.workload.repetitions:
-            seconds.append(bench.penstock(name, data, kind, at, UNSHARED))
-        bench.note(name, seconds)
+        bench.penstock(name, parts[0], kind, at, UNSHARED)
+        few, more = (bench.penstock(name, part, kind, at, UNSHARED) for part in parts)
+        bench.say(f"{name}: {few:.2f} and {more:.2f} s for {sizes[0]:,} and {sizes[1]:,} rows")
+        linear = (more / few) / (sizes[1] / sizes[0])
+        scaled = {"scaled_from_rows": sizes[1], "measured_seconds": round(more, 3), "over_linear": round(linear, 3)}
+        bench.note(name, [more * workload.rows / sizes[1]], **scaled)
 
 
 def _time_rival(bench: Bench, data: Data, _: Data) -> None:

@@ -114,6 +114,16 @@ def write_exchange(session: SparkSession, folder: Path, rows: int, files: int, *
     return exchange
 
 
+def first_rows(exchange: Exchange, folder: Path, rows: int) -> Exchange:
+    """Cut the first trades into an exchange of one file, with the same tables."""
+    cut = _empty(folder, rows, 1)
+    first = exchange.paths()[0]
+    pq.write_table(pq.read_table(first).slice(0, rows), cut.trades / first.name, row_group_size=ROW_GROUP)
+    for source, target in ((exchange.close, cut.close), (exchange.index, cut.index)):
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    return cut
+
+
 def with_round_lots(exchange: Exchange, folder: Path) -> Exchange:
     """Copy an exchange whose trades are of few different sizes."""
     copied = _empty(folder, exchange.rows, exchange.files)

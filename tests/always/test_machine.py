@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STEPS = 50
 PARTS = 10  # of the long run; each can be run on its own
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # of runs that were given up
 
 
 def run(spark: SparkSession, examples: int, seed: int | None, *, quick: bool = False) -> Counter[str]:
