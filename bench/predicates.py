@@ -149,12 +149,10 @@ def measure(
             data, other = other, data
         _compare_answers(bench, data)
         save(bench.figures)
-        for step in (_time_shared, _time_unshared, _time_rival, _search, _count):
+        for step in (_time_shared, _time_unshared, _live_with_thousands, _search, _count, _time_rival):
             step(bench, data, other)
             save(bench.figures)
         _expect(bench)
-        save(bench.figures)
-        _live_with_thousands(bench)
         save(bench.figures)
         return bench.figures
 
@@ -289,7 +287,7 @@ def _expect(bench: Bench) -> None:
             bench.figures.expect(f"{name} / {over}", middle[name] / middle[over], sign, bound)
 
 
-def _live_with_thousands(bench: Bench) -> None:
+def _live_with_thousands(bench: Bench, data: Data, other: Data) -> None:
     """Run thousands of queries in small batches, and add some."""
     crowd = bench.workload.crowd
     rows, rate = crowd.batch_rows * crowd.batches, RATE * crowd.batch_rows / Crowd().batch_rows
