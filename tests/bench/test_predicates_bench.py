@@ -57,14 +57,14 @@ def test_every_target_has_a_name_a_value_and_a_verdict(written: dict[str, Any]) 
     assert list(written) == ["machine", "measurements", "targets"]
     assert [target["name"] for target in written["targets"]] == [
         "answers equal one CASE per query's and the oracle's",
+        "3 of 6 queries equal the oracle",
+        "one query more, ms at the next batch",
         "B 4 / no predicates 4",
         "CASE 4, compiled / B 4",
         "C regular 4, unshared / C regular 4",
         "C low 4, unshared / C low 4",
         "CASE 9, compiled / B 9",
         "B 9 / B 4",
-        "3 of 6 queries equal the oracle",
-        "one query more, ms at the next batch",
     ]
 
 
