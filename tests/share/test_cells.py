@@ -189,10 +189,10 @@ def position(axis: Axis, value: Any) -> int:
 
 
 def number(part: Part, places: Sequence[int]) -> int:
-    head = sum(int(step.table[places[step.axis]]) for step in part.heads)
-    starts = [0 if step.starts is None else int(step.starts[head]) for step in part.steps]
+    head = sum(int(digit.table[places[digit.axis]]) for digit in part.heads)
+    starts = [0 if digit.starts is None else int(digit.starts[head]) for digit in part.digits]
     cell = int(part.bases[head]) + sum(
-        int(step.table[start + places[step.axis]]) for step, start in zip(part.steps, starts, strict=True)
+        int(digit.table[start + places[digit.axis]]) for digit, start in zip(part.digits, starts, strict=True)
     )
     if part.numbers is not None:
         return int(part.numbers[cell])

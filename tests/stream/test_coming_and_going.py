@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from penstock.evaluate.scan import ScanLane
+from penstock.store import synopsis
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, QuerySpec, make_case
 from tests.oracle.duck import Oracle, answered_ends, moments
@@ -105,3 +107,25 @@ def test_a_query_joins_others_whose_first_window_begins_after_its_own(
         bed.feed("s", [(30.5, "c", 7)])
         bed.flush()
         assert [row["x"] for row in bed.results("after").to_pylist()] == [7]
+
+
+@pytest.mark.parametrize("where", [" WHERE v > {}", ""])
+def test_conditions_that_fill_too_many_cells_together_go_on_apart(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(synopsis, "MOST_CELLS", 5)
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, v INT")
+        for number in range(4):
+            text = f"SELECT count(*) AS n FROM s [RANGE {4 + number} s SLIDE 2 s]" + where.format(number)
+            bed.query(f"q{number}", text)
+        for start in (0, 6, 12):
+            bed.feed("s", [(start + i, i) for i in range(6)])
+        bed.flush()
+        lanes = bed.engine.stream("s").pipeline.synopsis.lanes.values()
+        assert {type(lane) for lane in lanes} == {ScanLane}
+        for number in range(4):
+            least = number if where else -1
+            for end, n in bed.timeline(f"q{number}"):
+                rows = [t for t in range(18) if end - 4 - number <= t < end and t % 6 > least]
+                assert n == len(rows)

@@ -129,6 +129,11 @@ def values_from(component: Component, planes: Planes) -> Values:
     return planes if len(planes) > 1 else planes[0]
 
 
+def pick(values: Values, rows: Int64Array | npt.NDArray[np.bool_]) -> Values:
+    """Take the values of some rows."""
+    return tuple(plane[rows] for plane in values) if isinstance(values, tuple) else values[rows]
+
+
 def combine(component: Component, a: Values, b: Values) -> Values:
     """Combine two columns of values element by element."""
     return values_from(component, combine_planes(component, planes_of(component, a), planes_of(component, b)))

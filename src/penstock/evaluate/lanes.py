@@ -46,8 +46,8 @@ class Lane(Protocol):
     def reopen(self, since: int) -> None:
         """Take labels from a time on again: somebody new needs them, and none of them came yet."""
 
-    def hold(self, components: Sequence[Component]) -> None:
-        """Keep just these components, rows first; what is stored holds nothing of the new ones."""
+    def hold(self, components: Sequence[Component]) -> Lane:
+        """Return a lane with just these components, rows first; what is stored holds nothing of the new ones."""
 
     def groups(self) -> Int64Array:
         """Return the groups that the lane may hold something of."""
@@ -141,12 +141,13 @@ class DenseLane:
         if self._horizon is not None:
             self._horizon = min(since, self._horizon)
 
-    def hold(self, components: Sequence[Component]) -> None:
+    def hold(self, components: Sequence[Component]) -> DenseLane:
         """Keep just these components, rows first; what is stored holds nothing of the new ones."""
         self._settle()
         known = dict(zip(self.components, self._structures, strict=True))
         self._structures = [known.get(c) or self._blank(c) for c in components]
         self.components = tuple(components)
+        return self
 
     def _blank(self, component: Component) -> Structure:
         """Make room for a component of which nothing is stored."""

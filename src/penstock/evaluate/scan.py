@@ -72,13 +72,18 @@ class ScanLane:
         if self._horizon is not None:
             self._horizon = min(since, self._horizon)
 
-    def hold(self, components: Sequence[Component]) -> None:
+    def hold(self, components: Sequence[Component]) -> ScanLane:
         """Keep just these components; what is stored holds nothing of the new ones."""
         stored = self._settle()
         known = dict(zip(self.components, stored.planes, strict=True))
         planes = tuple(known[c] if c in known else identities(c, len(stored)) for c in components)
         self._stored = Partials(stored.labels, stored.groups, planes)
         self.components = tuple(components)
+        return self
+
+    def stored(self) -> Partials:
+        """Return all partials."""
+        return self._settle()
 
     def groups(self) -> Int64Array:
         """Return the groups of the partials."""

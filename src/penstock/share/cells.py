@@ -42,7 +42,7 @@ NOBODY: Final = 0  # the number of rows that no condition takes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Digit:
     """A number looked up by a row's position on an axis; ``starts`` by head where the table is one for each."""
 
     axis: int
@@ -52,19 +52,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Conditions told apart by one number: ``numbers[…]`` of the sum of its steps, or that sum itself.
+    """Conditions told apart by one number: ``numbers[…]`` of the sum of its digits, or that sum itself.
 
-    A row's head is the sum of ``heads``; it chooses where the tables of the other steps start.
+    A row's head is the sum of ``heads``; it chooses where the tables of the other digits start.
     """
 
     conditions: tuple[int, ...]  # by their place in the grouping
     formulas: tuple[Placed, ...]
-    heads: tuple[Step, ...]
+    heads: tuple[Digit, ...]
     head_classes: tuple[Int64Array, ...]  # for each head, a position for each of its classes
-    steps: tuple[Step, ...]
+    digits: tuple[Digit, ...]
     bases: Int64Array  # by head: where its cells begin
     dead: BoolArray  # by head: no condition takes such rows
-    shapes: tuple[tuple[Int64Array, ...], ...]  # by head, for each step: a position for each of its classes
+    shapes: tuple[tuple[Int64Array, ...], ...]  # by head, for each digit: a position for each of its classes
     numbers: Int64Array | None  # by cell: its fragment, or −1 where no condition takes it; None: too many to list
     fragments: Signatures | None
     first: int  # all numbers of the part begin here
@@ -130,13 +130,13 @@ def _part(
     used = sorted(frozenset().union(*(axes_of(one) for one in formulas)) if formulas else ())
     heads = _heads_of(axes, formulas, used)
     others = [axis for axis in used if axis not in heads]
-    head_steps, head_classes = _head_steps(axes, formulas, heads)
+    head_digits, head_classes = _head_digits(axes, formulas, heads)
     count = prod(len(classes) for classes in head_classes)
     shapes_by_axis = _classes_by_head(axes, formulas, heads, others, head_classes, count)
-    steps, bases, shapes = _number_cells(axes, others, shapes_by_axis, count)
+    digits, bases, shapes = _number_cells(axes, others, shapes_by_axis, count)
     dead = _dead(axes, formulas, heads, head_classes, count)
     part = Part(
-        conditions, tuple(formulas), head_steps, head_classes, steps, bases, dead, shapes, None, None, first, words
+        conditions, tuple(formulas), head_digits, head_classes, digits, bases, dead, shapes, None, None, first, words
     )
     if part.cells > MOST_LISTED:
         return part
@@ -175,18 +175,18 @@ def _classes(axis: Axis, outcomes: npt.NDArray[np.int8]) -> Int64Array:
     return inverse.astype(np.int64)
 
 
-def _head_steps(
+def _head_digits(
     axes: Sequence[Axis], formulas: Sequence[Placed], heads: Sequence[int]
-) -> tuple[tuple[Step, ...], tuple[Int64Array, ...]]:
+) -> tuple[tuple[Digit, ...], tuple[Int64Array, ...]]:
     """Number the combinations of the heads' values."""
-    steps, classes, stride = [], [], 1
+    digits, classes, stride = [], [], 1
     for axis in heads:
         outcomes = np.array([leaf.outcomes for leaf in _outcome_rows(formulas, axis)], np.int8)
         numbered = _classes(axes[axis], outcomes)
-        steps.append(Step(axis, numbered * stride))
+        digits.append(Digit(axis, numbered * stride))
         classes.append(_representatives(numbered))
         stride *= len(classes[-1])
-    return tuple(steps), tuple(classes)
+    return tuple(digits), tuple(classes)
 
 
 def _representatives(numbered: Int64Array) -> Int64Array:
@@ -274,7 +274,7 @@ def _axis_classes(axis: Axis, alive: Sequence[tuple[PlacedLeaf, BoolArray]], cou
 
 def _number_cells(
     axes: Sequence[Axis], others: Sequence[int], classes: Sequence[Sequence[Int64Array]], count: int
-) -> tuple[tuple[Step, ...], Int64Array, tuple[tuple[Int64Array, ...], ...]]:
+) -> tuple[tuple[Digit, ...], Int64Array, tuple[tuple[Int64Array, ...], ...]]:
     """Give each head's cells numbers after one another, mixed by radix within a head."""
     tables: list[list[Int64Array]] = [[] for _ in others]
     bases, shapes, base = [], [], 0
@@ -287,11 +287,11 @@ def _number_cells(
         bases.append(base)
         shapes.append(tuple(shape))
         base += stride
-    steps = []
+    digits = []
     for place_, axis in enumerate(others):
         starts = np.arange(count, dtype=np.int64) * axes[axis].size
-        steps.append(Step(axis, np.concatenate(tables[place_]), starts if count > 1 else None))
-    return tuple(steps), np.array(bases, np.int64), tuple(shapes)
+        digits.append(Digit(axis, np.concatenate(tables[place_]), starts if count > 1 else None))
+    return tuple(digits), np.array(bases, np.int64), tuple(shapes)
 
 
 def _fragments(part: Part, listed: Signatures) -> Part:
@@ -331,11 +331,11 @@ def signatures(part: Part, cells: Int64Array) -> Signatures:
 
 def _positions(part: Part, rest: Int64Array, heads: Int64Array) -> dict[int, Int64Array]:
     """Return for each other axis the position that stands for a cell's class there."""
-    found = {step.axis: np.zeros(len(rest), np.int64) for step in part.steps}
+    found = {digit.axis: np.zeros(len(rest), np.int64) for digit in part.digits}
     for head in np.unique(heads):
         rows = np.flatnonzero(heads == head)
         left = rest[rows]
-        for step, classes in zip(part.steps, part.shapes[head], strict=True):
-            found[step.axis][rows] = classes[left % len(classes)]
+        for digit, classes in zip(part.digits, part.shapes[head], strict=True):
+            found[digit.axis][rows] = classes[left % len(classes)]
             left = left // len(classes)
     return found

@@ -1,4 +1,4 @@
-"""Signatures of partial rows and their row counts in, the paper's counts of shared and unshared aggregation out.
+"""Signatures of partial rows in, the conditions that take them out, and the paper's counts of shared aggregation.
 
 A fragment is all rows of one signature (Krishnamurthy, Wu and Franklin 2006, §4.2); what aggregating them costs is in
 their §4.3.3, Tables 4 and 5.
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from penstock.share.plan import BITS_PER_WORD
 
 Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Words = Sequence[Int64Array]  # of signatures, an array for each word
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,19 @@ def _distinct(words: Sequence[Int64Array], rows: Int64Array) -> tuple[list[Int64
     changes = np.any([word[1:] != word[:-1] for word in held], axis=0)
     starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
     return [word[starts] for word in held], np.add.reduceat(rows[order], starts)
+
+
+def takes(words: Words, condition: int) -> BoolArray:
+    """Tell which rows a condition takes."""
+    word, bit = divmod(condition, BITS_PER_WORD)
+    taken: BoolArray = (words[word] & (1 << bit)) != 0
+    return taken
+
+
+def taken_pairs(words: Words, conditions: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+    """List all pairs of a row and a condition, by its place among those given, that takes it."""
+    taken = np.empty((len(words[0]), len(conditions)), np.bool_)
+    for place, condition in enumerate(conditions):
+        taken[:, place] = takes(words, condition)
+    row, place_of = np.nonzero(taken)
+    return row, place_of

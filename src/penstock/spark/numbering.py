@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.share.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, AxisKey
-from penstock.share.cells import Cells, Part, Step
+from penstock.share.cells import Cells, Digit, Part
 from penstock.share.families import MOST_HEADS
 from penstock.spark.columns import written
 from penstock.spark.searching import search, table
@@ -91,11 +91,11 @@ class Numbering:
         if not part.heads:
             return "0"
         flags = []
-        for step in part.heads:
-            at = self._flags.setdefault(step.table.tobytes(), len(self._small))
+        for digit in part.heads:
+            at = self._flags.setdefault(digit.table.tobytes(), len(self._small))
             if at == len(self._small):
-                self._small += step.table.tolist()
-            flags.append(f"{SMALL}[{at} + {self._place(step.axis)}]")
+                self._small += digit.table.tolist()
+            flags.append(f"{SMALL}[{at} + {self._place(digit.axis)}]")
         return self._heads.setdefault(self._index(flags), f"__h{len(self._heads)}")
 
     def _small_table(self, numbers: npt.NDArray[np.int64], size: int, index: str) -> str:
@@ -107,31 +107,31 @@ class Numbering:
     def _number(self, part: Part) -> str:
         """Write a row's number in one part, negative where no condition takes it."""
         head = self._head(part)
-        if part.numbers is not None and not part.steps:
+        if part.numbers is not None and not part.digits:
             return self._small_table(part.numbers, MOST_HEADS, head)
-        if part.numbers is not None and len(part.steps) == 1:
-            return self._looked_up(part, part.steps[0], _flat(part, part.steps[0], part.numbers), head)
-        summed = [self._looked_up(part, step, step.table, head) for step in part.steps]
+        if part.numbers is not None and len(part.digits) == 1:
+            return self._looked_up(part, part.digits[0], _flat(part, part.digits[0], part.numbers), head)
+        summed = [self._looked_up(part, digit, digit.table, head) for digit in part.digits]
         if part.numbers is not None:
             bases = [self._small_table(part.bases, MOST_HEADS, head)] if len(part.bases) > 1 else []
             return f"{self._table(part.numbers)}[{self._index([*bases, *summed])}]"
         bases = [self._small_table(np.where(part.dead, _NO_CELL, part.bases + part.first), MOST_HEADS, head)]
         return " + ".join([*bases, *summed])
 
-    def _looked_up(self, part: Part, step: Step, numbers: npt.NDArray[np.int64], head: str) -> str:
+    def _looked_up(self, part: Part, digit: Digit, numbers: npt.NDArray[np.int64], head: str) -> str:
         """Look a number up by a row's place on an axis, in the stretch of its head."""
-        starts = [] if step.starts is None else [self._small_table(step.starts, MOST_HEADS, head)]
-        return f"{self._table(numbers)}[{self._index([*starts, self._place(step.axis)])}]"
+        starts = [] if digit.starts is None else [self._small_table(digit.starts, MOST_HEADS, head)]
+        return f"{self._table(numbers)}[{self._index([*starts, self._place(digit.axis)])}]"
 
     def _index(self, texts: list[str]) -> str:
         """Add numbers up to an index, which must be an int."""
         return f"cast({' + '.join(texts)} as int)" if texts else "0"
 
 
-def _flat(part: Part, step: Step, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _flat(part: Part, digit: Digit, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Put the numbers of a part of one axis where the places on it find them at once."""
-    size = len(step.table) // len(part.bases)
-    found: npt.NDArray[np.int64] = numbers[np.repeat(part.bases, size) + step.table]
+    size = len(digit.table) // len(part.bases)
+    found: npt.NDArray[np.int64] = numbers[np.repeat(part.bases, size) + digit.table]
     return found
 
 

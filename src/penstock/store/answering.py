@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.blocks import ColumnLane
+from penstock.evaluate.bundles import ColumnLane
 from penstock.evaluate.components import Component
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
 from penstock.evaluate.partials import Merged, run_starts, sort_pairs
@@ -103,7 +103,7 @@ class _Windows:
 
 @dataclass(slots=True)
 class _Work:
-    """The due windows of one shape and one lane, or of the columns of one block, on their way to answers.
+    """The due windows of one shape and one lane, or of the columns of one bundle, on their way to answers.
 
     Rows are in order of their evaluations.
     """
@@ -144,7 +144,7 @@ class Answering:
         by_work: dict[tuple[int, int], dict[int, list[Due]]] = {}
         for one in due:
             lane = self.synopsis.lanes[one.lane]
-            apart = id(lane.block) if isinstance(lane, ColumnLane) else id(lane)
+            apart = id(lane.bundle) if isinstance(lane, ColumnLane) else id(lane)
             lanes = by_work.setdefault((apart, self._kind(one.definition).number), {})
             lanes.setdefault(id(one.lane), []).append(one)
         works = [self._merge(list(lanes.values())) for lanes in by_work.values()]
@@ -185,7 +185,7 @@ class Answering:
     def _evaluated(
         self, lanes: Sequence[list[Due]], parts: Sequence[_Windows], windows: _Windows
     ) -> tuple[Merged, tuple[Component, ...]]:
-        """Merge the partials of one lane, or of the columns of one block, for their due windows."""
+        """Merge the partials of one lane, or of the columns of one bundle, for their due windows."""
         self.evaluations += len(windows.chosen)
         self.shared += len(windows.ends) - len(windows.chosen)
         keep_empty = not lanes[0][0].definition.query.grouped
@@ -194,7 +194,7 @@ class Answering:
         columns = [lane.number for lane in found if isinstance(lane, ColumnLane)]
         if isinstance(found[0], ColumnLane):
             asked = np.repeat(columns, [len(part.chosen) for part in parts])
-            return found[0].block.evaluate(starts, ends, asked, keep_empty=keep_empty), found[0].components
+            return found[0].bundle.evaluate(starts, ends, asked, keep_empty=keep_empty), found[0].components
         return found[0].evaluate(starts, ends, keep_empty=keep_empty), found[0].components
 
     def _finish(self, works: Sequence[_Work]) -> None:

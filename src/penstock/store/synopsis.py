@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.blocks import Block, ColumnLane
-from penstock.evaluate.components import ROWS, Component, Values, column_count, planes_of, values_from, values_of
+from penstock.evaluate.bundles import Bundle, ColumnLane
+from penstock.evaluate.components import ROWS, Component, Values, column_count, pick, values_of
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.typed import Definition
+from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
-from penstock.share.plan import BITS_PER_WORD, LaneKey, Tree
+from penstock.share.plan import LaneKey, Tree
 
 Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-Words = Sequence[Int64Array]  # of signatures, one array for each
 
 FEW_GROUPS: Final = 1_000  # up to so many groups of one grouping are never forgotten
 MOST_PAIRS: Final = 8_000_000  # of rows and conditions, looked at in one go
@@ -57,7 +57,7 @@ class Synopsis:
             0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
         )
         self._retired_operations = 0
-        self._blocks: dict[tuple[str, tuple[Component, ...]], Block] = {}  # by tree and components
+        self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
@@ -65,8 +65,8 @@ class Synopsis:
     @property
     def final_operations(self) -> int:
         """Return how many partials were merged to answers."""
-        blocks = sum(block.lane.operations for block in self._blocks.values())
-        return self._retired_operations + blocks + sum(lane.operations for lane in self.lanes.values())
+        bundles = sum(bundle.lane.operations for bundle in self._bundles.values())
+        return self._retired_operations + bundles + sum(lane.operations for lane in self.lanes.values())
 
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
@@ -86,8 +86,8 @@ class Synopsis:
                 self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():
             self._close(self.lanes.pop(key))
-        for name in [name for name, block in self._blocks.items() if block.is_empty]:
-            self._retired_operations += self._blocks.pop(name).lane.operations
+        for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
+            self._retired_operations += self._bundles.pop(name).lane.operations
         for key, components in wanted.items():
             self._open(key, components)
         trees = {t.name for t in layout.plan.trees}
@@ -120,8 +120,8 @@ class Synopsis:
         """Drop, lane by lane, the slices before the start of every window still to come."""
         for key, floor in floors.items():
             self.lanes[key].expire(floor)
-        for block in self._blocks.values():
-            block.expire()
+        for bundle in self._bundles.values():
+            bundle.expire()
         for tree in {key.tree for key in floors}:
             floor = min(f for key, f in floors.items() if key.tree == tree)
             known = self._present.get(tree)
@@ -151,23 +151,21 @@ class Synopsis:
         if lane is None:
             self.lanes[key] = self._empty_lane(key, components)
         elif lane.components != components:
-            if isinstance(lane, ColumnLane):
-                lane = self.lanes[key] = lane.alone()
-            lane.hold(components)
+            self.lanes[key] = lane.hold(components)
 
     def _close(self, lane: Lane) -> None:
         """Let a lane go."""
         self._retired_operations += lane.operations
         if isinstance(lane, ColumnLane):
-            lane.block.close(lane)
+            lane.bundle.close(lane)
 
     def _empty_lane(self, key: LaneKey, components: tuple[Component, ...]) -> Lane:
-        """Make a lane of the kernel's kind; predicates without keys are columns of one block."""
+        """Make a lane of the kernel's kind; predicates without keys are columns of one bundle."""
         if self.kernel == "scan":
             return ScanLane(components)
         if key.keys:
             return DenseLane(components)
-        return self._blocks.setdefault((key.tree, components), Block(components)).open()
+        return self._bundles.setdefault((key.tree, components), Bundle(components)).open()
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
@@ -186,12 +184,12 @@ class Synopsis:
         groups = self._encode(tree.name, member, rows)
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
-        together = self._add_to_blocks(tree, member, labels, values, words) if member.signed else frozenset()
+        together = self._add_to_bundles(tree, member, labels, values, words) if member.signed else frozenset()
         for position, condition in enumerate(member.grouping.conditions):
             if late is None and position in together:
                 continue
             key = LaneKey(tree.name, member.grouping.keys, condition)
-            mask = _bit(words, position) if member.signed else None
+            mask = takes(words, position) if member.signed else None
             if position not in together:
                 self._add_to_lane(key, labels, groups, values, mask)
             if late is not None and late.any():
@@ -199,24 +197,33 @@ class Synopsis:
                 self._touched[key] = labels[hit], groups[hit]
         return labels
 
-    def _add_to_blocks(
+    def _add_to_bundles(
         self, tree: Tree, member: Member, labels: Int64Array, values: Mapping[Component, Values], words: Words
     ) -> frozenset[int]:
-        """Add the rows of all conditions that are columns of blocks, block by block; return those conditions."""
-        found: dict[Block, list[tuple[int, int]]] = {}  # condition, column
+        """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
+        found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
         for position, condition in enumerate(member.grouping.conditions):
             lane = self.lanes[LaneKey(tree.name, member.grouping.keys, condition)]
             if isinstance(lane, ColumnLane):
-                found.setdefault(lane.block, []).append((position, lane.number))
-        for block, members in found.items():
+                found.setdefault(lane.bundle, []).append((position, lane.number))
+        for bundle, members in found.items():
             columns = np.array([column for _, column in members], np.int64)
             positions, portion = [position for position, _ in members], max(1, MOST_PAIRS // len(members))
             for first in range(0, len(labels), portion):
-                row, taken = _pairs([word[first : first + portion] for word in words], positions)
-                chosen = [_at(c, values[c], row + first) for c in block.components]
+                row, taken = taken_pairs([word[first : first + portion] for word in words], positions)
+                chosen = [pick(values[c], row + first) for c in bundle.components]
                 if len(row):
-                    block.add(labels[row + first], columns[taken], chosen)
+                    bundle.add(labels[row + first], columns[taken], chosen)
+            if bundle.lane.cells > MOST_CELLS:
+                self._dissolve(bundle)
         return frozenset(position for members in found.values() for position, _ in members)
+
+    def _dissolve(self, bundle: Bundle) -> None:
+        """Let the columns of a bundle that has grown too large be lanes of their own."""
+        alone = bundle.dissolve()
+        self.lanes = {
+            key: alone.get(lane, lane) if isinstance(lane, ColumnLane) else lane for key, lane in self.lanes.items()
+        }
 
     def _add_to_lane(
         self,
@@ -231,12 +238,14 @@ class Synopsis:
         chosen = [values[c] for c in lane.components]
         if mask is not None and not mask.all():
             labels, groups = labels[mask], groups[mask]
-            chosen = [_at(c, v, mask) for c, v in zip(lane.components, chosen, strict=True)]
+            chosen = [pick(v, mask) for v in chosen]
         if not len(labels):
             return
         lane.add(labels, groups, chosen)
-        if isinstance(lane, DenseLane) and key.keys and lane.cells > MOST_CELLS:
+        if isinstance(lane, DenseLane) and lane.cells > MOST_CELLS:
             self.lanes[key] = lane.to_scan()
+        elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
+            self._dissolve(lane.bundle)
 
     def _encode(self, tree: str, member: Member, rows: pa.Table) -> Int64Array:
         """Number the groups of the rows."""
@@ -327,24 +336,3 @@ def _read_components(layout: Layout, member: Member, rows: pa.Table) -> dict[Com
         number = layout.components.index(component.source)
         values[component] = values_of(component, [rows[f"c{number}_{i}"] for i in range(column_count(component))])
     return values
-
-
-def _bit(words: Words, position: int) -> BoolArray:
-    """Tell which rows a condition takes."""
-    word, bit = divmod(position, BITS_PER_WORD)
-    taken: BoolArray = (words[word] & (1 << bit)) != 0
-    return taken
-
-
-def _pairs(words: Words, positions: Sequence[int]) -> tuple[Int64Array, Int64Array]:
-    """List all pairs of a row and a condition, by its place among those given, that takes it."""
-    taken = np.empty((len(words[0]), len(positions)), np.bool_)
-    for place, position in enumerate(positions):
-        taken[:, place] = _bit(words, position)
-    row, place_of = np.nonzero(taken)
-    return row, place_of
-
-
-def _at(component: Component, values: Values, rows: Int64Array | BoolArray) -> Values:
-    """Take the values of some rows."""
-    return values_from(component, tuple(plane[rows] for plane in planes_of(component, values)))

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.evaluate.components import Component, Int64Array, Values
+from penstock.evaluate.components import Component, Int64Array, Values, pick
 from penstock.evaluate.lanes import DenseLane
 from penstock.evaluate.partials import Merged, Partials, fill_empty
 from penstock.evaluate.scan import ScanLane
@@ -20,7 +19,7 @@ from penstock.evaluate.scan import ScanLane
 ANY_TIME: Final = -(1 << 62)
 
 
-class Block:
+class Bundle:
     """The columns of predicates that need the same components."""
 
     def __init__(self, components: Sequence[Component]) -> None:
@@ -69,54 +68,46 @@ class Block:
         at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
         held = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
         evaluation = np.flatnonzero(held)
-        values = tuple(_taken(v, at[held]) for v in merged.values)
+        values = tuple(pick(v, at[held]) for v in merged.values)
         found = Merged(evaluation, np.zeros(len(evaluation), np.int64), values)
         return fill_empty(self.components, found, len(starts)) if keep_empty else found
 
-    def partials(self, number: int) -> Partials:
-        """Return what one column holds."""
-        return self.lane.of_group(number)
+    def dissolve(self) -> dict[ColumnLane, ScanLane]:
+        """Return for each column a lane of its own that scans its partials: too many cells would be stored here."""
+        whole, found = self.lane.to_scan().stored(), {}
+        for column in list(self._columns.values()):
+            found[column] = ScanLane(self.components)
+            column.leave_for(found[column], whole.take(whole.groups == column.number))
+        return found
 
 
 class ColumnLane:
-    """The lane of one predicate without keys: a column of a block."""
+    """The lane of one predicate without keys: a column of a bundle."""
 
-    def __init__(self, block: Block, number: int) -> None:
-        """Stand for a column of a block."""
-        self.block, self.number = block, number
-        self.components = block.components
+    def __init__(self, bundle: Bundle, number: int) -> None:
+        """Stand for a column of a bundle."""
+        self.bundle, self.number = bundle, number
+        self.components = bundle.components
         self.horizon: int | None = None
-        self.operations = 0  # the block counts them for all
+        self.operations = 0  # the bundle counts them for all
 
     def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
         """Take partials in any order."""
-        self.block.add(labels, np.full(len(labels), self.number, np.int64), values)
+        self.bundle.add(labels, np.full(len(labels), self.number, np.int64), values)
 
     def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
         """Merge for each evaluation all partials with start <= label < end."""
         columns = np.full(len(starts), self.number, np.int64)
-        return self.block.evaluate(starts, ends, columns, keep_empty=keep_empty)
+        return self.bundle.evaluate(starts, ends, columns, keep_empty=keep_empty)
 
     def expire(self, before: int) -> None:
-        """Note before when nothing will be asked for; the block forgets what no column needs."""
+        """Note before when nothing will be asked for; the bundle forgets what no column needs."""
         self.horizon = before if self.horizon is None else max(before, self.horizon)
 
     def reopen(self, since: int) -> None:
         """Take labels from a time on again: somebody new needs them, and none of them came yet."""
         self.horizon = None if self.horizon is None else min(since, self.horizon)
-        self.block.lane.reopen(since)
-
-    def alone(self) -> DenseLane:
-        """Return a lane of its own with the same partials, and leave the block."""
-        lane = DenseLane(self.components)
-        self._leave(lane)
-        return lane
-
-    def to_scan(self) -> ScanLane:
-        """Return a lane with the same partials that scans them, and leave the block."""
-        lane = ScanLane(self.components)
-        self._leave(lane)
-        return lane
+        self.bundle.lane.reopen(since)
 
     def groups(self) -> Int64Array:
         """Return the one group."""
@@ -125,24 +116,20 @@ class ColumnLane:
     def renumber(self, moved: Int64Array) -> None:
         """Keep the one group's number."""
 
-    def hold(self, components: Sequence[Component]) -> None:
-        """Refuse: a column has the components of its block; one that needs others leaves it."""
-        raise NotImplementedError("a column has the components of its block")
+    def hold(self, components: Sequence[Component]) -> DenseLane:
+        """Return a lane of its own with these components: all columns of a bundle have the same."""
+        lane = DenseLane(self.components)
+        self.leave_for(lane, self.bundle.lane.of_group(self.number))
+        return lane.hold(components)
+
+    def leave_for(self, lane: DenseLane | ScanLane, held: Partials) -> None:
+        """Give a lane of its own what the column holds."""
+        if self.horizon is not None:
+            lane.expire(self.horizon)
+        lane.add_partials(Partials(held.labels, np.zeros(len(held), np.int64), held.planes))
+        self.bundle.close(self)
 
     @property
     def cells(self) -> int:
-        """Return how many cells the block stores per component."""
-        return self.block.lane.cells
-
-    def _leave(self, lane: DenseLane | ScanLane) -> None:
-        """Give a lane what the column holds."""
-        if self.horizon is not None:
-            lane.expire(self.horizon)
-        held = self.block.partials(self.number)
-        lane.add_partials(Partials(held.labels, np.zeros(len(held), np.int64), held.planes))
-        self.block.close(self)
-
-
-def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
-    """Pick some rows of values."""
-    return tuple(plane[rows] for plane in values) if isinstance(values, tuple) else values[rows]
+        """Return how many cells the bundle stores per component."""
+        return self.bundle.lane.cells
