@@ -19,10 +19,12 @@ LONGEST_FILE = 350
 ROOMS = (
     ("errors",),
     ("model",),
+    ("schedule",),
     ("language",),
     ("evaluate",),
     ("share",),
     ("report",),
+    ("sim",),
     ("store",),
     ("spark",),
     ("sinks",),
