@@ -231,7 +231,7 @@ class Twin:
         for due in sorted({d for d, _ in waiting}):
             slack = due - self.now - sum(work for d, work in waiting if d <= due)
             if slack <= CLOSE * max(1.0, self.now):
-                return self.best(due), math.inf
+                return self.best(due), again
             again = min(again, self.now + slack)
         return self.best(), again
 

@@ -15,8 +15,7 @@ _TIGHT = 1e-9
 def flush_limit(w: World) -> None:
     """Find the first tuple that is on the verge of missing its deadline, and how long the others have (§5.1).
 
-    ``limit[0]`` becomes its due time: later tuples may not run. ``limit[1]`` is the time by which some tuple gets
-    tight if later ones run meanwhile; ``limit[0]`` alone if none is.
+    Later tuples may not run then; and by ``judged_until`` an earlier one gets tight if these run meanwhile.
     """
     waiting = 0
     for k in range(w.op.shape[0]):
@@ -46,7 +45,6 @@ def flush_limit(w: World) -> None:
             slack = due[order[number]] - now - total
             if slack <= _TIGHT * max(1.0, now):
                 w.state[0].latest_due = due[order[number]]
-                w.state[0].judged_until = np.inf
                 return
             w.state[0].judged_until = min(w.state[0].judged_until, now + slack)
 

@@ -60,11 +60,11 @@ def renew(k: int, w: World, priority: Callable[..., float]) -> None:
 @inlined
 def account(amount: float, time: float, w: World) -> int:
     """Note that memory changes at a time."""
+    if time > w.state[0].last:  # what comes and goes at one instant is no peak
+        w.state[0].peak = max(w.state[0].peak, w.state[0].memory)
     w.state[0].area += w.state[0].memory * (time - w.state[0].last)
     w.state[0].last = time
     w.state[0].memory += amount
-    if w.state[0].memory > w.state[0].peak:
-        w.state[0].peak = w.state[0].memory
     if w.how.trace:
         at = w.state[0].traced
         if at > 0 and w.trace[at - 1].time == time:
