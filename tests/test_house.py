@@ -25,6 +25,7 @@ ROOMS = (
     ("share",),
     ("report",),
     ("sim",),
+    ("reproduce",),
     ("store",),
     ("spark",),
     ("sinks",),

@@ -12,7 +12,7 @@ from penstock.sim.flushing import flush_heads, flush_limit
 from penstock.sim.queues import rank_of
 from penstock.sim.state import Array, Records, World
 
-_AGING, _LIVE, _TURNS = int(Manner.AGING), int(Manner.LIVE), int(Manner.TURNS)
+_STATIC, _AGING, _LIVE, _TURNS = int(Manner.STATIC), int(Manner.AGING), int(Manner.LIVE), int(Manner.TURNS)
 _HYBRID, _FLUSH, _FLUSH_HEADS = int(Manner.HYBRID), int(Manner.FLUSH), int(Manner.FLUSH_HEADS)
 
 
@@ -54,13 +54,15 @@ def value_of(k: int, now: float, w: World, priority: Callable[..., float]) -> fl
 
 
 @compiled
-def best_by_rank(queue: Records, entries: Array, aging: bool, now: float, latest_due: float) -> int:
+def best_by_rank(queue: Records, entries: Array, aging: bool, falling: bool, now: float, latest_due: float) -> int:
     """Choose the highest rank, or rank times wait, among heads that are due by then; ties go to the earlier tuple."""
     best, best_value = -1, 0.0
     for place in range(entries.shape[0]):
         k = entries[place]
         if queue[k].pending <= 0.0 or queue[k].due > latest_due:
             continue
+        if falling and best >= 0 and queue[k].rank < best_value:
+            return best
         value = queue[k].rank * (now - queue[k].head_time) if aging else queue[k].rank
         if best < 0 or value > best_value or (value == best_value and queue[k].head < queue[best].head):
             best, best_value = k, value
@@ -151,4 +153,5 @@ def choose(w: World, priority: Callable[..., float]) -> int:
         flush_limit(w)
     if w.how.synced or w.how.charge > 0.0 or w.how.manner == _LIVE:
         return best_of_all(w.state[0].latest_due, w, priority)
-    return best_by_rank(w.queue, w.entries, w.how.manner == _AGING, w.state[0].now, w.state[0].latest_due)
+    falling = w.how.manner == _STATIC and w.how.window == 0
+    return best_by_rank(w.queue, w.entries, w.how.manner == _AGING, falling, w.state[0].now, w.state[0].latest_due)

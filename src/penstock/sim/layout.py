@@ -89,6 +89,9 @@ def lay_out(
     if policy.manner not in (Manner.LIVE, Manner.HEAD):
         for k in range(len(net.segments)):
             world.queue.rank[k] = unit_rank(k, world, pointer(policy.priority))
+    if policy.manner == Manner.STATIC:  # the first that waits is the best then
+        ranks = world.queue.rank[world.entries]
+        world = world._replace(entries=world.entries[np.lexsort((world.entries, -ranks))])
     return world
 
 
