@@ -58,7 +58,7 @@ def curve_chart(title: str, curves: Sequence[Curve], *, across: str, upward: str
     left, top = 12 + _LETTER * max(map(len, labels)), 40 + 16 * len(legend)
     horizontal = _Scale(min(xs), max(xs), left, WIDTH - 14)
     vertical = _Scale(ticks[0], ticks[-1], HEIGHT - 44, top, powers)
-    parts = [svg.text(2, 15, shortened(title, 60), "title", title=title), svg.text(2, 32, upward, "tick")]
+    parts = [svg.text(2, 15, shortened(title, 52), "title", title=title), svg.text(2, 32, upward, "tick")]
     parts += [part for row in legend for part in row]
     for tick, label in zip(ticks, labels, strict=True):
         y = vertical.at(tick)

@@ -24,10 +24,10 @@ FAST: Final = Work(scan=0.009, answer=0.09)
 
 CALIBRATED: Final = (
     "The paper gives no costs. These were chosen among thirteen pairs (seconds an interval 0.0004 to 0.015, an answer "
-    "0 to 0.045) by what comes out at 1500 tuples/s, then three and six times that for 3000: sizes are fitted, not found."
+    "0 to 0.045) by what comes out at 1500 tuples/s, then three and six times that for 3000: sizes are fitted."
 )
 OVERLOADED: Final = (
-    "once HS is overloaded its tasks wait for each other, while AS has one task a group: AS is later than HS only where "
+    "once HS is overloaded its tasks wait for each other, while AS has one task a group: AS is later only where "
     "HS keeps up (here at 40 queries; at 160 and 240 with 0.0012 s an interval and 0.0006 s an answer)"
 )
 WIDE: Final = (
