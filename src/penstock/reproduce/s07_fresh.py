@@ -93,7 +93,8 @@ def _gap(times: Any) -> float:
 def figures(size: Size) -> dict[str, Callable[[], Figure]]:
     """List the figures of this file."""
     makers = {"36": _staleness, "37": _response, "38": _beta, "39": _beta, "40": _trade, "41": _skew, "42": _bursts}
-    return {n: partial(make, size, n) for n, make in makers.items()} | {"43": partial(_real, size, "43")}
+    made: dict[str, Callable[[], Figure]] = {number: partial(make, size, number) for number, make in makers.items()}
+    return made | {"43": partial(_real, size, "43")}
 
 
 def _staleness(size: Size, number: str) -> Figure:

@@ -137,7 +137,7 @@ def early_or_fast(w: World) -> int:
     return fast if now + work_until_due(fast, w) < w.queue[early].due else early
 
 
-@compiled
+@inlined
 def choose(w: World, priority: Callable[..., float]) -> int:
     """Choose what runs next; -1 if nothing can."""
     w.state[0].latest_due, w.state[0].judged_until = np.inf, np.inf

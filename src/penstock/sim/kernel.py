@@ -13,7 +13,7 @@ from collections.abc import Callable
 from penstock.schedule.compiled import compiled, inlined
 from penstock.schedule.policy import Manner
 from penstock.sim.choosing import choose
-from penstock.sim.queues import account, admit, dequeue, enqueue, give_back, rank_of, take
+from penstock.sim.queues import account, admit, advance, dequeue, enqueue, give_back, rank_of, take
 from penstock.sim.state import DONE, LOG_FULL, PAUSED, POOL_FULL, STACK_FULL, World
 
 _LIVE, _TURNS, _HEAD = int(Manner.LIVE), int(Manner.TURNS), int(Manner.HEAD)
@@ -37,7 +37,7 @@ def simulate(w: World, priority: Callable[..., float]) -> int:
             spent = w.how.charge * w.state[0].weighed
             w.state[0].weighed = 0
             w.state[0].charged += spent
-            failed = admit(w.state[0].now + spent, w, priority)
+            failed = advance(w.state[0].now + spent, w, priority)
             if failed != DONE:
                 return failed
         failed = step(k, w, priority)
@@ -47,14 +47,14 @@ def simulate(w: World, priority: Callable[..., float]) -> int:
             return PAUSED
 
 
-@compiled
+@inlined
 def step(k: int, w: World, priority: Callable[..., float]) -> int:
     """Run an operator on its head, and after it whatever goes on at once."""
     work = w.op[k].cost * w.queue[k].head_size if w.queue[k].left < 0.0 else w.queue[k].left
     length = work
     if w.how.preempt:
         length = stretch(k, work, w)
-    failed = admit(w.state[0].now + length, w, priority)
+    failed = advance(w.state[0].now + length, w, priority)
     if failed != DONE:
         return failed
     if work - length > _ROUNDING * max(1.0, w.state[0].now):
@@ -69,7 +69,7 @@ def step(k: int, w: World, priority: Callable[..., float]) -> int:
         top = w.state[0].stacked
         k, tuple_, time = w.stack[top].next, w.stack[top].tuple, w.stack[top].time
         size, ideal = w.stack[top].amount, w.stack[top].ideal
-        failed = admit(w.state[0].now + w.op[k].cost * size, w, priority)
+        failed = advance(w.state[0].now + w.op[k].cost * size, w, priority)
         if failed == DONE:
             failed = finish(k, tuple_, time, size, ideal, w, priority)
     return failed
@@ -88,7 +88,7 @@ def stretch(k: int, work: float, w: World) -> float:
     return length
 
 
-@compiled
+@inlined
 def finish(
     k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]
 ) -> int:

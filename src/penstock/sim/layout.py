@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.schedule.compiled import pointer
 from penstock.schedule.policy import Manner, Policy
 from penstock.sim import state
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.foresight import foreseen
-from penstock.sim.kernel import unit_rank
 from penstock.sim.network import Network
 
 Array = np.ndarray[Any, Any]
@@ -87,8 +85,10 @@ def lay_out(
         state=_state(),
     )
     if policy.manner not in (Manner.LIVE, Manner.HEAD):
-        for k in range(len(net.segments)):
-            world.queue.rank[k] = unit_rank(k, world, pointer(policy.priority))
+        # As the compiled loop computes it, for a head that has waited one unit of time.
+        known = ("selectivity", "mean_cost", "ideal", "weight", "extra")
+        rows = zip(*(world.facts[name].tolist() for name in known), strict=True)
+        world.queue.rank[:] = [policy.priority(*row, 0.0, 0.0, 0.0, 1.0) for row in rows]
     if policy.manner == Manner.STATIC:  # the first that waits is the best then
         ranks = world.queue.rank[world.entries]
         world = world._replace(entries=world.entries[np.lexsort((world.entries, -ranks))])

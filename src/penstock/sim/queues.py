@@ -77,6 +77,16 @@ def account(amount: float, time: float, w: World) -> int:
     return DONE
 
 
+@inlined
+def advance(until: float, w: World, priority: Callable[..., float]) -> int:
+    """Set the clock to a time, and let all tuples in that come until then."""
+    at = w.state[0].arrived
+    if at < w.tuples.shape[0] and w.tuples[at].time <= until:
+        return admit(until, w, priority)
+    w.state[0].now = until
+    return DONE
+
+
 @compiled
 def admit(until: float, w: World, priority: Callable[..., float]) -> int:
     """Let all tuples in that come until a time, and set the clock to it."""
