@@ -54,7 +54,7 @@ def curve_chart(title: str, curves: Sequence[Curve], *, across: str, upward: str
     powers = powers and min(ys) > 0
     legend = _legend([c.name for c in curves])
     ticks = _powers_of_ten(min(ys), max(ys)) if powers else number_ticks(min(0.0, *ys), max(ys))
-    labels = [short_number(t) for t in ticks] if powers else number_labels(ticks)
+    labels = [short_number(t) if t >= 1 else f"{t:g}" for t in ticks] if powers else number_labels(ticks)
     left, top = 12 + _LETTER * max(map(len, labels)), 40 + 16 * len(legend)
     horizontal = _Scale(min(xs), max(xs), left, WIDTH - 14)
     vertical = _Scale(ticks[0], ticks[-1], HEIGHT - 44, top, powers)

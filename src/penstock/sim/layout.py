@@ -86,9 +86,9 @@ def lay_out(
     )
     if policy.manner not in (Manner.LIVE, Manner.HEAD):
         # As the compiled loop computes it, for a head that has waited one unit of time.
-        known = ("selectivity", "mean_cost", "ideal", "weight", "extra")
-        rows = zip(*(world.facts[name].tolist() for name in known), strict=True)
-        world.queue.rank[:] = [policy.priority(*row, 0.0, 0.0, 0.0, 1.0) for row in rows]
+        for k, one in enumerate(world.facts):
+            known = one.selectivity, one.mean_cost, one.ideal, one.weight, one.extra
+            world.queue.rank[k] = policy.priority(*known, 0.0, 0.0, 0.0, 1.0)
     if policy.manner == Manner.STATIC:  # the first that waits is the best then
         ranks = world.queue.rank[world.entries]
         world = world._replace(entries=world.entries[np.lexsort((world.entries, -ranks))])
