@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from penstock.report.curves import Curve
 
+UNKNOWN: Final = "cause not isolated yet"
 POINTS_OFF: Final = 15.0  # percentage points by which a stated percentage may be missed
 
 
@@ -82,7 +83,9 @@ class Judge:
         """Write the claim down; a reason is for what differs."""
         name = f"{self.paper}-{self.place.lower().replace(' ', '-')}-{number}"
         verdict = "holds" if holds else "differs"
-        return Claim(name, self.paper.upper(), self.place, stated, measured, verdict, "" if holds else reason)
+        return Claim(
+            name, self.paper.upper(), self.place, stated, measured, verdict, "" if holds else reason or UNKNOWN
+        )
 
 
 def below(value: float, other: float) -> float:

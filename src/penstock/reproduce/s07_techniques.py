@@ -96,6 +96,7 @@ def _clusters(size: Size) -> Figure:
 
 
 CHARGE: Final = (
+    "cause not isolated yet; "
     "each look at a cluster is charged a computation and a comparison, as much as the cheapest operator each"
 )
 
@@ -197,6 +198,7 @@ def _sharing(size: Size, number: str) -> Figure:
 
 
 SPLIT: Final = (
+    "cause not isolated yet; "
     "the thesis does not say what Max runs besides the best segment; here the others wait in queues of their own"
 )
 
