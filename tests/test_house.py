@@ -19,10 +19,13 @@ LONGEST_FILE = 350
 ROOMS = (
     ("errors",),
     ("model",),
+    ("schedule",),
     ("language",),
     ("evaluate",),
     ("share",),
     ("report",),
+    ("sim",),
+    ("reproduce",),
     ("store",),
     ("spark",),
     ("sinks",),

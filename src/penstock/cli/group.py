@@ -15,7 +15,9 @@ from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
+from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
+from penstock.cli.simulating import sim
 from penstock.cli.standing import queries, status
 from penstock.cli.starting import init
 from penstock.cli.state import state
@@ -24,6 +26,7 @@ from penstock.cli.testing import test
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
     "A running engine": (status, queries, add, drop, pause, resume, ask, backfill),
+    "Scheduling": (sim, reproduce),
     "More": (state, demo, bench, completion),
 }
 

@@ -1,0 +1,153 @@
+"""Scheduling points a second: the compiled simulator against the same scenario in SimPy, in one run.
+
+Both serve recorded packets with 500 queries and must give the same responses. SimPy's server is written as its users
+write one: a process that picks the next query, and times out for its cost. For a static policy it goes down a sorted
+list; for one that depends on waits it looks at every query with something pending.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simpy
+from rich.console import Console
+
+from bench._measure import Figures, Progress, interleave, machine, write_json
+from bench._report import print_targets
+from penstock.schedule.catalogue import policy_named
+from penstock.sim import fates
+from penstock.sim.arrivals import Arrivals, lbl_pkt_4
+from penstock.sim.network import Query, network
+from penstock.sim.run import run
+from penstock.sim.workloads import STEPS, three_operators
+
+TIMES_FASTER = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How many packets and queries, and how often."""
+
+    tuples: int = 100
+    queries: int = 500
+    load: float = 0.95
+    repetitions: int = 3
+    seed: int = 1
+
+
+def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
+    """Run the benchmark, print it, and write it to a file if one is named."""
+    host = machine()
+    figures = measure(Workload(tuples=rows or (400 if full else 100)), Progress())
+    if path is not None:
+        write_json(path, host, figures)
+    print_targets(Console(), figures.targets)
+
+
+def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
+    """Run both in turns, for a static policy and for one that looks at waits."""
+    times = lbl_pkt_4(workload.tuples)
+    arrivals = Arrivals(times, np.zeros(len(times), dtype=np.int64))
+    queries = three_operators(workload.queries, workload.seed, workload.load, arrivals.gap)
+    values = fates.uniform(len(times), 3, workload.seed, steps=STEPS)
+    net, points = network(queries), workload.tuples * workload.queries
+    figures = Figures({"workload": asdict(workload), "points": points})
+    for name in ("HNR", "BSD"):
+        ours = run(net, arrivals, values, policy_named(name))  # compiles, untimed
+        theirs = in_simpy(queries, times, values, name)
+        same = np.allclose(np.sort(ours.response), np.sort(theirs))
+        figures.expect_true(f"{name}: the same responses", bool(same))
+        runs: dict[str, Callable[[], float]] = {
+            f"Penstock {name}": lambda n=name: _seconds(lambda: run(net, arrivals, values, policy_named(n))),  # type: ignore[misc]
+            f"SimPy {name}": lambda n=name: _seconds(lambda: in_simpy(queries, times, values, n)),  # type: ignore[misc]
+        }
+        seconds = interleave(runs, workload.repetitions, say)
+        rates = {who: points / statistics.median(each) for who, each in seconds.items()}
+        figures.measurements[name] = {"seconds": seconds, "points_per_second": rates}
+        ratio = rates[f"Penstock {name}"] / rates[f"SimPy {name}"]
+        figures.expect(f"{name}: points per second, times SimPy's", ratio, ">=", TIMES_FASTER)
+    return figures
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """Time a run."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def in_simpy(
+    queries: list[Query], times: np.ndarray[Any, Any], values: np.ndarray[Any, Any], policy: str
+) -> list[float]:
+    """Simulate in SimPy; return the responses."""
+    env, responses = simpy.Environment(), list[float]()
+    heads, arrived, wake = [0] * len(queries), [0], [env.event()]
+    rows = values.tolist()
+    facts = []
+    for query in queries:
+        steps = [(o.cost, o.selectivity, o.attribute) for o in query.operators]
+        chance, cost, alive = 1.0, 0.0, 1.0
+        for one, passes, _ in steps:
+            cost += alive * one
+            alive *= passes
+            chance *= passes
+        ideal = sum(c for c, _, _ in steps)
+        facts.append((steps, chance / (cost * ideal), chance / (cost * ideal * ideal)))
+    ranked = sorted(range(len(queries)), key=lambda q: -facts[q][1])
+
+    def source() -> Generator[Any, Any, None]:
+        for moment in times.tolist():
+            yield env.timeout(max(0.0, moment - env.now))
+            arrived[0] += 1
+            if not wake[0].triggered:
+                wake[0].succeed()
+
+    def pick() -> int:
+        if policy == "HNR":
+            first = next((i for i, q in enumerate(ranked) if heads[q] < arrived[0]), -1)
+            if first < 0:
+                return -1
+            rank, best = facts[ranked[first]][1], ranked[first]
+            for q in ranked[first + 1 :]:  # of equals, the one whose head came first
+                if facts[q][1] < rank:
+                    break
+                if heads[q] < min(heads[best], arrived[0]):
+                    best = q
+            return best
+        now, best, best_value = env.now, -1, -1.0
+        for q, head in enumerate(heads):
+            if head < arrived[0]:
+                value = facts[q][2] * (now - times[head])
+                if value > best_value:
+                    best, best_value = q, value
+        return best
+
+    def server() -> Generator[Any, Any, None]:
+        while True:
+            q = pick()
+            if q < 0:
+                if arrived[0] == len(times):
+                    return
+                wake[0] = env.event()
+                yield wake[0]
+                continue
+            number, passed = heads[q], True
+            heads[q] += 1
+            for cost, chance, attribute in facts[q][0]:
+                yield env.timeout(cost)
+                if rows[number][attribute] > chance:
+                    passed = False
+                    break
+            if passed:
+                responses.append(env.now - float(times[number]))
+
+    env.process(source())
+    env.process(server())
+    env.run()
+    return responses

@@ -1,0 +1,57 @@
+"""Plain Python functions come in; the same functions as machine code go out, kept on disk between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core import config as _config
+
+F = TypeVar("F", bound=Callable[..., Any])
+ARGUMENTS: Final = 9  # of a priority: see schedule/policy.py
+_ROOMS: Final = ("schedule", "sim")
+config: Any = _config  # its settings are made as it is imported
+
+
+def _kept_in() -> str:
+    """Name a folder for machine code; code of other sources gets another, as callers do not notice changed callees."""
+    here, sources = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for room in _ROOMS:
+        for file in sorted((here / room).rglob("*.py")):
+            sources.update(file.read_bytes())
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        home = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    return str(home / f"numba-{sources.hexdigest()[:16]}")
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    config.CACHE_DIR = _kept_in()
+
+
+def compiled(function: F) -> F:
+    """Compile a function at its first call; it lets other threads run meanwhile."""
+    return cast(F, numba.njit(nogil=True, cache=True)(function))
+
+
+def inlined(function: F) -> F:
+    """Compile a function into its callers: a call would copy the description of every array it is given."""
+    return cast(F, numba.njit(nogil=True, cache=True, forceinline=True)(function))
+
+
+@cache
+def pointer(priority: Callable[..., float]) -> Callable[..., float]:
+    """Compile a priority so that one compiled simulator can call any; without the compiler it stays as it is."""
+    if config.DISABLE_JIT:
+        return priority
+    signature = types.float64(*[types.float64] * ARGUMENTS)
+    return cast(Callable[..., float], numba.cfunc(signature, cache=True)(priority))

@@ -1,0 +1,23 @@
+"""Waiting tuples in, a balance of rate and wait out: the least ℓ2 norm of responses (Sharaf 2007, Eq. 3.8)."""
+
+from __future__ import annotations
+
+from penstock.schedule.policy import Manner, Policy
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Prefer rate times wait."""
+    return selectivity / cost * (now - arrival)
+
+
+BRT = Policy("BRT", "balance response time", priority, Manner.AGING)

@@ -1,0 +1,25 @@
+"""Waiting tuples in, the one that came first out: the least maximum response (Sharaf 2007, §3.2.1)."""
+
+from __future__ import annotations
+
+from penstock.schedule.policy import Manner, Policy
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Prefer the earliest arrival."""
+    return -arrival
+
+
+FCFS = Policy("FCFS", "first come, first served", priority, Manner.HEAD)
+# The same order under the name it has where whole tuples are taken through (Babcock et al. 2004, §2.2).
+FIFO = Policy("FIFO", "each tuple to the end before the next", priority, Manner.HEAD)

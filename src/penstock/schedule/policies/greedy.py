@@ -1,0 +1,34 @@
+"""Waiting tuples in, the operator that frees most memory in its own time out (Babcock et al. 2004, §4.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.segments import ROOT, Segments
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Prefer the operator that takes most away a unit of time."""
+    return extra
+
+
+def own_rate(segments: Segments, knob: float) -> np.ndarray[Any, Any]:
+    """Divide what an operator takes away by its time; the root's lets nothing stay."""
+    kept = np.where(segments.after == ROOT, 0.0, segments.passed)
+    return np.asarray((1.0 - kept) / segments.cost)
+
+
+GREEDY = Policy("Greedy", "the operator that frees most", priority, Manner.STATIC, own_rate)

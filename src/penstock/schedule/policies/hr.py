@@ -1,0 +1,25 @@
+"""Waiting tuples in, the highest output rate out: the least average response (Sharaf 2007, Eq. 3.1)."""
+
+from __future__ import annotations
+
+from penstock.schedule.policy import Manner, Policy
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Prefer the highest global output rate."""
+    return selectivity / cost
+
+
+HR = Policy("HR", "highest rate", priority, Manner.STATIC)
+# Within one query the same rule has its older name (Urhan and Franklin 2001).
+RB = Policy("RB", "rate-based, within a query", priority, Manner.STATIC)

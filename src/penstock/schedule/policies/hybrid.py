@@ -1,0 +1,23 @@
+"""Waiting tuples in, EDF for what can be in time and HR for the rest out (Sharaf 2007, §3.5.2)."""
+
+from __future__ import annotations
+
+from penstock.schedule.policy import Manner, Policy
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Rank what is late by output rate; the manner does the rest."""
+    return selectivity / cost
+
+
+HYBRID = Policy("Hybrid", "EDF while deadlines can be met, HR for the late", priority, Manner.HYBRID)

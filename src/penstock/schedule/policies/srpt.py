@@ -1,0 +1,33 @@
+"""Waiting tuples in, the one with the least time left out (Sharaf 2007, §3.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.segments import Segments
+
+
+def priority(
+    selectivity: float,
+    cost: float,
+    ideal: float,
+    weight: float,
+    extra: float,
+    arrival: float,
+    pending: float,
+    due: float,
+    now: float,
+) -> float:
+    """Prefer the shortest remaining time."""
+    return 1.0 / extra
+
+
+def remaining(segments: Segments, knob: float) -> np.ndarray[Any, Any]:
+    """Take the time left to the root if nothing is discarded."""
+    return segments.remaining
+
+
+SRPT = Policy("SRPT", "shortest remaining processing time", priority, Manner.STATIC, remaining)

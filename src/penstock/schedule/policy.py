@@ -1,0 +1,67 @@
+"""A priority function and its manner come in; a policy that the engine and the simulator can follow goes out.
+
+A priority is a function of nine plain numbers about the segment of operators that begins at one queue:
+
+========== ==========================================================================================
+selectivity tuples expected at the end for one that enters (Sharaf 2007, §2.1: S)
+cost        expected time to take one tuple through (C with a bar)
+ideal       time that a tuple takes which no operator discards and which never waits (T)
+weight      the query's importance
+extra       whatever the policy's own ``prepare`` worked out for the segment
+arrival     when the tuple at the head of the queue came
+pending     how many tuples wait
+due         when the head's answer is due
+now         the time
+========== ==========================================================================================
+
+The highest goes first; between equals, the one whose head came first, then the one named first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from penstock.schedule.segments import Segments
+
+Priority = Callable[[float, float, float, float, float, float, float, float, float], float]
+
+
+class Manner(IntEnum):
+    """What a priority depends on, so that no more than needed is computed again."""
+
+    STATIC = 0  # on the segment only
+    HEAD = 1  # also on the tuple at the head
+    AGING = 2  # the segment's rank times the head's wait
+    LIVE = 3  # on anything
+    TURNS = 4  # queries take turns; the priority decides within one
+    HYBRID = 5  # what can still meet its time goes by that time, the rest by priority (Sharaf 2007, §3.5.2)
+    FLUSH = 6  # by priority until a deadline is tight (Babcock et al. 2004, §5.1)
+    FLUSH_HEADS = 7  # the same, judged by the heads of queues only (§5.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One way to decide what runs next."""
+
+    name: str
+    words: str
+    priority: Priority
+    manner: Manner
+    prepare: Callable[[Segments, float], np.ndarray[Any, Any]] | None = None
+    knob: float = 0.0
+    oracle: bool = False
+
+    def __str__(self) -> str:
+        """Print the name."""
+        return self.name
+
+    def extra(self, segments: Segments) -> np.ndarray[Any, Any]:
+        """Work out the policy's own number of every segment."""
+        if self.prepare is None:
+            return np.zeros(len(segments.cost))
+        return np.asarray(self.prepare(segments, self.knob), dtype=np.float64)

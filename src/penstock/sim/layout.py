@@ -1,0 +1,175 @@
+"""A network, arrivals, fates, a policy and settings come in; the records that the compiled loop works on go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from penstock.schedule.policy import Manner, Policy
+from penstock.sim import state
+from penstock.sim.arrivals import Arrivals
+from penstock.sim.foresight import foreseen
+from penstock.sim.network import Network
+
+Array = np.ndarray[Any, Any]
+CHUNK = 2_000_000  # scheduling points between two reports of progress
+
+
+class Level(Enum):
+    """When something else may run: after a query, after an operator, or whenever something comes."""
+
+    QUERY = "query"
+    OPERATOR = "operator"
+    PREEMPTIVE = "preemptive"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run goes."""
+
+    level: Level = Level.QUERY
+    fluid: bool = False  # tuples shrink by the selectivity instead of passing or not
+    synced: bool = False  # joins take tuples in order of time across both sides
+    quantum: float = 0.0  # of round robin with preemption
+    turns: bool = True  # round robin over queries; otherwise over operators
+    adapt_window: int = 0
+    adapt_alpha: float = 0.175
+    charge: float = 0.0  # time to compute or compare one priority
+    trace: bool = False  # keep memory over time
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """What the policy is told instead of the truth, and which edges go on at once; None: the truth."""
+
+    selectivity: Array | None = None
+    mean_cost: Array | None = None
+    ideal: Array | None = None
+    inline: tuple[tuple[bool, ...], ...] | None = None
+
+
+def lay_out(
+    net: Network,
+    arrivals: Arrivals,
+    values: Array,
+    policy: Policy,
+    settings: Settings,
+    beliefs: Beliefs,
+    places: int,
+    answers: int,
+) -> state.World:
+    """Lay everything out for the compiled loop."""
+    inline = beliefs.inline or tuple(tuple(settings.level is Level.QUERY for _ in e) for e in net.edges)
+    operators = _operators(net, settings)
+    next_answer, work = foreseen(net, arrivals, values) if policy.oracle else _UNSEEN
+    world = state.World(
+        how=_how(policy, settings, int(operators.turn.max()) + 1),
+        op=operators,
+        facts=_facts(net, policy, beliefs),
+        queue=_queues(net),
+        entries=_entries(net, inline),
+        edge_to=np.array([t for e in net.edges for t in e], dtype=np.int64),
+        edge_inline=np.array([i for e in inline for i in e], dtype=np.bool_),
+        **_tuples(net, arrivals),
+        values=np.ascontiguousarray(values, dtype=np.float64),
+        next_answer=next_answer,
+        work=work,
+        pool=state.records(state.ITEM, places),
+        stack=state.records(state.ITEM, places),
+        log=state.records(state.ANSWER, answers),
+        trace=state.records(state.TRACE, places * 16 if settings.trace else 1),
+        state=_state(),
+    )
+    if policy.manner not in (Manner.LIVE, Manner.HEAD):
+        # As the compiled loop computes it, for a head that has waited one unit of time.
+        for k, one in enumerate(world.facts):
+            known = one.selectivity, one.mean_cost, one.ideal, one.weight, one.extra
+            world.queue.rank[k] = policy.priority(*known, 0.0, 0.0, 0.0, 1.0)
+    if policy.manner == Manner.STATIC:  # the first that waits is the best then
+        ranks = world.queue.rank[world.entries]
+        world = world._replace(entries=world.entries[np.lexsort((world.entries, -ranks))])
+    return world
+
+
+def _how(policy: Policy, settings: Settings, turns: int) -> state.How:
+    """Put the settings together."""
+    return state.How(
+        manner=int(policy.manner),
+        turns=turns,
+        window=settings.adapt_window,
+        seed=settings.seed,
+        until=CHUNK,
+        fluid=settings.fluid,
+        preempt=settings.level is Level.PREEMPTIVE,
+        synced=settings.synced,
+        oracle=policy.oracle,
+        trace=settings.trace,
+        alpha=settings.adapt_alpha,
+        quantum=settings.quantum,
+        charge=settings.charge,
+    )
+
+
+def _state() -> state.Records:
+    """Begin at time 0; place 0 of the pool is the head of its free list."""
+    one = state.records(state.STATE, 1)
+    one.free, one.flushing, one.turn = 1, -1, -1
+    return one
+
+
+def _operators(net: Network, settings: Settings) -> state.Records:
+    """Write down the operators."""
+    found, segments = state.records(state.OPERATOR, len(net.segments)), net.segments
+    ends = np.cumsum([len(e) for e in net.edges])
+    found.edge_end = ends
+    found.edge_first[1:] = ends[:-1]
+    for name in ("cost", "query", "bound", "slide", "remaining"):
+        found[name] = getattr(segments, name)
+    for name in ("chance", "attribute", "stream", "before", "partner", "window"):
+        found[name] = getattr(net, name)
+    found.turn = segments.query if settings.turns else np.arange(len(segments))
+    return found
+
+
+def _entries(net: Network, inline: tuple[tuple[bool, ...], ...]) -> Array:
+    """List the operators that have a queue: leaves, and those that some other does not run at once."""
+    queued = {t for e, i in zip(net.edges, inline, strict=True) for t, at_once in zip(e, i, strict=True) if not at_once}
+    return np.array([k for k in range(len(net.segments)) if net.stream[k] >= 0 or k in queued], dtype=np.int64)
+
+
+def _facts(net: Network, policy: Policy, beliefs: Beliefs) -> state.Records:
+    """Write down what the policy knows; it may change."""
+    found, s = state.records(state.FACTS, len(net.segments)), net.segments
+    found.selectivity = s.selectivity if beliefs.selectivity is None else beliefs.selectivity
+    found.mean_cost = s.mean_cost if beliefs.mean_cost is None else beliefs.mean_cost
+    found.ideal = s.ideal if beliefs.ideal is None else beliefs.ideal
+    found.weight, found.extra, found.passed = s.weight, policy.extra(s), s.passed
+    return found
+
+
+def _tuples(net: Network, arrivals: Arrivals) -> dict[str, Any]:
+    """Write down the tuples, and sort leaves and tuples by stream."""
+    tuples, streams = state.records(state.TUPLE, len(arrivals)), state.records(state.STREAM, net.streams)
+    tuples.time, tuples.stream = arrivals.time, arrivals.stream
+    leaves = np.flatnonzero(net.stream >= 0)
+    leaves = leaves[np.argsort(net.stream[leaves], kind="stable")]
+    members = np.argsort(arrivals.stream, kind="stable")
+    streams.leaf_first = np.searchsorted(net.stream[leaves], np.arange(net.streams))
+    streams.leaf_end = np.searchsorted(net.stream[leaves], np.arange(net.streams), side="right")
+    streams.member_first = np.searchsorted(arrivals.stream[members], np.arange(net.streams))
+    return {"tuples": tuples, "streams": streams, "leaves": leaves, "members": members}
+
+
+def _queues(net: Network) -> state.Records:
+    """Begin with empty queues."""
+    found = state.records(state.QUEUE, len(net.segments))
+    found.head, found.first, found.last, found.kept = -1, -1, -1, -1
+    found.left, found.head_size = -1.0, 1.0
+    return found
+
+
+_UNSEEN = (np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1)))

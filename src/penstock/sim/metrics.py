@@ -1,0 +1,85 @@
+"""Answers of a run come in; response, slowdown, tardiness, staleness and memory go out, in all and for each query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Average, maximum and ℓ2 norm of a measure."""
+
+    count: int
+    average: float
+    maximum: float
+    norm: float
+
+    def __str__(self) -> str:
+        """Print the three."""
+        return f"average {self.average:.4g}, maximum {self.maximum:.4g}, ℓ2 {self.norm:.4g}"
+
+
+def summary(values: Array) -> Summary:
+    """Sum values up; of none, all is 0."""
+    if len(values) == 0:
+        return Summary(0, 0.0, 0.0, 0.0)
+    return Summary(len(values), float(values.mean()), float(values.max()), float(np.sqrt(np.square(values).sum())))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave: an entry an answer, memory over time, and what scheduling took."""
+
+    query: Array
+    tuple: Array
+    arrival: Array
+    ideal_done: Array  # when it would have been done in an idle system
+    done: Array
+    ideal_of_query: Array
+    memory_peak: float
+    memory_average: float
+    end: float
+    points: int
+    operators_run: int
+    charged: float
+    trace_time: Array
+    trace_size: Array
+
+    @property
+    def response(self) -> Array:
+        """Return each answer's time since its tuple came (Sharaf 2007, Definition 1 and 7)."""
+        return np.asarray(self.done - self.arrival)
+
+    @property
+    def slowdown(self) -> Array:
+        """Return each answer's delay beyond the ideal, by the ideal processing time (Definition 2, §3.4.1.2)."""
+        return np.asarray(1.0 + (self.done - self.ideal_done) / self.ideal_of_query[self.query])
+
+    def staleness(self, begin: float, end: float) -> Array:
+        """Return the share of a time in which each query's output lacked an answer (Sharaf 2007, §4.1)."""
+        order = np.lexsort((self.done, self.query))
+        query, done = self.query[order], np.minimum(self.done[order], end)
+        arrival = np.clip(self.arrival[order], begin, end)
+        first = np.concatenate([[True], query[1:] != query[:-1]]) if len(query) else np.zeros(0, dtype=bool)
+        before = np.where(first, begin, np.concatenate([[begin], done[:-1]])) if len(query) else done
+        stale = np.maximum(0.0, done - np.maximum(arrival, before))
+        return np.asarray(np.bincount(query, stale, len(self.ideal_of_query)) / (end - begin))
+
+
+def tardiness(outcome: Outcome, slides: Array, until: float) -> Array:
+    """Return how late each aggregate was: its last tuple done, after the end of its slide (Sharaf 2007, §3.5)."""
+    found = []
+    for query, slide in enumerate(slides):
+        mine = outcome.query == query
+        ends = (np.floor(outcome.arrival[mine] / slide + 1e-9) + 1) * slide
+        last = np.zeros(int(until / slide) + 2)
+        np.maximum.at(last, np.minimum((ends / slide + 0.5).astype(int), len(last) - 1), outcome.done[mine])
+        due = np.arange(len(last)) * slide
+        kept = (due > 0) & (due <= until)
+        found.append(np.maximum(0.0, last[kept] - due[kept]))
+    return np.concatenate(found) if found else np.zeros(0)

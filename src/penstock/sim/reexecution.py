@@ -1,0 +1,114 @@
+"""Groups of periodic queries and a way to schedule them come in; throughput and latency go out (G06 §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from penstock.schedule.compiled import compiled
+from penstock.schedule.synchronize import Sharing, SubGroup, aggressive, hybrid, run_together, sub_groups
+
+Array = np.ndarray[Any, Any]
+Parts = tuple[SubGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """A way to schedule: which periods, and what runs together."""
+
+    name: str
+    words: str
+    periods: Callable[[Sequence[SubGroup]], Parts]
+    sharing: Sharing
+
+
+TECHNIQUES: Final = (
+    Technique("No-S", "no sharing", tuple, Sharing.NONE),
+    Technique("AS", "aggressive", aggressive, Sharing.NONE),
+    Technique("CS", "conservative", tuple, Sharing.SAME),
+    Technique("HS", "hybrid", hybrid, Sharing.SAME),
+    Technique("H-LS", "hybrid, late sharing", hybrid, Sharing.LATE),
+    Technique("H-LP", "hybrid, late-pending sharing", hybrid, Sharing.LATE_PENDING),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What re-executions take: time for each interval scanned and each query answered, in ticks."""
+
+    scan: float
+    answer: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """How often queries were answered a tick, and how many synopsis updates they were late on average."""
+
+    throughput: float
+    latency: float
+    tasks: int
+
+
+def refresh(groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, work: Work, ticks: int) -> Refreshed:
+    """Re-execute groups of queries (window, slide) for some time."""
+    scheduled = [technique.periods(sub_groups(group)) for group in groups]
+    flat = [(number, part) for number, parts in enumerate(scheduled) for part in parts]
+    members = [member for _, part in flat for member in part.members]
+    period = np.array([part.period for _, part in flat], dtype=np.int64)
+    answered, late = loop(
+        period,
+        np.array([number for number, _ in flat], dtype=np.int64),
+        np.array([part.window for _, part in flat], dtype=np.float64),
+        np.array([part.queries for _, part in flat], dtype=np.float64),
+        int(technique.sharing),
+        work.scan,
+        work.answer,
+        ticks,
+        np.cumsum([0, *(len(part.members) for _, part in flat)]),
+        np.array([slide for slide, _ in members], dtype=np.int64),
+        np.array([many for _, many in members], dtype=np.float64),
+    )
+    return Refreshed(answered / ticks, late / max(answered, 1.0), len(flat))
+
+
+@compiled
+def loop(
+    period: Array,
+    group: Array,
+    window: Array,
+    queries: Array,
+    sharing: int,
+    scan: float,
+    answer: float,
+    ticks: int,
+    first: Array,
+    slides: Array,
+    many: Array,
+) -> tuple[float, float]:
+    """Run whatever is due soonest, all the time; return the answers and their lateness in updates."""
+    tasks = period.shape[0]
+    until_due, chosen = period.copy(), np.zeros(tasks, dtype=np.bool_)
+    last, priority = np.zeros(tasks, dtype=np.int64), np.zeros(tasks)
+    now, tick, answered, late = 0.0, 0, 0.0, 0.0
+    while now < ticks:
+        run_together(until_due, group, priority, sharing, chosen)
+        longest = 0.0
+        for task in range(tasks):
+            if chosen[task]:
+                longest = max(longest, window[task])
+                now += answer * queries[task]
+        now += scan * longest
+        for task in range(tasks):
+            if chosen[task]:
+                answered += queries[task]
+                for place in range(first[task], first[task + 1]):
+                    late += many[place] * max(0, tick - last[task] - slides[place])
+                last[task] = tick
+                until_due[task] = period[task]
+        while tick + 1 <= now:
+            tick += 1
+            until_due -= 1
+    return answered, late

@@ -1,0 +1,85 @@
+"""A network, arrivals, fates and a policy come in; the outcome of an exact simulation goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from penstock.schedule.compiled import pointer
+from penstock.schedule.policy import Policy
+from penstock.sim import state
+from penstock.sim.arrivals import Arrivals
+from penstock.sim.kernel import simulate
+from penstock.sim.layout import CHUNK, Beliefs, Settings, lay_out
+from penstock.sim.metrics import Outcome
+from penstock.sim.network import Network
+
+Array = np.ndarray[Any, Any]
+
+
+def run(
+    net: Network,
+    arrivals: Arrivals,
+    values: Array,
+    policy: Policy,
+    settings: Settings = Settings(),  # noqa: B008
+    *,
+    beliefs: Beliefs | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Simulate; rooms that turn out too small are doubled and the run repeated."""
+    places, answers = 1 << 12, max(1 << 12, int(_expected(net, arrivals) * 1.3))
+    while True:
+        world = lay_out(net, arrivals, values, policy, settings, beliefs or Beliefs(), places, answers)
+        status = _repeated(world, policy, report)
+        if status == state.DONE:
+            return _outcome(net, world)
+        if status == state.LOG_FULL:
+            answers *= 2
+        else:
+            places *= 4
+
+
+def _repeated(world: state.World, policy: Policy, report: Callable[[float], None] | None) -> int:
+    """Run on after every pause."""
+    priority = pointer(policy.priority)
+    while True:
+        status = simulate(world, priority)
+        if status != state.PAUSED:
+            return status
+        if report is not None:
+            report(float(world.state.arrived[0]) / max(1, len(world.tuples)))
+        world = world._replace(how=world.how._replace(until=int(world.state.points[0]) + CHUNK))
+
+
+def _expected(net: Network, arrivals: Arrivals) -> float:
+    """Estimate the number of answers."""
+    leaf = net.stream >= 0
+    tuples = np.bincount(arrivals.stream, minlength=net.streams)
+    width = np.array([max(1, len(net.edges[k])) for k in np.flatnonzero(leaf)])
+    return float((net.segments.selectivity[leaf] * tuples[net.stream[leaf]] * width).sum())
+
+
+def _outcome(net: Network, world: state.World) -> Outcome:
+    """Cut what was written down to its length."""
+    final = world.state[0]
+    answers, traced = int(final.logged), int(final.traced)
+    log, trace = world.log, world.trace
+    return Outcome(
+        query=log.query[:answers].copy(),
+        tuple=log.tuple[:answers].copy(),
+        arrival=log.time[:answers].copy(),
+        ideal_done=log.ideal[:answers].copy(),
+        done=log.done[:answers].copy(),
+        ideal_of_query=net.ideal_of_query,
+        memory_peak=float(final.peak),
+        memory_average=float(final.area / max(float(final.last), 1e-300)),
+        end=float(final.now),
+        points=int(final.points),
+        operators_run=int(final.run),
+        charged=float(final.charged),
+        trace_time=trace.time[:traced].copy(),
+        trace_size=trace.amount[:traced].copy(),
+    )

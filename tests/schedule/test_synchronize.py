@@ -1,0 +1,103 @@
+"""Schedule synchronization as Golab, Bijay and Özsu 2006 state it: costs, periods, and traces of Algorithms 1 to 3."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.schedule.synchronize import Sharing, SubGroup, cost_rate, hybrid, partitions, run_together, sub_groups
+
+# Q1 … Q7 of §4.2: (window, slide) in minutes
+SEVEN = [(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)]
+
+
+def test_sub_groups_cost_what_the_paper_says() -> None:
+    assert [(g.period, g.cost, g.queries) for g in sub_groups(SEVEN)] == [(2, 9, 3), (3, 14, 2), (5, 29, 2)]
+
+
+def test_conservative_scheduling_costs_358_in_half_an_hour() -> None:
+    # The paper prints 11.63, one 9 too few.
+    assert cost_rate(sub_groups(SEVEN)) * 30 == pytest.approx(358)
+
+
+def test_two_sub_groups_cost_46_in_six_minutes_apart_and_7_a_minute_together() -> None:
+    first, second, _ = sub_groups(SEVEN)
+    assert cost_rate((first, second)) * 6 == pytest.approx(46)
+    assert cost_rate((SubGroup(2, 15),)) == pytest.approx(7)
+
+
+def test_the_five_choices_cost_what_the_paper_says_and_hybrid_takes_the_least() -> None:
+    rates = sorted(cost_rate(p) for p in partitions(sub_groups(SEVEN)))
+    assert rates == pytest.approx([11.4, 358 / 30, 38 / 3, 14.5, 101 / 6])
+    chosen = hybrid(sub_groups(SEVEN))
+    assert sorted((g.period, g.window, g.queries) for g in chosen) == [(2, 15, 5), (5, 30, 2)]
+
+
+def test_the_search_over_many_sub_groups_is_near_the_least_of_all_ways() -> None:
+    from penstock.schedule import synchronize
+
+    draw = np.random.default_rng(3)
+    for _ in range(20):
+        parts = sub_groups([(int(w), int(draw.integers(1, w // 2))) for w in draw.integers(20, 100, 6)])
+        least = cost_rate(hybrid(parts))
+        assert cost_rate(synchronize._searched(parts)) <= least * 1.02
+
+
+def trace(periods: list[int], groups: list[int], sharing: Sharing, runs: list[int]) -> list[list[int]]:
+    """Run so many times after each update; list what ran together."""
+    until_due, chosen = np.array(periods), np.zeros(len(periods), dtype=np.bool_)
+    found = []
+    for many in runs:
+        for _ in range(many):
+            run_together(until_due, np.array(groups), np.zeros(len(periods)), int(sharing), chosen)
+            found.append(np.flatnonzero(chosen).tolist())
+            until_due[chosen] = np.array(periods)[chosen]
+        until_due -= 1
+    return found
+
+
+def test_deadlines_are_kept_as_in_figure_3() -> None:
+    """A slide of two updates: run after the update of t, due again before the third update after it.
+
+    ::
+
+        update   t      t+s    t+2s        t+3s
+        d        2      1      0 run → 2
+    """
+    until_due, chosen = np.array([2]), np.zeros(1, dtype=np.bool_)
+    until_due -= 1
+    assert until_due.tolist() == [1]
+    until_due -= 1
+    assert until_due.tolist() == [0]
+    run_together(until_due, np.array([0]), np.zeros(1), int(Sharing.NONE), chosen)
+    assert chosen.tolist() == [True]
+
+
+def test_algorithm_1_runs_one_task_at_a_time_the_earliest_deadline_first() -> None:
+    assert trace([2, 3, 5], [0, 0, 0], Sharing.NONE, [0, 0, 1, 1, 1, 1]) == [[0], [1], [0], [2]]
+
+
+def test_algorithm_2_joins_tasks_of_a_group_with_the_same_deadline() -> None:
+    assert trace([2, 3, 2], [0, 0, 1], Sharing.SAME, [0, 0, 0, 0, 0, 0, 1]) == [[0]]  # d = -4, -3, -4: another group
+    assert trace([3, 3, 5], [0, 0, 0], Sharing.SAME, [0, 0, 0, 1, 1]) == [[0, 1], [2]]
+
+
+def test_late_sharing_joins_all_that_are_late() -> None:
+    # After three updates: d = -1, 0, 2; after four: -2, -1, 1.
+    assert trace([2, 3, 5], [0, 0, 0], Sharing.LATE, [0, 0, 0, 0, 1]) == [[0, 1]]
+    assert trace([2, 3, 5], [0, 0, 0], Sharing.LATE, [0, 0, 0, 1]) == [[0]]
+
+
+def test_algorithm_3_also_joins_what_is_due_now() -> None:
+    assert trace([2, 3, 5], [0, 0, 0], Sharing.LATE_PENDING, [0, 0, 0, 1]) == [[0, 1]]
+    # The state of Figure 4 (d): two sub-groups late, one pending, all together.
+    assert trace([4, 4, 5], [0, 0, 0], Sharing.LATE_PENDING, [0, 0, 0, 0, 0, 1]) == [[0, 1, 2]]
+    # Nothing late: only those with the same deadline.
+    assert trace([2, 3, 5], [0, 0, 0], Sharing.LATE_PENDING, [0, 0, 1]) == [[0]]
+
+
+def test_ties_go_to_the_higher_priority_then_to_the_first_named() -> None:
+    chosen = np.zeros(3, dtype=np.bool_)
+    ties = np.zeros(3, dtype=np.int64), np.arange(3), np.array([0.0, 2.0, 2.0])
+    assert run_together(*ties, int(Sharing.SAME), chosen) == 1
+    assert run_together(ties[0], ties[1], np.zeros(3), int(Sharing.SAME), chosen) == 0

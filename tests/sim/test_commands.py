@@ -1,0 +1,80 @@
+"""``penstock sim`` and ``penstock reproduce``: scenarios run and repeat, mistakes are placed, claims are listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli import cli
+
+HOUSE = Path(__file__).resolve().parents[2]
+SMALL = """
+seed: 3
+utilization: 0.9
+streams:
+  packets: {lbl-pkt-4: 40}
+  orders: {poisson: 30, gap: 0.02, bursts: 10}
+queries:
+  - {name: alert, stream: packets, count: 3, spread: 2, operators: [{cost: 1, selectivity: 0.5}, {cost: 1}]}
+  - {name: total, stream: orders, slide: 5, operators: [{cost: 2}]}
+policies: [FCFS, HNR, Mixed(0.01)]
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    (tmp_path / "small.yml").write_text(SMALL, encoding="utf-8")
+    return tmp_path / "small.yml"
+
+
+def test_a_scenario_gives_the_same_figures_twice_and_all_policies_the_same_answers(scenario: Path) -> None:
+    found = [CliRunner().invoke(cli, ["sim", str(scenario), "--json"]) for _ in range(2)]
+    assert [f.exit_code for f in found] == [0, 0], found[0].output
+    assert found[0].output == found[1].output
+    rows = json.loads(found[0].output)["policies"]
+    assert [row["policy"] for row in rows] == ["FCFS", "HNR", "Mixed(0.01)"]
+    assert len({row["answers"] for row in rows}) == 1
+
+
+def test_a_scenario_is_shown_as_table_and_page(scenario: Path) -> None:
+    done = CliRunner().invoke(cli, ["sim", str(scenario), "--html", str(scenario.with_suffix(".html"))])
+    assert done.exit_code == 0, done.output
+    assert "slowdown average" in done.output
+    assert scenario.with_suffix(".html").read_text(encoding="utf-8").count("<svg") == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("HNR", "HRN", 'there is no policy "HRN"'),
+        ("poisson: 30", "poison: 30", 'stream "orders" has no setting "poison"'),
+        ("cost: 2", "cost: 0", "an operator needs a cost above 0"),
+        ("policies:", "polices:", 'a scenario has no setting "polices"'),
+    ],
+)
+def test_a_mistake_in_a_scenario_is_placed(scenario: Path, old: str, new: str, words: str) -> None:
+    scenario.write_text(SMALL.replace(old, new), encoding="utf-8")
+    done = CliRunner().invoke(cli, ["sim", str(scenario)])
+    assert done.exit_code == 1
+    assert words in done.output
+    assert "^" in done.output
+
+
+def test_a_figure_is_made_again_with_page_and_claims(tmp_path: Path) -> None:
+    page, numbers = tmp_path / "b04.html", tmp_path / "b04.json"
+    done = CliRunner().invoke(cli, ["reproduce", "b04", "6", "--html", str(page), "--json", str(numbers)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    assert {c["id"]: c["verdict"] for c in found["claims"]} == {"b04-figure-6-1": "holds", "b04-figure-6-2": "holds"}
+    assert [c["name"] for c in found["figures"][0]["curves"]] == ["Chain", "Greedy", "FIFO", "RR"]
+    assert "<svg" in page.read_text(encoding="utf-8")
+
+
+def test_an_unknown_paper_or_figure_is_refused() -> None:
+    for words in (["s08"], ["b04", "99"]):
+        done = CliRunner().invoke(cli, ["reproduce", *words])
+        assert done.exit_code != 0
+        assert "there is no paper" in str(done.exception) or "has no figure" in str(done.exception)
