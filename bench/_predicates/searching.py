@@ -64,7 +64,7 @@ def _ways(session: SparkSession, trades: DataFrame, constants: Sequence[float]) 
 
     searched: dict[str, Callable[[], object]] = {
         "nothing, the sum of the column": lambda: summed(value),
-        "binary search by StaticInvoke": lambda: summed(search("double", constants, value)),
+        "binary search by StaticInvoke": lambda: summed(search("double", tuple(constants), "value", "place")),
         "array_binary_search": lambda: summed(InternalFunction.array_binary_search(array, value)),
         "Bucketizer": lambda: bucketed.transform(trades).select(F.sum("place")).collect(),
     }

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from penstock.language.attributes import Attribute
 from penstock.language.predicates import Comparison, Every, Formula, Leaf, read_predicate
 from penstock.share import cells as cells_module
+from penstock.share import dividing as dividing_module
 from penstock.share import families as families_module
 from penstock.share.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
-from penstock.share.cells import NOBODY, Cells, Part, divide, signatures
+from penstock.share.cells import NOBODY, Cells, Part, signatures
+from penstock.share.dividing import divide
 
 BIGGEST = (1 << 63) - 1
 ATTRIBUTES = {
@@ -214,6 +216,10 @@ def told(cells: Cells, row: dict[str, Any], conditions: int) -> tuple[list[bool]
     return taken, failed
 
 
+def divided(formulas: Sequence[Formula]) -> Cells:
+    return divide([formulas], lambda _, place: formulas[place], ATTRIBUTES)
+
+
 def rows() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
 
@@ -228,8 +234,9 @@ def test_cells_take_a_row_as_each_predicate_alone_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(families_module, "COPY_WORTH", copy_worth)
         patch.setattr(cells_module, "MOST_LISTED", most_listed)
+        patch.setattr(dividing_module, "_kept", {})
         formulas = [read_predicate(text) for text in texts]
-        cells = divide([formulas], [formulas], ATTRIBUTES)
+        cells = divided(formulas)
     for row in sample:
         outcomes = [truth(formula, row) for formula in formulas]
         taken, failed = told(cells, row, len(texts))
@@ -242,7 +249,7 @@ def test_a_predicate_its_negation_and_its_unknown_part_take_each_row_once(
     text: str, sample: list[dict[str, Any]]
 ) -> None:
     formulas = [read_predicate(t) for t in (text, f"NOT ({text})")]
-    cells = divide([formulas], [formulas], ATTRIBUTES)
+    cells = divided(formulas)
     for row in sample:
         outcome = truth(formulas[0], row)
         taken, failed = told(cells, row, 2)
@@ -250,10 +257,43 @@ def test_a_predicate_its_negation_and_its_unknown_part_take_each_row_once(
         assert failed == (outcome == "E")
 
 
+@settings(deadline=None, max_examples=40)
+@given(texts=st.lists(predicates(), min_size=2, max_size=8, unique=True), data=st.data())
+def test_parts_kept_from_another_plan_are_those_that_would_be_made_anew(texts: list[str], data: st.DataObject) -> None:
+    for size in range(1, len(texts) + 1):
+        chosen = [read_predicate(text) for text in data.draw(st.permutations(texts))[:size]]
+        kept = divided(chosen)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dividing_module, "_kept", {})
+            anew = divided(chosen)
+        for one, other in zip(kept.parts[0], anew.parts[0], strict=True):
+            assert (one.conditions, one.first, one.words, one.cells) == (
+                other.conditions,
+                other.first,
+                other.words,
+                other.cells,
+            )
+            assert np.array_equal(one.numbers, other.numbers)  # type: ignore[arg-type]
+            assert [d.table.tolist() for d in (*one.heads, *one.digits)] == [
+                d.table.tolist() for d in (*other.heads, *other.digits)
+            ]
+
+
+def test_a_new_constant_leaves_the_parts_of_other_attributes_as_they_were() -> None:
+    texts = [f"`n` > {i}" for i in range(200)] + [f"`d` < {i}" for i in range(200)]
+    before = [read_predicate(text) for text in texts]
+    after = [*before, read_predicate("`n` > 1000")]
+    first = divided(before).parts[0]
+    second = divided(after).parts[0]
+    assert second[1].shapes is first[1].shapes
+    assert second[1].first == first[1].first
+    assert second[0].cells == first[0].cells + 1
+
+
 def test_attributes_that_no_condition_tests_together_do_not_multiply_cells() -> None:
     texts = [f"`n` > {i}" for i in range(200)] + [f"`d` < {i}" for i in range(200)] + [f"`m` > {i}" for i in range(200)]
     formulas = [read_predicate(text) for text in texts]
-    cells = divide([formulas], [formulas], ATTRIBUTES)
+    cells = divided(formulas)
     assert len(cells.parts[0]) == 3
     assert sum(part.cells for part in cells.parts[0]) == 3 * 202  # an interval between constants each, and NULL
 
@@ -261,7 +301,7 @@ def test_attributes_that_no_condition_tests_together_do_not_multiply_cells() -> 
 def test_a_member_flag_halves_the_fragments_of_the_constants_that_need_it() -> None:
     texts = [f"`b` AND `n` > {i}" for i in range(50)] + [f"NOT `b` AND `n` > {50 + i}" for i in range(50)]
     formulas = [read_predicate(text) for text in texts]
-    [part] = divide([formulas], [formulas], ATTRIBUTES).parts[0]
+    [part] = divided(formulas).parts[0]
     assert part.fragments is not None
     assert len(part.fragments.words) == 100  # 50 for members, 50 for others, none for those that no condition takes
 

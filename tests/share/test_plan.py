@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -179,6 +180,32 @@ def test_a_lane_keeps_its_name_when_other_queries_come_and_go(engine: Engine) ->
     (before,) = plan_queries(definitions[:1], "shared paired", 1).trees
     (after,) = plan_queries(definitions, "shared paired", 2).trees
     assert before.lane_key(definitions[0]) == after.lane_key(definitions[0])
+
+
+GROWING = (
+    *QUERIES.values(),
+    "SELECT symbol, count(*) AS n FROM trades [RANGE 12 MIN SLIDE 5 MIN] GROUP BY symbol WITH (retain = '1 h')",
+    "SELECT min(price) AS lo FROM trades [RANGE 9 s SLIDE 2 s] WHERE volume > 50000",
+    "SELECT count(*) AS n FROM trades [RANGE 9 s SLIDE 2 s] LEFT JOIN listing ON lower(trades.symbol) = listing.symbol",
+    "SELECT upper(symbol) AS u, volume, sum(volume) AS v FROM trades [RANGE 1 s SLIDE 1 s] GROUP BY upper(symbol), 2",
+)
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+def test_a_plan_that_grows_is_the_plan_made_anew(engine: Engine, strategy: str) -> None:
+    definitions, named = defined(engine, *GROWING, *GROWING[::-1]), strategy_named(strategy)
+    draw, kept, before = random.Random(7), [definitions[0]], plan_queries(definitions[:1], named, 0)
+    for version in range(1, 40):
+        known = {d.id for d in kept}
+        rest = [d for d in definitions if d.id not in known]
+        if rest and draw.random() < 0.7:  # mostly after all others, as new queries come; now and then between them
+            kept = sorted([*kept, *draw.sample(rest, draw.randint(1, min(3, len(rest))))], key=lambda d: d.id)
+        elif len(kept) > 1:
+            kept.remove(draw.choice(kept))
+        before, anew = plan_queries(kept, named, version, before), plan_queries(kept, named, version)
+        assert before == anew
+        assert [tree.lanes for tree in before.trees] == [tree.lanes for tree in anew.trees]
+        assert [tree.lane_of for tree in before.trees] == [tree.lane_of for tree in anew.trees]
 
 
 def test_signatures_take_a_long_for_every_62_conditions(engine: Engine) -> None:

@@ -8,7 +8,7 @@ combines single values, rows of groups and whole levels of a tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import numpy as np
@@ -42,6 +42,19 @@ class Component:
     kind: Kind
     argument: str | None
     type: pa.DataType | None
+    _hash: int = field(init=False, compare=False, repr=False)  # asked for thousands of times a plan
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        object.__setattr__(self, "_hash", hash((self.kind, self.argument, self.type)))
+
+    def __hash__(self) -> int:
+        """Return the hash."""
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let another process compute its own hash."""
+        return Component, (self.kind, self.argument, self.type)
 
     @property
     def invertible(self) -> bool:

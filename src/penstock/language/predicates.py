@@ -8,7 +8,7 @@ Negations are pushed down to the tests, which three-valued logic and the order o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -73,6 +73,15 @@ class Leaf:
     attribute: str
     test: Test
     turns: Turns = AS_IT_IS
+    _hash: int = field(init=False, compare=False, repr=False)  # asked for at every change of a plan
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        object.__setattr__(self, "_hash", hash((self.text, self.attribute, self.test, self.turns)))
+
+    def __hash__(self) -> int:
+        """Return the hash."""
+        return self._hash
 
     def turned(self, turns: Turns) -> Leaf:
         """Apply further turns to the outcome."""

@@ -9,7 +9,7 @@ Parts on their own cost a copy of the rows, and save the product of their attrib
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -17,20 +17,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from penstock.language.attributes import Attribute
-from penstock.language.predicates import FAILED, TRUE, Formula
+from penstock.language.predicates import FAILED, TRUE
 from penstock.share.axes import FAILED_AT, NULL_AT, Axis, Outcomes
-from penstock.share.families import MOST_HEADS, families, told_apart
+from penstock.share.families import MOST_HEADS
 from penstock.share.formulas import (
-    Known,
+    Cases,
     Placed,
     PlacedLeaf,
     axes_of,
-    decided,
     evaluate,
     leaves,
-    mattering,
-    place_formulas,
 )
 from penstock.share.plan import BITS_PER_WORD
 
@@ -70,6 +66,13 @@ class Part:
     first: int  # all numbers of the part begin here
     words: int  # of a signature
 
+    def starting_at(self, first: int) -> Part:
+        """Return the part with its numbers beginning elsewhere."""
+        numbers = self.numbers
+        return replace(
+            self, first=first, numbers=None if numbers is None else np.where(numbers < 0, -1, numbers + first)
+        )
+
     @property
     def cells(self) -> int:
         """Return how many cells the part may have."""
@@ -92,51 +95,19 @@ class Cells:
     parts: tuple[tuple[Part, ...], ...]
 
 
-def divide(
-    groupings: Sequence[Sequence[Formula]],
-    opaque: Sequence[Sequence[Formula]],
-    attributes: Mapping[str, Attribute],
-) -> Cells:
-    """Choose parts for the conditions of each grouping, and number their cells one after the other.
-
-    A condition of so many attributes that no number could tell its cells apart is replaced by its ``opaque`` form.
-    """
-    axes, placed = place_formulas(groupings, attributes)
-    wide = [[not told_apart(axes_of(one), axes) for one in formulas] for formulas in placed]
-    if any(map(any, wide)):
-        chosen = [
-            [other if too else one for one, other, too in zip(*each, strict=True)]
-            for each in zip(groupings, opaque, wide, strict=True)
-        ]
-        axes, placed = place_formulas(chosen, attributes)
-    return Cells(tuple(axes), tuple(_parts(axes, formulas) for formulas in placed))
-
-
-def _parts(axes: Sequence[Axis], placed: Sequence[Placed]) -> tuple[Part, ...]:
-    """Choose the parts of one grouping."""
-    words, first = -(-len(placed) // BITS_PER_WORD), NOBODY + 1
-    parts: list[Part] = []
-    for members in families(axes, placed):
-        part = _part(axes, [placed[i] for i in members], tuple(members), words, first)
-        first += len(part.fragments.failed) if part.fragments is not None else part.cells
-        parts.append(part)
-    return tuple(parts)
-
-
-def _part(
-    axes: Sequence[Axis], formulas: Sequence[Placed], conditions: tuple[int, ...], words: int, first: int
-) -> Part:
-    """Number the cells of a part."""
+def number_part(axes: Sequence[Axis], formulas: Sequence[Placed], conditions: tuple[int, ...], words: int) -> Part:
+    """Number the cells of a part, from 0 on."""
     used = sorted(frozenset().union(*(axes_of(one) for one in formulas)) if formulas else ())
     heads = _heads_of(axes, formulas, used)
     others = [axis for axis in used if axis not in heads]
     head_digits, head_classes = _head_digits(axes, formulas, heads)
     count = prod(len(classes) for classes in head_classes)
-    shapes_by_axis = _classes_by_head(axes, formulas, heads, others, head_classes, count)
+    cases = _cases(heads, head_classes, count)
+    shapes_by_axis = _classes_by_head(axes, formulas, others, cases)
     digits, bases, shapes = _number_cells(axes, others, shapes_by_axis, count)
-    dead = _dead(axes, formulas, heads, head_classes, count)
+    dead = _dead(axes, formulas, cases)
     part = Part(
-        conditions, tuple(formulas), head_digits, head_classes, digits, bases, dead, shapes, None, None, first, words
+        conditions, tuple(formulas), head_digits, head_classes, digits, bases, dead, shapes, None, None, 0, words
     )
     if part.cells > MOST_LISTED:
         return part
@@ -206,17 +177,14 @@ def _head_positions(head_classes: Sequence[Int64Array], heads: Int64Array) -> li
 def _dead(
     axes: Sequence[Axis],
     formulas: Sequence[Placed],
-    heads: Sequence[int],
-    head_classes: Sequence[Int64Array],
-    count: int,
+    cases: Cases,
 ) -> BoolArray:
     """Tell in which heads no condition takes or fails on a row, whatever else it holds."""
-    known = _known(heads, head_classes, count)
-    dead = np.ones(count, np.bool_)
+    dead = np.ones(cases.size, np.bool_)
     for one in formulas:
         if _careful(axes, one):
-            return np.zeros(count, np.bool_)
-        dead &= decided(one, known, count) == 0
+            return np.zeros(cases.size, np.bool_)
+        dead &= cases.decided(one) == 0
     return dead
 
 
@@ -225,30 +193,28 @@ def _careful(axes: Sequence[Axis], formula: Placed) -> bool:
     return any(axes[leaf.axis].key.attribute.may_fail for leaf in leaves(formula))
 
 
-def _known(heads: Sequence[int], head_classes: Sequence[Int64Array], count: int) -> Known:
+def _cases(heads: Sequence[int], head_classes: Sequence[Int64Array], count: int) -> Cases:
     """Look up what tests on the heads come to in each of their combinations."""
     positions = dict(zip(heads, _head_positions(head_classes, np.arange(count)), strict=True))
 
     def known(leaf: PlacedLeaf) -> Outcomes | None:
         return leaf.outcomes[positions[leaf.axis]] if leaf.axis in positions else None
 
-    return known
+    return Cases(known, count)
 
 
 def _classes_by_head(
     axes: Sequence[Axis],
     formulas: Sequence[Placed],
-    heads: Sequence[int],
     others: Sequence[int],
-    head_classes: Sequence[Int64Array],
-    count: int,
+    cases: Cases,
 ) -> list[list[Int64Array]]:
     """Number, for every other axis and each head, the positions that conditions still tell apart."""
     alive: dict[int, tuple[PlacedLeaf, BoolArray]] = {}
-    known = _known(heads, head_classes, count)
+    count = cases.size
     for one in formulas:
         careful = _careful(axes, one)
-        for leaf, when in mattering(one, known, count):
+        for leaf, when in cases.mattering(one):
             when = np.ones(count, np.bool_) if careful else when
             before = alive.get(id(leaf))
             alive[id(leaf)] = leaf, when if before is None else before[1] | when
@@ -303,8 +269,7 @@ def _fragments(part: Part, listed: Signatures) -> Part:
     numbers = np.full(len(kinds), -1, np.int64)
     numbers[taken] = np.arange(int(taken.sum()))
     kept = Signatures(np.ascontiguousarray(kinds[taken, :-1]), kinds[taken, -1] != 0)
-    by_cell = numbers[inverse]
-    return replace(part, numbers=np.where(by_cell < 0, -1, by_cell + part.first), fragments=kept)
+    return replace(part, numbers=numbers[inverse], fragments=kept)
 
 
 def signatures(part: Part, cells: Int64Array) -> Signatures:

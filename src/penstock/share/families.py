@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 
 from penstock.share.axes import Axis
-from penstock.share.formulas import Placed, axes_of
 
 Family = tuple[frozenset[int], list[int]]  # attributes by the number of their axis, and conditions by their place
 
@@ -22,12 +21,13 @@ COPY_WORTH: Final = 3_000  # cells that cost as much as one more copy of the row
 MOST_PARTS: Final = 16  # beyond, parts are put together whatever their cells
 
 
-def families(axes: Sequence[Axis], placed: Sequence[Placed]) -> list[list[int]]:
+def families(axes: Sequence[Axis], uses: Sequence[frozenset[int]]) -> list[list[int]]:
     """Group conditions by the attributes they test, so that cells multiply only where a condition needs them to."""
-    tested = [frozenset(a for a in axes_of(one) if axes[a].key.kind != "boolean") for one in placed]
-    booleans = [axes_of(one) - valued for one, valued in zip(placed, tested, strict=True)]
+    valued = frozenset(number for number, axis in enumerate(axes) if axis.key.kind != "boolean")
+    tested = [one & valued for one in uses]
+    booleans = [one - valued for one in uses]
     few = _shared_heads(booleans)
-    wanted = [valued | (bools - few) for valued, bools in zip(tested, booleans, strict=True)]
+    wanted = [one | (flags - few) for one, flags in zip(tested, booleans, strict=True)]
     found: list[Family] = []
     for chosen in sorted(set(wanted), key=lambda s: (-len(s), sorted(s))):
         members = [i for i, one in enumerate(wanted) if one == chosen]

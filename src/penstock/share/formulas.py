@@ -6,8 +6,8 @@ Four outcomes, in the order of evaluation: a part that fails counts only if eval
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from penstock.share.axes import Axis, AxisKey, Outcomes, PlacedTest, constants_o
 BoolArray = npt.NDArray[np.bool_]
 At = Callable[["PlacedLeaf"], Outcomes]
 Known = Callable[["PlacedLeaf"], Outcomes | None]
+Likeness: TypeAlias = int | tuple["Likeness", ...]
 
 OPEN: Final = 2  # of what is not known yet, neither no (0) nor yes (1)
 
@@ -37,30 +38,45 @@ class PlacedChain:
 
     every: bool  # AND
     parts: tuple[Placed, ...]
+    leaves: tuple[PlacedLeaf, ...] = field(init=False, repr=False)
+    axes: frozenset[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """List the tests once: they are asked for again and again."""
+        found = tuple(leaf for part in self.parts for leaf in leaves(part))
+        object.__setattr__(self, "leaves", found)
+        object.__setattr__(self, "axes", frozenset(leaf.axis for leaf in found))
 
 
 Placed = PlacedLeaf | PlacedChain
 
 
-def place_formulas(
-    groupings: Sequence[Sequence[Formula]], attributes: Mapping[str, Attribute]
-) -> tuple[list[Axis], list[list[Placed]]]:
-    """Put every test of several groupings' formulas on its axis."""
-    every = [leaf for formulas in groupings for formula in formulas for leaf in leaves_of(formula)]
-    tests = {leaf: place(leaf, attributes) for leaf in dict.fromkeys(every)}
-    constants: dict[AxisKey, list[object]] = {}
-    for test in tests.values():
-        constants.setdefault(test.axis, []).extend(constants_of(test))
-    axes = [Axis(key, values) for key, values in constants.items()]
-    number = {axis.key: i for i, axis in enumerate(axes)}
-    on_axis = {leaf: _on_axis(leaf, test, axes, number) for leaf, test in tests.items()}
+class Ground:
+    """The axes of several groupings' formulas, and the place of every test on them."""
 
-    def placed(formula: Formula) -> Placed:
-        if isinstance(formula, Leaf):
-            return on_axis[formula]
-        return PlacedChain(isinstance(formula, Every), tuple(placed(part) for part in formula.parts))
+    def __init__(self, groupings: Sequence[Sequence[Formula]], attributes: Mapping[str, Attribute]) -> None:
+        """Cut every axis by the constants of all tests on it."""
+        every = [leaf for formulas in groupings for formula in formulas for leaf in leaves_of(formula)]
+        self._tests = {leaf: place(leaf, attributes) for leaf in dict.fromkeys(every)}
+        constants: dict[AxisKey, list[object]] = {}
+        for test in self._tests.values():
+            constants.setdefault(test.axis, []).extend(constants_of(test))
+        self.axes = [Axis(key, values) for key, values in constants.items()]
+        self._number = {axis.key: i for i, axis in enumerate(self.axes)}
+        self._axis_of = {leaf: self._number[test.axis] for leaf, test in self._tests.items()}
+        self._leaves: dict[Leaf, PlacedLeaf] = {}
 
-    return axes, [[placed(formula) for formula in formulas] for formulas in groupings]
+    def axes_of(self, formula: Formula) -> frozenset[int]:
+        """Return the axes that a formula's tests are on."""
+        return frozenset(self._axis_of[leaf] for leaf in leaves_of(formula))
+
+    def placed(self, formula: Formula) -> Placed:
+        """Put the tests of a formula on their axes."""
+        if not isinstance(formula, Leaf):
+            return PlacedChain(isinstance(formula, Every), tuple(self.placed(part) for part in formula.parts))
+        if formula not in self._leaves:
+            self._leaves[formula] = _on_axis(formula, self._tests[formula], self.axes, self._number)
+        return self._leaves[formula]
 
 
 def _on_axis(leaf: Leaf, test: PlacedTest, axes: Sequence[Axis], number: Mapping[AxisKey, int]) -> PlacedLeaf:
@@ -98,42 +114,71 @@ def evaluate(formula: Placed, at: At, size: int) -> Outcomes:
     return found
 
 
-def leaves(formula: Placed) -> list[PlacedLeaf]:
+def leaves(formula: Placed) -> tuple[PlacedLeaf, ...]:
     """List the tests of a formula."""
-    if isinstance(formula, PlacedLeaf):
-        return [formula]
-    return [leaf for part in formula.parts for leaf in leaves(part)]
+    return (formula,) if isinstance(formula, PlacedLeaf) else formula.leaves
 
 
 def axes_of(formula: Placed) -> frozenset[int]:
     """Return the axes that a formula's tests are on."""
-    return frozenset(leaf.axis for leaf in leaves(formula))
+    return frozenset((formula.axis,)) if isinstance(formula, PlacedLeaf) else formula.axes
 
 
-def decided(formula: Placed, known: Known, size: int) -> npt.NDArray[np.int8]:
-    """Tell for ``size`` cases whether a formula holds (1), does not (0) or depends on tests not known (OPEN)."""
-    if isinstance(formula, PlacedLeaf):
-        outcomes = known(formula)
-        return np.full(size, OPEN, np.int8) if outcomes is None else (outcomes == TRUE).astype(np.int8)
-    parts = [decided(part, known, size) for part in formula.parts]
-    return _settled(parts, size, every=formula.every)
+class Cases:
+    """What is decided of formulas in ``size`` cases where some tests are known; formulas alike are worked out once."""
 
+    def __init__(self, known: Known, size: int) -> None:
+        """Start; ``known`` gives a test's outcome in each case, or None."""
+        self.known, self.size = known, size
+        self._decided: dict[Likeness, npt.NDArray[np.int8]] = {}
+        self._mattering: dict[Likeness, list[tuple[int, BoolArray]]] = {}
 
-def mattering(formula: Placed, known: Known, size: int) -> list[tuple[PlacedLeaf, BoolArray]]:
-    """List the tests not known, each with the cases in which it still matters."""
-    found: list[tuple[PlacedLeaf, BoolArray]] = []
+    def decided(self, formula: Placed) -> npt.NDArray[np.int8]:
+        """Tell for each case whether a formula holds (1), does not (0) or depends on tests not known (OPEN)."""
+        like = self._likeness(formula)
+        if like not in self._decided:
+            self._decided[like] = self._decide(formula)
+        return self._decided[like]
 
-    def visit(part: Placed, alive: BoolArray) -> None:
-        alive = alive & (decided(part, known, size) == OPEN)
-        if isinstance(part, PlacedLeaf):
-            if known(part) is None:
-                found.append((part, alive))
-            return
-        for inner in part.parts:
-            visit(inner, alive)
+    def mattering(self, formula: Placed) -> list[tuple[PlacedLeaf, BoolArray]]:
+        """List the tests not known, each with the cases in which it still matters."""
+        like = self._likeness(formula)
+        if like not in self._mattering:
+            self._mattering[like] = self._visited(formula)
+        every = leaves(formula)
+        return [(every[place_], alive) for place_, alive in self._mattering[like]]
 
-    visit(formula, np.ones(size, np.bool_))
-    return found
+    def _likeness(self, formula: Placed) -> Likeness:
+        """Return what a formula has in common with those that differ from it in tests not known only."""
+        if isinstance(formula, PlacedLeaf):
+            return OPEN if self.known(formula) is None else (id(formula),)
+        return (formula.every, *(self._likeness(part) for part in formula.parts))
+
+    def _decide(self, formula: Placed) -> npt.NDArray[np.int8]:
+        """Work out what is decided."""
+        if isinstance(formula, PlacedLeaf):
+            outcomes = self.known(formula)
+            return np.full(self.size, OPEN, np.int8) if outcomes is None else (outcomes == TRUE).astype(np.int8)
+        return _settled([self.decided(part) for part in formula.parts], self.size, every=formula.every)
+
+    def _visited(self, formula: Placed) -> list[tuple[int, BoolArray]]:
+        """Work out which tests matter when, by their place among the formula's tests."""
+        found: list[tuple[int, BoolArray]] = []
+        place_ = 0
+
+        def visit(part: Placed, alive: BoolArray) -> None:
+            nonlocal place_
+            alive = alive & (self.decided(part) == OPEN)
+            if isinstance(part, PlacedLeaf):
+                if self.known(part) is None:
+                    found.append((place_, alive))
+                place_ += 1
+                return
+            for inner in part.parts:
+                visit(inner, alive)
+
+        visit(formula, np.ones(self.size, np.bool_))
+        return found
 
 
 def _settled(parts: Sequence[npt.NDArray[np.int8]], size: int, *, every: bool) -> npt.NDArray[np.int8]:

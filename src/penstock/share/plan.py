@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
+MOST_GROWN: Final = 256  # queries put into the trees of the plan before; more are planned anew with all the others
 FEW_CONDITIONS: Final = 2  # whose fragments are few
 BITS_PER_WORD: Final = 62  # signature bits packed in one signed long
 
@@ -68,6 +69,16 @@ class Grouping:
         """Return how many longs the signature takes."""
         return -(-len(self.conditions) // BITS_PER_WORD)
 
+    def grown(self, added: Definition) -> Grouping:
+        """Return the grouping with one more query."""
+        new = added.typed.condition
+        place = self.conditions.index(new) if new in self.conditions else len(self.conditions)
+        users = dict(zip(self.components, self.users, strict=True))
+        for component in added.typed.components:
+            users[component] = tuple(sorted({*users.get(component, ()), place}))
+        conditions = self.conditions if place < len(self.conditions) else (*self.conditions, new)
+        return Grouping(self.keys, self.key_types, conditions, tuple(users), tuple(users.values()))
+
     def __str__(self) -> str:
         """Print the grouping as a plan line."""
         by = ", ".join(self.keys) or "()"
@@ -83,17 +94,9 @@ class Tree:
     windows: tuple[Window, ...]
     groupings: tuple[Grouping, ...]
     definitions: tuple[Definition, ...]
-    lanes: Mapping[LaneKey, tuple[Definition, ...]] = field(init=False, compare=False, repr=False)
-    _lane_of: Mapping[int, LaneKey] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Name the lanes, once a plan: to do it for every window would cost more than answering it."""
-        rows: dict[tuple[tuple[str, ...], Condition], list[Definition]] = {}
-        for one in self.definitions:
-            rows.setdefault((one.query.keys, one.typed.condition), []).append(one)
-        lanes = {LaneKey(self.name, *key): members for key, members in rows.items()}
-        object.__setattr__(self, "lanes", {key: tuple(members) for key, members in lanes.items()})
-        object.__setattr__(self, "_lane_of", {one.id: key for key, members in lanes.items() for one in members})
+    # Lanes are named once a plan: to do it for every window would cost more than answering it.
+    lanes: Mapping[LaneKey, tuple[Definition, ...]] = field(compare=False, repr=False)
+    lane_of: Mapping[int, LaneKey] = field(compare=False, repr=False)
 
     @property
     def keyed(self) -> bool:
@@ -111,11 +114,24 @@ class Tree:
 
     def only(self, members: tuple[Definition, ...]) -> Tree:
         """Return the tree with some of its queries alone, sliced as the whole one."""
-        return Tree(self.name, self.slicing, self.windows, _groupings(members), members)
+        return Tree(self.name, self.slicing, self.windows, _groupings(members), members, *_lanes(self.name, members))
+
+    def grown(self, added: tuple[Definition, ...]) -> Tree:
+        """Return the tree with some more queries, the same as if it were planned anew, but touching only theirs."""
+        members, lanes, lane_of = self.definitions + added, dict(self.lanes), dict(self.lane_of)
+        by_keys = {grouping.keys: grouping for grouping in self.groupings}
+        for one in added:
+            key = LaneKey(self.name, one.query.keys, one.typed.condition)
+            lanes[key] = (*lanes.get(key, ()), one)
+            lane_of[one.id] = key
+            before = by_keys.get(one.query.keys)
+            by_keys[one.query.keys] = _grouping([one]) if before is None else before.grown(one)
+        groupings = tuple(by_keys[keys] for keys in sorted(by_keys, key=_fewest_first))
+        return Tree(self.name, self.slicing, _windows(members), groupings, members, lanes, lane_of)
 
     def lane_key(self, definition: Definition) -> LaneKey:
         """Name the lane that holds a query's partials."""
-        return self._lane_of[definition.id]
+        return self.lane_of[definition.id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +142,16 @@ class Plan:
     strategy: Strategy
     joins: tuple[Join, ...]  # each before the ones whose keys read it
     trees: tuple[Tree, ...]
+    definitions: tuple[Definition, ...] = field(init=False, compare=False, repr=False)  # of all trees
 
-    @property
-    def definitions(self) -> tuple[Definition, ...]:
-        """List the queries of all trees."""
-        return tuple(d for tree in self.trees for d in tree.definitions)
+    def __post_init__(self) -> None:
+        """List the queries once: they are asked for often, and may be thousands."""
+        object.__setattr__(self, "definitions", tuple(d for tree in self.trees for d in tree.definitions))
 
     @property
     def columns(self) -> frozenset[str]:
         """List the stream's columns that some query reads."""
-        return frozenset().union(*(d.typed.columns for d in self.definitions))
+        return frozenset().union(*{d.typed.columns for d in self.definitions})
 
 
 def condition_of(definition: Definition) -> Condition:
@@ -150,30 +166,84 @@ def tree_of(definition: Definition, strategy: Strategy) -> str:
     return "all" if strategy.startswith("shared") else f"q{definition.id}"
 
 
-def plan_queries(definitions: Sequence[Definition], strategy: Strategy, version: int) -> Plan:
-    """Put queries into trees: one for all when shared, one for each window by fragments, one for each when not."""
-    by_tree: dict[str, list[Definition]] = {}
-    for definition in definitions:
-        by_tree.setdefault(tree_of(definition, strategy), []).append(definition)
+def plan_queries(
+    definitions: Sequence[Definition], strategy: Strategy, version: int, before: Plan | None = None
+) -> Plan:
+    """Put queries into trees: one for all when shared, one for each window by fragments, one for each when not.
+
+    Where the plan before had all but the last of them, only these are put into its trees.
+    """
+    added = None if before is None or before.strategy != strategy else _added(before, definitions)
+    if before is not None and added is not None:
+        return _grown(before, added, version)
     cut: Slicing = "paned" if strategy.endswith("paned") else "paired"
-    trees = tuple(_tree(name, cut, tuple(members)) for name, members in by_tree.items())
+    trees = tuple(_tree(name, cut, members) for name, members in _by_tree(definitions, strategy).items())
     return Plan(version, strategy, _distinct_joins(definitions), trees)
+
+
+def _by_tree(definitions: Sequence[Definition], strategy: Strategy) -> dict[str, tuple[Definition, ...]]:
+    """Collect queries by the names of their trees."""
+    found: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        found.setdefault(tree_of(definition, strategy), []).append(definition)
+    return {name: tuple(members) for name, members in found.items()}
+
+
+def _added(before: Plan, definitions: Sequence[Definition]) -> tuple[Definition, ...] | None:
+    """Return the queries that follow those of a plan, if all of these are still there and few are new."""
+    known = tuple(sorted(before.definitions, key=lambda d: d.id)) if len(before.trees) > 1 else before.definitions
+    new = tuple(definitions[len(known) :])
+    same = tuple(definitions[: len(known)]) == known
+    return new if same and 0 < len(new) <= MOST_GROWN else None
+
+
+def _grown(before: Plan, added: Sequence[Definition], version: int) -> Plan:
+    """Return a plan with more queries."""
+    trees = {tree.name: tree for tree in before.trees}
+    cut: Slicing = "paned" if before.strategy.endswith("paned") else "paired"
+    for name, members in _by_tree(added, before.strategy).items():
+        tree = trees.get(name)
+        trees[name] = _tree(name, cut, members) if tree is None else tree.grown(members)
+    known = {join.id for join in before.joins}
+    joins = (*before.joins, *(join for join in _distinct_joins(added) if join.id not in known))
+    return Plan(version, before.strategy, joins, tuple(trees.values()))
 
 
 def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...]) -> Tree:
     """Make one tree of the queries given."""
+    return Tree(name, slicing, _windows(members), _groupings(members), members, *_lanes(name, members))
+
+
+def _windows(members: Sequence[Definition]) -> tuple[Window, ...]:
+    """List the windows whose edges cut a tree's slices."""
     windows = [d.query.window for d in members]
     if any(d.typed.retain_us for d in members):
         windows.append(RETAINED_GRANULE)
-    return Tree(name, slicing, tuple(windows), _groupings(members), members)
+    return tuple(windows)
+
+
+def _lanes(
+    tree: str, members: Sequence[Definition]
+) -> tuple[dict[LaneKey, tuple[Definition, ...]], dict[int, LaneKey]]:
+    """Name the lanes of a tree's queries, and for each query its own."""
+    rows: dict[tuple[tuple[str, ...], Condition], list[Definition]] = {}
+    for one in members:
+        rows.setdefault((one.query.keys, one.typed.condition), []).append(one)
+    lanes = {LaneKey(tree, *key): tuple(found) for key, found in rows.items()}
+    return lanes, {one.id: key for key, found in lanes.items() for one in found}
+
+
+def _fewest_first(keys: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    """Order groupings: the first one, with the fewest keys, also carries the rows that no query takes."""
+    return len(keys), keys
 
 
 def _groupings(members: Sequence[Definition]) -> tuple[Grouping, ...]:
-    """Collect queries by their keys, fewest first: the first grouping also carries the rows that no query takes."""
+    """Collect queries by their keys."""
     by_keys: dict[tuple[str, ...], list[Definition]] = {}
     for definition in members:
         by_keys.setdefault(definition.query.keys, []).append(definition)
-    return tuple(_grouping(by_keys[keys]) for keys in sorted(by_keys, key=lambda k: (len(k), k)))
+    return tuple(_grouping(by_keys[keys]) for keys in sorted(by_keys, key=_fewest_first))
 
 
 def _grouping(members: Sequence[Definition]) -> Grouping:
@@ -200,7 +270,7 @@ def _grouping(members: Sequence[Definition]) -> Grouping:
 def _distinct_joins(definitions: Iterable[Definition]) -> tuple[Join, ...]:
     """List every join once; a query's own order already puts a join after those its keys read."""
     found: dict[str, Join] = {}
-    for definition in definitions:
-        for join in definition.query.joins:
+    for joins in dict.fromkeys(definition.query.joins for definition in definitions):
+        for join in joins:
             found.setdefault(join.id, join)
     return tuple(found.values())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from penstock.language.attributes import Attribute
 from penstock.language.literals import quote
 from penstock.language.predicates import Every, Formula, Holds, Leaf, read_predicate
 from penstock.model.query import Join
-from penstock.share.cells import Cells, divide
+from penstock.share.cells import Cells
+from penstock.share.dividing import divide
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import Condition, condition_of
 
@@ -40,26 +42,29 @@ def is_lone(member: Member) -> bool:
 
 def tell_apart(layout: Layout) -> Cells:
     """Divide the rows of a layout's signed groupings into cells; unsigned ones and lone conditions need none."""
-    attributes = {a.text: a for d in layout.plan.definitions for a in d.typed.attributes}
+    firsts = [members[0] for tree in layout.plan.trees for members in tree.lanes.values()]  # one for each condition
+    attributes = {a.text: a for d in firsts for a in d.typed.attributes}
     watched = {condition_of(d) for d in layout.plan.definitions if d.id in layout.attempts}
-    formulas: list[list[Formula]] = []
-    opaque: list[list[Formula]] = []
-    for member in layout.members:
-        conditions = () if not member.signed or is_lone(member) else member.grouping.conditions
-        for condition in conditions:
-            for text in admissions(condition, layout.plan.joins):
-                attributes[text] = Attribute(text, "boolean", may_fail=False)
-            if condition.where and condition in watched:
-                marked = ATTEMPTED + condition.where
-                attributes[marked] = Attribute(marked, "boolean", may_fail=False)
-        formulas.append([_formula(c, layout.plan.joins, attempted=c in watched) for c in conditions])
-        opaque.append([_formula(c, layout.plan.joins, attempted=c in watched, whole=True) for c in conditions])
+    signed = [() if not m.signed or is_lone(m) else m.grouping.conditions for m in layout.members]
+    admitted = {c: [_boolean(text) for text in admissions(c, layout.plan.joins)] for each in signed for c in each}
+    for condition, leaves in admitted.items():
+        for leaf in leaves:
+            attributes[leaf.text] = Attribute(leaf.text, "boolean", may_fail=False)
+        if condition.where and condition in watched:
+            marked = ATTEMPTED + condition.where
+            attributes[marked] = Attribute(marked, "boolean", may_fail=False)
+
+    def opaque(grouping: int, place: int) -> Formula:
+        condition = signed[grouping][place]
+        return _formula(condition, admitted[condition], attempted=condition in watched, whole=True)
+
+    formulas = [[_formula(c, admitted[c], attempted=c in watched) for c in conditions] for conditions in signed]
     return divide(formulas, opaque, attributes)
 
 
-def _formula(condition: Condition, joins: Sequence[Join], *, attempted: bool, whole: bool = False) -> Formula:
+def _formula(condition: Condition, admitted: Sequence[Leaf], *, attempted: bool, whole: bool = False) -> Formula:
     """Write a whole condition; joins first, so that the predicate is asked only of admitted rows."""
-    parts: list[Formula] = [_boolean(text) for text in admissions(condition, joins)]
+    parts: list[Formula] = [*admitted]
     if condition.where and attempted:
         parts.append(_boolean(ATTEMPTED + condition.where))
     elif condition.where:
@@ -67,6 +72,7 @@ def _formula(condition: Condition, joins: Sequence[Join], *, attempted: bool, wh
     return parts[0] if len(parts) == 1 else Every(tuple(parts))
 
 
+@lru_cache(maxsize=16_384)
 def _boolean(text: str) -> Leaf:
     """Test a boolean expression as a whole."""
     return Leaf(text, text, Holds())

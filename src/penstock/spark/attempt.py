@@ -61,6 +61,12 @@ def attempt_struct(column: Column) -> Column:
     return catalyst.attempted(F.struct(F.when(catalyst.always, column).alias("v")))
 
 
+@lru_cache(maxsize=4_096)
+def attempt_text(text: str, name: str) -> Column:
+    """Attempt an expression as a named struct; what stays the same when queries come and go is made once."""
+    return attempt_struct(F.expr(text)).alias(name)
+
+
 def always_true() -> Any:
     """Return the condition that guards attempts, as the JVM's expression."""
     catalyst = _catalyst()

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout
 from penstock.share.plan import condition_of
 from penstock.share.telling import admissions
-from penstock.spark.attempt import attempt_struct
+from penstock.spark.attempt import attempt_text
+from penstock.spark.columns import written
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
 from penstock.spark.writer import Writer
@@ -62,8 +62,8 @@ class AttemptingWriter(Writer):
 
     def rows(self) -> list[list[Column]]:
         """Attempt every watched expression before labels and signatures."""
-        attempts = [attempt_struct(F.expr(text)).alias(name) for text, name in self.columns.items()]
-        return [[F.expr("*"), *attempts], *super().rows()]
+        attempts = [attempt_text(text, name) for text, name in self.columns.items()]
+        return [[written("*"), *attempts], *super().rows()]
 
     def statistics(self) -> list[Column]:
         """Add, for every watched query, the first, last and number of rows it failed on."""
@@ -73,9 +73,9 @@ class AttemptingWriter(Writer):
             if len(self.layout.members) > 1:  # each row once: in the first carrier
                 fails = f"__g = 0 AND {fails}"
             found += [
-                F.expr(f"min(IF({fails}, __t, NULL))").alias(f"f{definition.id}_first"),
-                F.expr(f"max(IF({fails}, __t, NULL))").alias(f"f{definition.id}_last"),
-                F.expr(f"count_if({fails})").alias(f"f{definition.id}_rows"),
+                written(f"min(IF({fails}, __t, NULL))", f"f{definition.id}_first"),
+                written(f"max(IF({fails}, __t, NULL))", f"f{definition.id}_last"),
+                written(f"count_if({fails})", f"f{definition.id}_rows"),
             ]
         return found
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import Any, Final
 
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
@@ -12,17 +12,26 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
+MOST_KEPT: Final = 64  # lists of columns that stay in the JVM for the next plan
+
 
 class Kept:
     """Columns as the JVM has them; making and sending them again for every batch would cost more than planning."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        """Send the columns to the JVM once."""
-        handles = [_handle(c) for c in columns]
-        self._handles = handles
-        self._first: Any = handles[0] if handles else None
-        self._rest: Any = _seq(handles[1:])
-        self._all: Any = _seq(handles)
+        """Keep the columns; they are sent to the JVM when first used."""
+        self.columns = tuple(columns)
+        self._handles = [_handle(c) for c in columns]
+
+    @cached_property
+    def _all(self) -> Any:
+        """Send all columns."""
+        return _seq(self._handles)
+
+    @cached_property
+    def _rest(self) -> Any:
+        """Send all columns but the first."""
+        return _seq(self._handles[1:])
 
     def select(self, frame: DataFrame) -> DataFrame:
         """Select the columns from a frame."""
@@ -32,7 +41,20 @@ class Kept:
         """Group a frame by the columns, after one more written as SQL if need be, and aggregate."""
         by = self._all if leading is None else _seq([_parse()(leading), *self._handles])
         grouped = _handle_of(frame).groupBy(by)
-        return _framed(grouped.agg(aggregates._first, aggregates._rest), frame)
+        return _framed(grouped.agg(aggregates._handles[0], aggregates._rest), frame)
+
+
+_kept: dict[tuple[int, ...], Kept] = {}  # by the columns, the least recently used first
+
+
+def keep(columns: Sequence[Column]) -> Kept:
+    """Keep columns, or return the same ones as kept for a job before: most stay when a query comes or goes."""
+    name = tuple(map(id, columns))  # columns cannot be compared; those that are kept keep their numbers
+    found = _kept.pop(name, None) or Kept(columns)
+    _kept[name] = found
+    if len(_kept) > MOST_KEPT:
+        _kept.pop(next(iter(_kept)))
+    return found
 
 
 def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from penstock.share.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, AxisKey
 from penstock.share.cells import Cells, Digit, Part
@@ -38,15 +37,15 @@ class Numbering:
         self._columns: list[Column] = []
         self._texts = [[self._number(part) for part in parts] for parts in cells.parts]
         if self._small:
-            self._columns.append(table(np.array(self._small, np.int64)).alias(SMALL))
+            self._columns.append(table(np.array(self._small, np.int64), SMALL))
 
     def columns(self) -> list[Column]:
         """Write the columns that the numbers are looked up by: a search on every axis, and the tables."""
         found = []
         for number, axis in enumerate(self.cells.axes):
-            value = F.expr(_ordered(axis.key, self._value(axis.key)))
-            sought = value if axis.key.kind == "boolean" else search(axis.key.kind, axis.constants, value)
-            found.append(sought.alias(f"__r{number}"))
+            text = _ordered(axis.key, self._value(axis.key))
+            flag, name = axis.key.kind == "boolean", f"__r{number}"
+            found.append(written(text, name) if flag else search(axis.key.kind, tuple(axis.constants), text, name))
         return [*found, *self._columns]
 
     def heads(self) -> list[Column]:
@@ -83,7 +82,7 @@ class Numbering:
     def _table(self, numbers: npt.NDArray[np.int64]) -> str:
         """Name a table; the names follow from the parts alone, so that other constants leave the text as it is."""
         name = f"__n{len(self._columns)}"
-        self._columns.append(table(numbers).alias(name))
+        self._columns.append(table(numbers, name))
         return name
 
     def _head(self, part: Part) -> str:

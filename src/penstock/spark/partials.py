@@ -22,7 +22,7 @@ from penstock.share.layout import Layout
 from penstock.share.signing import Signing
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.attempted import AttemptingWriter
-from penstock.spark.columns import Kept, plan, with_texts
+from penstock.spark.columns import keep, plan, with_texts, written
 from penstock.spark.literals import quoted
 from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.writer import Bounds, Writer
@@ -40,12 +40,12 @@ class PartialsJob:
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self._watched_joins = {join.id for d in watched for join in d.query.joins}
-        self._used = Kept([F.col(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
-        self._rows = [Kept(columns) for columns in self.writer.rows()]
+        self._used = keep([written(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
+        self._rows = [keep(columns) for columns in self.writer.rows()]
         copies = self.writer.copies()
-        self._copies = None if copies is None else Kept(copies)
-        self._by = Kept(self.writer.by())
-        self._aggregates = Kept([*self.writer.statistics(), *self.writer.partials()])
+        self._copies = None if copies is None else keep(copies)
+        self._by = keep(self.writer.by())
+        self._aggregates = keep([*self.writer.statistics(), *self.writer.partials()])
 
     @property
     def shape(self) -> tuple[object, ...]:

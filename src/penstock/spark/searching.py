@@ -20,7 +20,9 @@ from pyspark.sql import Column
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from penstock.share.axes import AxisKind
+from penstock.spark.columns import written
 
+KEPT: Final = 128  # columns that stay in the JVM for the next plan
 _ARRAYS: Final = {"long": "[J", "double": "[D", "string": "[Ljava.lang.Object;", "decimal": "[Ljava.lang.Object;"}
 
 
@@ -32,43 +34,55 @@ class _Jvm:
     view: Any
     literal: Any
     invoke: Any
-    object_type: Any
-    classes: dict[str, Any]
+    array_data: Any
+    offset: int  # of the first byte of an array
+    object_types: dict[str, Any]  # of arrays, by the kind of their axis
+    arrays: Any
     integers: Any
     longs: Any
     none: Any
+    nothing: Any
     expression: Any
     column: Any
 
 
-def search(kind: AxisKind, constants: Sequence[Any], value: Column) -> Column:
-    """Return the index of the value among sorted constants, or −(insertion point) − 1; NULL of NULL."""
+@lru_cache(maxsize=KEPT)
+def search(kind: AxisKind, constants: tuple[Any, ...], text: str, name: str) -> Column:
+    """Return the index of a value, as SQL, among sorted constants, or −(insertion point) − 1; NULL of NULL."""
     jvm = _jvm()
-    array = _array(jvm, kind, constants)
-    held = jvm.literal(array, jvm.object_type(jvm.classes[_ARRAYS[kind]]))
-    arguments = _sequence(jvm, [held, jvm.expression(value._jc)])
-    nothing = _sequence(jvm, [])
-    call = jvm.invoke(
-        jvm.classes["java.util.Arrays"], jvm.integers, "binarySearch", arguments, nothing, True, False, True, jvm.none
-    )
-    return ClassicColumn(jvm.column(call))
+    held = jvm.literal(_array(jvm, kind, constants), jvm.object_types[kind])
+    arguments = _sequence(jvm, [held, jvm.expression(written(text)._jc)])
+    call = jvm.invoke(jvm.arrays, jvm.integers, "binarySearch", arguments, jvm.nothing, True, False, True, jvm.none)
+    return ClassicColumn(jvm.column(call)).alias(name)
 
 
-def table(numbers: npt.NDArray[np.int64]) -> Column:
-    """Return an array of bigints that generated code holds by reference."""
+def table(numbers: npt.NDArray[np.int64], name: str) -> Column:
+    """Return a named array of bigints that generated code holds by reference."""
+    return _table(np.ascontiguousarray(numbers, "<i8").tobytes(), name)
+
+
+@lru_cache(maxsize=KEPT)
+def _table(packed: bytes, name: str) -> Column:
+    """Make a table; most stay the same when a query comes or goes."""
     jvm = _jvm()
-    data = jvm.view.org.apache.spark.sql.catalyst.expressions.UnsafeArrayData
-    return ClassicColumn(jvm.column(jvm.literal(data.fromPrimitiveArray(_array(jvm, "long", numbers)), jvm.longs)))
+    return ClassicColumn(jvm.column(jvm.literal(_numbers(jvm, packed), jvm.longs))).alias(name)
 
 
-def _array(jvm: _Jvm, kind: AxisKind, constants: Sequence[Any] | npt.NDArray[np.int64]) -> Any:
+def _numbers(jvm: _Jvm, packed: bytes) -> Any:
+    """Hand over numbers of eight bytes in one piece, as Spark's own arrays lie in memory: count, null bits, values."""
+    count = len(packed) // 8
+    laid_out = count.to_bytes(8, "little") + bytes(-(-count // 64) * 8) + packed
+    array = jvm.array_data()
+    array.pointTo(laid_out, jvm.offset, len(laid_out))
+    return array
+
+
+def _array(jvm: _Jvm, kind: AxisKind, constants: Sequence[Any]) -> Any:
     """Make an array in the JVM: numbers in one piece, other constants one by one."""
-    if kind in ("long", "double"):
-        packed = np.asarray(constants, ">i8" if kind == "long" else ">f8").tobytes()
-        array = jvm.gateway.new_array(getattr(jvm.view, kind), len(constants))
-        buffer = jvm.view.java.nio.ByteBuffer.wrap(packed)
-        (buffer.asLongBuffer() if kind == "long" else buffer.asDoubleBuffer()).get(array)
-        return array
+    if kind == "long":
+        return _numbers(jvm, np.array(constants, "<i8").tobytes()).toLongArray()
+    if kind == "double":
+        return _numbers(jvm, np.array(constants, "<f8").tobytes()).toDoubleArray()
     array = jvm.gateway.new_array(jvm.view.java.lang.Object, len(constants))
     for place, constant in enumerate(constants):
         array[place] = _object(jvm, constant)
@@ -111,11 +125,14 @@ def _connect(gateway: Any, view: Any) -> _Jvm:
         view,
         expressions.Literal,
         expressions.objects.StaticInvoke,
-        types.ObjectType,
-        {name: named(name) for name in ("java.util.Arrays", *set(_ARRAYS.values()))},
+        expressions.UnsafeArrayData,
+        view.org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET,
+        {kind: types.ObjectType(named(name)) for kind, name in _ARRAYS.items()},
+        named("java.util.Arrays"),
         getattr(getattr(types, "IntegerType$"), "MODULE$"),
         types.ArrayType(getattr(longs, "MODULE$"), False),
         getattr(getattr(view.scala, "None$"), "MODULE$"),
+        view.PythonUtils.toSeq(view.java.util.ArrayList()),
         tools.expression,
         tools.column,
     )

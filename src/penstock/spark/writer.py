@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from pyspark.sql import Column
@@ -16,7 +17,7 @@ from penstock.share.locate import ByArithmetic, ByDivision, BySearch
 from penstock.share.signing import LONE
 from penstock.share.slices import Progression
 from penstock.share.telling import ATTEMPTED, admissions, is_lone, number_of, tell_apart
-from penstock.spark.attempt import attempt_struct
+from penstock.spark.attempt import attempt_text
 from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
@@ -93,7 +94,7 @@ class Writer:
     def fallible(self) -> list[str]:
         """List the keys and arguments that may fail: they are tried, and a failure counts only if a query has it."""
         texts = [text for m in self.layout.members for text in self.texts(m)]
-        failing = frozenset().union(*(d.typed.fallible for d in self.layout.plan.definitions))
+        failing = frozenset().union(*{d.typed.fallible for d in self.layout.plan.definitions})
         return [text for text in dict.fromkeys(texts) if text in failing and not is_bare(text)]
 
     def texts(self, member: Member) -> list[str]:
@@ -135,17 +136,16 @@ class Writer:
                 found[name] = self.number(member, part)
         return found
 
-    def label(self, tree: int) -> Column:
+    def label(self, tree: int, name: str) -> Column:
         """Write where a valid row's slice (or granule) starts."""
         locating = self.layout.locating[tree]
         if isinstance(locating, ByDivision):
-            return written(self.granule(locating))
+            return written(self.granule(locating), name)
         if isinstance(locating, ByArithmetic):
             lasts = [last_of(p, self.t) for p in locating.progressions]
             last = lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})"
-            return written(f"IF({self.valid}, {last}, NULL)")
-        place = position_in(F.col(f"__edges{tree}"), F.expr(self.t)).cast("bigint")
-        return F.when(F.expr(self.valid), place)
+            return written(f"IF({self.valid}, {last}, NULL)", name)
+        return _searched(tree, self.t, self.valid, name)
 
     def granule(self, locating: ByDivision) -> str:
         """Write where a valid row's granule starts, and whether the row is late if the label tells that too."""
@@ -176,7 +176,7 @@ class Writer:
         if self.direct:
             return []
         failing = {**self.tried, **self.numbering.attempts}
-        tried = [attempt_struct(F.expr(text)).alias(name) for text, name in failing.items()]
+        tried = [attempt_text(text, name) for text, name in failing.items()]
         time, valid = written(self.time, "__t"), written(self.is_valid, "__valid")
         placed = [written("*"), time, valid, *self.labels(), *self.numbering.columns()]
         steps = [[written("*"), *tried], placed] if tried else [placed]
@@ -187,7 +187,7 @@ class Writer:
 
     def labels(self) -> list[Column]:
         """Write the label of each tree; without queries, only whether the row is valid."""
-        labels = [self.label(t).alias(f"__l{t}") for t in range(len(self.layout.plan.trees))]
+        labels = [self.label(t, f"__l{t}") for t in range(len(self.layout.plan.trees))]
         return labels or [written(f"IF({self.valid}, 0L, NULL)", "__l0")]
 
     def copies(self) -> list[Column] | None:
@@ -215,8 +215,8 @@ class Writer:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
         layout, by = self.layout, []
         if not self.leads:
-            label = self.labels()[0] if self.direct else F.col("__l0" if len(layout.members) < 2 else "__l")
-            by.append(label.alias("label"))
+            place = "__l0" if len(layout.members) < 2 else "__l"
+            by.append(self.label(0, "label") if self.direct else written(place, "label"))
         if len(layout.members) > 1:
             by.append(written("__g", "grouping"))
         if self.signed:
@@ -280,3 +280,10 @@ class Writer:
             texts = partial_texts(component, self.value(component.argument))
             columns += [written(text, f"c{number}_{part}") for part, text in enumerate(texts)]
         return columns
+
+
+@lru_cache(maxsize=256)
+def _searched(tree: int, time: str, valid: str, name: str) -> Column:
+    """Write where a valid row stands among the edges of a searched tree."""
+    place = position_in(F.col(f"__edges{tree}"), F.expr(time)).cast("bigint")
+    return F.when(F.expr(valid), place).alias(name)

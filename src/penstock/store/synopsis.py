@@ -57,6 +57,7 @@ class Synopsis:
             0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
         )
         self._retired_operations = 0
+        self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
         self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
@@ -78,18 +79,18 @@ class Synopsis:
 
     def prepare(self, layout: Layout) -> None:
         """Open the lanes a plan needs and close those it has no use for."""
-        wanted: dict[LaneKey, tuple[Component, ...]] = {}
+        wanted = {key: members for tree in layout.plan.trees for key, members in tree.lanes.items()}
         for tree in layout.plan.trees:
-            for key, members in tree.lanes.items():
-                wanted[key] = _components_of(members)
             for grouping in tree.groupings:
                 self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():
             self._close(self.lanes.pop(key))
         for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
             self._retired_operations += self._bundles.pop(name).lane.operations
-        for key, components in wanted.items():
-            self._open(key, components)
+        for key, members in wanted.items():
+            if self._members.get(key) is not members:
+                self._open(key, _components_of(members))
+        self._members = wanted
         trees = {t.name for t in layout.plan.trees}
         kept = {(t.name, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
@@ -113,6 +114,7 @@ class Synopsis:
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
                 self._close(self.lanes[key])
+                self._members.pop(key, None)
                 self.lanes[key] = self._empty_lane(key, _components_of(members))
         return self.ingest(layout, partials, edges)
 

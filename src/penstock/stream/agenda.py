@@ -83,11 +83,13 @@ class Agenda:
             for definition in tree.definitions:
                 target = until(tree, definition)
                 first = self.progress.first_end(definition, target)
-                if first is not None:
+                if first is None:
+                    continue
+                if first <= target:  # of most queries, no window ends with a batch
                     windows, following = self._windows(tree, definition, first, target)
                     self.progress.next_ends[definition.id] = following
-                    self.progress.first_ends.setdefault(definition.id, first)
                     found += windows
+                self.progress.first_ends.setdefault(definition.id, first)
         return found
 
     def _windows(self, tree: Tree, definition: Definition, first_us: int, until_us: int) -> tuple[list[Due], int]:

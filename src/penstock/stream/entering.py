@@ -66,7 +66,7 @@ class Entering:
             return Promise(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
-        progress.enter(new, same_tree, lane, progress.floors(layout))
+        progress.enter(new, same_tree, lane, progress.floor(lane, layout))
         covered = progress.starts[new.id]
         asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
         if isinstance(asked, _Nothing):
@@ -85,8 +85,8 @@ class Entering:
         if self.progress.ended:
             return found
         for definition in new if self.progress.frontier_us is not None else ():
-            [tree] = [t for t in layout.plan.trees if definition in t.definitions]
-            others = [d for d in tree.definitions if d.id != definition.id]
+            [tree] = [t for t in layout.plan.trees if definition.id in t.lane_of]
+            others = [d for d in tree.lanes[tree.lane_key(definition)] if d.id != definition.id]
             asked = self._asked(definition, self.progress.starts[definition.id], others)
             if isinstance(asked, _Nothing):
                 self._not_before(definition)

@@ -293,11 +293,11 @@ class Pipeline:
 
     def _switch(self, snapshot: Snapshot) -> Layout:
         """Plan anew; new queries get their start, and queries are paused and resumed."""
-        known = set() if self.layout is None else {d.id for d in self.layout.plan.definitions}
-        layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version), self.stream.time)
+        before = None if self.layout is None else self.layout.plan
+        layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version, before), self.stream.time)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
-        self.synopsis.reopen(self.progress.floors_of(layout, known))
+        self.synopsis.reopen(self.progress.floors_of(layout, before))
         current = {d.id: d for d in snapshot.definitions}
         self.ledger.answering.forget(current)
         self._attempts &= current.keys()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey, condition_of
+from penstock.share.plan import LaneKey, Plan, condition_of
 from penstock.share.slices import SliceManager
 from penstock.store.commits import Commit, Counts, Paused
 
@@ -63,12 +63,12 @@ class Progress:
     def switch(self, layout: Layout, before: Layout | None) -> None:
         """Enter the plan's new queries, note its slicing, and forget those that are gone."""
         current = {d.id for d in layout.plan.definitions}
-        entering = before is not None and not current <= self.starts.keys()
-        floors = self.floors(before) if entering and before is not None else {}
         for number, tree in enumerate(layout.plan.trees):
-            for definition in tree.definitions:
-                if definition.id not in self.starts:
-                    self.enter(definition, tree.definitions, tree.lane_key(definition), floors)
+            new = [definition for definition in tree.definitions if definition.id not in self.starts]
+            floors = {lane: self.floor(lane, before) for lane in map(tree.lane_key, new)}
+            for definition in new:
+                lane = tree.lane_key(definition)
+                self.enter(definition, tree.lanes[lane], lane, floors[lane])
             self.cuts.setdefault(tree.name, []).append((self.frontier_us, layout.managers[number]))
         for gone in self.starts.keys() - current:
             self.forget(gone)
@@ -79,12 +79,10 @@ class Progress:
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused):
             known.pop(number, None)
 
-    def enter(
-        self, new: Definition, others: Sequence[Definition], lane: LaneKey, floors: Mapping[LaneKey, int]
-    ) -> None:
+    def enter(self, new: Definition, others: Sequence[Definition], lane: LaneKey, floor_us: int | None) -> None:
         """Give a query its start, the first time from which what is stored can answer it."""
         members = [d for d in others if d.id in self.starts]
-        covered = None if self.frontier_us is None else self._covered_since(new, members, lane, floors.get(lane))
+        covered = None if self.frontier_us is None else self._covered_since(new, members, lane, floor_us)
         self.begin(new, covered)
 
     def begin(self, new: Definition, start_us: int | None) -> None:
@@ -166,7 +164,7 @@ class Progress:
 
     def revised(self, layout: Layout) -> tuple[tuple[int, int], ...]:
         """Return for each of a layout's revising windows after and from which ends late rows revise answers."""
-        if self.watermark_us is None:
+        if self.watermark_us is None or not layout.revising:
             return tuple((NEVER, NEVER) for _ in layout.revising)
         since: dict[object, int] = {}
         for definition in layout.plan.definitions:
@@ -197,15 +195,24 @@ class Progress:
 
         So a synopsis grows with the queries that find it (Golab, Bijay and Özsu 2006, §2.3).
         """
-        found: dict[LaneKey, int | None] = {}
-        for tree in layout.plan.trees:
-            for key, members in tree.lanes.items():
-                each = [self.floor_of(d) for d in members]
-                found[key] = None if None in each else min(f for f in each if f is not None)
+        lanes = [item for tree in layout.plan.trees for item in tree.lanes.items()]
+        found = {key: self._lowest(members) for key, members in lanes}
         return {key: floor for key, floor in found.items() if floor is not None}
 
-    def floors_of(self, layout: Layout, known: Container[int]) -> dict[LaneKey, int]:
-        """Return, for lanes with queries that are not known, the earliest time that these need."""
+    def floor(self, lane: LaneKey, layout: Layout | None) -> int | None:
+        """Return the earliest time that is still needed of one lane; None: of nothing, or before the first row."""
+        trees = () if layout is None else layout.plan.trees
+        found = [tree.lanes[lane] for tree in trees if lane in tree.lanes]
+        return self._lowest(found[0]) if found else None
+
+    def _lowest(self, members: Sequence[Definition]) -> int | None:
+        """Return the earliest time that some queries still need; None if one of them has seen no row."""
+        each = [self.floor_of(d) for d in members]
+        return None if None in each else min(floor for floor in each if floor is not None)
+
+    def floors_of(self, layout: Layout, before: Plan | None) -> dict[LaneKey, int]:
+        """Return, for lanes with queries that were not in the plan before, the earliest time that these need."""
+        known = frozenset[int]() if before is None else {d.id for d in before.definitions}
         found: dict[LaneKey, int] = {}
         for tree in layout.plan.trees:
             for definition in tree.definitions:
