@@ -36,7 +36,7 @@ from penstock.spark.session import embedded
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look, with fewer queries
 SAMPLE: Final = 20_000  # trades whose values become constants
-UNSHARED_ROWS: Final = (25_000, 50_000)  # that queries without sharing are measured on
+UNSHARED_ROWS: Final = (100_000, 500_000)  # that queries without sharing are measured on
 
 Data = tuple[Exchange, Drawing]
 

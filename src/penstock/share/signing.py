@@ -20,7 +20,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
-ONCE = ("base", "late", "timely", "corrected")  # counted of every row once, however many parts have a copy of it
+ONCE = ("base", "late", "corrected")  # counted of every row once, however many parts have a copy of it
 
 
 @dataclass(frozen=True, slots=True)

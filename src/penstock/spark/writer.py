@@ -251,7 +251,6 @@ class Writer:
         once = f" AND {self.base()}" if self.joins else ""
         if self.layout.marks_late is None:
             counted |= {"first": f"min({self.t})", "late": f"count_if({self.is_late}{once})"}
-            counted |= {"timely": f"count_if(NOT {self.is_late}{once})"}
         if self.layout.revising:
             counted |= {"touched": f"count_if({self.is_late})"}
             counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import StateError
 from penstock.store.answer_files import AnswerFile, read_format_1, read_index, write_answers
@@ -57,13 +56,10 @@ def _with_sum(folder: Path, number: int) -> Commit:
 
 
 def _counted(partials: pa.Table) -> pa.Table:
-    """Add the counts of rows on time and corrected to partials that count late rows in a column of their own."""
-    if "late" not in partials.column_names or "timely" in partials.column_names:
+    """Add the counts of rows corrected to partials that count late rows in a column of their own."""
+    if "late" not in partials.column_names or "corrected" in partials.column_names:
         return partials
-    rows = partials["base" if "base" in partials.column_names else "rows"]
-    timely = pc.if_else(pc.is_valid(partials["label"]), pc.subtract(rows, partials["late"]), 0)
     nothing = pa.array([0] * partials.num_rows, pa.int64())
-    partials = partials.append_column("timely", timely)
     return partials.append_column("corrected", nothing).append_column("touched", nothing)
 
 

@@ -306,7 +306,8 @@ def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, i
     if granule is None:
         first, late = rows["first"].to_numpy(), _sum(rows["late"])
         corrected = _sum(rows["corrected"]) if layout.revising else 0
-        return (int(first.min()) if len(first) else None), _sum(rows["timely"]), corrected, late - corrected
+        counted = _sum(rows["base" if "base" in rows.column_names else "rows"])
+        return (int(first.min()) if len(first) else None), counted - late, corrected, late - corrected
     labels, counted = np.asarray(rows["label"].to_numpy(), np.int64), rows["rows"].to_numpy()
     late_ones = (labels - granule.phase) % granule.step == 1
     first_us = int((labels - late_ones).min()) if len(labels) else None
