@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 from penstock.model.duration import MINUTE, SECOND
 from penstock.model.window import Window
+from penstock.share.explained_cells import AttributePlan, PartPlan, PredicatesPlan
 from penstock.share.explanation import (
     ConditionPlan,
     Explanation,
@@ -67,6 +68,13 @@ def explanation(
     return Explanation((StreamPlan("trades", "shared paired", 1000.0, False, (join,), plans, Work(2000.0, 12000.0)),))
 
 
+def _predicates(text: str, queries: list[str]) -> PredicatesPlan:
+    """Tell how the conditions of a grouping are told apart."""
+    searched = AttributePlan("`volume` * `price`", 3, False, True, tuple(queries))
+    opaque = AttributePlan(text, 0, True, False, tuple(queries[:1]))
+    return PredicatesPlan((searched, opaque), (PartPlan((searched.text, text), 3, 8, 6),), 24)
+
+
 def _tree(tree: str, queries: int, name: str, condition: str, conditions: int) -> TreePlan:
     asked = [QueryPlan(f"{name}{i}", WINDOWS[i % len(WINDOWS)]) for i in range(queries)]
     by_condition = [tuple(asked[c::conditions]) for c in range(conditions)]
@@ -74,7 +82,7 @@ def _tree(tree: str, queries: int, name: str, condition: str, conditions: int) -
     made = [ConditionPlan(text, members, text, ()) for text, members in zip(texts, by_condition, strict=True)]
     half = max(1, conditions // 2)
     groupings = [
-        GroupingPlan((), ("count(*)",), tuple(made[:half])),
+        GroupingPlan((), ("count(*)",), tuple(made[:half]), _predicates(texts[0], [q.name for q in asked])),
         GroupingPlan(("`listing#1f0c9b.sector`",), ("count(*)", "max(`price`)"), tuple(made[half:])),
     ]
     rate = SliceManager(WINDOWS, "paired").edge_rate(SECOND)

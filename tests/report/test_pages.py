@@ -53,6 +53,14 @@ def test_a_page_needs_no_other_file() -> None:
     assert "@import" not in text
 
 
+def test_a_page_tells_how_a_row_finds_its_conditions() -> None:
+    text = Page(explain_page(explanation())).text
+    assert "2 attributes are looked up a row instead of 24 tests" in text
+    assert "volume * price (3 constants, attempted): q0, q1" in text
+    assert "volume > 0 (opaque): q0" in text
+    assert "fragments of 3 conditions on volume * price, volume > 0: 8 cells, 6 fragments" in text
+
+
 def test_names_that_users_wrote_are_escaped_everywhere() -> None:
     hostile = explanation(12, name=EVIL, condition=f"`x` = '{EVIL}' and {{i}}")
     for text in (explain_page(hostile), hostile._repr_html_(), engine_summary([StreamRow(EVIL, 1)], hostile)):

@@ -8,6 +8,7 @@ from penstock.report.flow import flow
 from penstock.report.markup import code, counted, details, escaped, figures, readable
 from penstock.report.ruler import ruler
 from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
+from penstock.share.explained_cells import PredicatesPlan
 from penstock.share.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
 
 MOST_TREES: Final = 4
@@ -68,7 +69,16 @@ def _card(grouping: GroupingPlan, number: int) -> str:
     kept = details(counted(len(grouping.partials), "partial a slice", "partials a slice"), f"<p>{code(partials)}</p>")
     queries = counted(len(grouping.queries), "query", "queries")
     head = f"<h4><span>{queries}</span>{escaped(grouping_words(grouping))}</h4>"
-    return f'<div class="card t{number % 6}">{head}{shown}{kept}</div>'
+    told = "" if grouping.predicates is None else _telling(grouping.predicates)
+    return f'<div class="card t{number % 6}">{head}{shown}{told}{kept}</div>'
+
+
+def _telling(predicates: PredicatesPlan) -> str:
+    """Write how a row is told which conditions take it: the attributes looked up, and the fragments they make."""
+    places = counted(predicates.places, "attribute is", "attributes are")
+    head = f"{places} looked up a row instead of {counted(predicates.tests, 'test', 'tests')}"
+    lines = [*predicates.attributes, *(f"fragments of {part}" for part in predicates.parts)]
+    return details(head, "".join(f"<p>{escaped(readable(str(line)))}</p>" for line in lines))
 
 
 def _condition(condition: ConditionPlan, most: int, number: int) -> str:
