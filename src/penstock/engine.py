@@ -9,10 +9,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +26,7 @@ from penstock.catalog.functions import Functions
 from penstock.catalog.questions import Questions
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
-from penstock.errors import StateError, UnknownStream, nearest
+from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
@@ -54,7 +52,8 @@ from penstock.store.synopsis import Kernel
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.changing import Changing
 from penstock.stream.entered import Entered
-from penstock.stream.opening import Settings, put_to_work
+from penstock.stream.fleet import Fleet
+from penstock.stream.opening import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,13 +81,13 @@ class Engine:
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
         self._frames: dict[str, DataFrame] = {}
-        self._at_work: dict[str, StreamAtWork] = {}
-        self._opening = threading.RLock()
         scratch = Path(self._scratch.name)
-        self._settings = Settings(
+        settings = Settings(
             self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, self.strategy, kernel, clock
         )
-        self._changing = Changing(self.catalog, self._with_past)
+        self._fleet = Fleet(settings, self._frame)
+        self._at_work = self._fleet.at_work
+        self._changing = Changing(self.catalog, self._fleet.with_past)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self._functions = Functions(self.catalog, self._typer)
         self.catalog.restore(self.typed)
@@ -162,7 +161,7 @@ class Engine:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
         query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
         self._functions.require_for(query)
-        stream = self.catalog.known_stream(query.stream)
+        stream = self.catalog.feeding(query.stream)
         return self._typer.type_query(query, stream, self.catalog.tables())
 
     def drop_query(self, name: str) -> None:
@@ -248,14 +247,14 @@ class Engine:
         if self._folder is None:
             raise StateError("an engine without a state folder has nothing to copy", hint="Give it one: state=…")
         with ExitStack() as waiting:
-            for _, stream in sorted(self._at_work.items()):  # in the order in which changes wait
+            for stream in self._fleet.in_order():  # in which changes wait
                 waiting.enter_context(stream.between_batches())
             copy_state(self._folder.path, Path(folder))
 
     def explain(self) -> Explanation:
         """Show who shares what: trees, slices, groupings, and counted operations shared and alone."""
         plans: list[StreamPlan] = []
-        for name in self.catalog.stream_names():
+        for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
             plans += explain_plan(name, definitions, self.strategy, version, self._rate(name)).streams
         return Explanation(tuple(plans))
@@ -268,13 +267,7 @@ class Engine:
 
     def stream(self, name: str) -> StreamAtWork:
         """Return a stream at work: its pipeline has counts, metrics and reports."""
-        stream = self.catalog.stream(name)
-        if stream is None:
-            raise UnknownStream(f'there is no stream "{name}"', hint=nearest(name, self.catalog.stream_names()))
-        with self._opening:
-            if stream.name not in self._at_work:
-                self._at_work[stream.name] = put_to_work(stream, self._settings, lambda: self._frame(stream))
-            return self._at_work[stream.name]
+        return self._fleet.stream(name)
 
     def close(self) -> None:
         """Stop everything and let go of the state folder; the Spark session stays."""
@@ -312,14 +305,9 @@ class Engine:
             self._changing.replace,
             self.pause_query,
             self.resume_query,
-            self._leave,
+            self._fleet.leave,
+            self._changing.create_stream,
         )
-
-    def _with_past(self, names: Iterable[str]) -> dict[str, StreamAtWork]:
-        """Return the streams among some that have had rows, here or before a restart."""
-        folder = self._folder
-        had = (n for n in names if n in self._at_work or (folder is not None and folder.commits(n).is_dir()))
-        return {n: self.stream(n) for n in had}
 
     def _enter(self, source: Stream | Table) -> None:
         """Enter a stream or table of files, with the columns its files have if none are given."""
@@ -330,12 +318,6 @@ class Engine:
             self.catalog.create_stream(stream)
         else:
             self.catalog.create_table(replace(source, columns=columns))
-
-    def _leave(self, name: str) -> None:
-        """Stop a stream that was dropped; without a state folder its position is forgotten too."""
-        for known in [known for known in self._at_work if known.lower() == name.lower()]:
-            self._at_work.pop(known).leave()
-            shutil.rmtree(Path(self._scratch.name) / "checkpoint" / known, ignore_errors=True)
 
     def _rate(self, name: str) -> float | None:
         """Return the rows a second that a stream was seen to bring."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from penstock.catalog.lookup import Lookup
-from penstock.catalog.naming import Kind, existing_name, other_before, still_called, still_read
+from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
 from penstock.catalog.timeline import Action, Entry
 from penstock.catalog.typed_records import has_typed, write_typed
@@ -17,6 +17,7 @@ from penstock.language.own_names import check_own_name
 from penstock.language.parse import parse_query
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
+from penstock.model.derived import ANSWERS, source_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
@@ -47,6 +48,24 @@ class Catalog(Lookup):
                 raise other_before(stream.name)
             self._carry_out(self._change("create", "stream", stream.name, stream=plain(stream)))
             return True
+
+    def create_answers(self, stream: Stream, typed: TypedQuery) -> Definition:
+        """Enter a query and the stream that its answers are, durable together; the same again changes nothing."""
+        with self._lock:
+            known = self.stream(stream.name)
+            if known is not None and same(known, stream):
+                return self.query(stream.name)
+            self._require_free(stream.name, "stream")
+            self._require_free(stream.name, "query")
+            former = self._former.get(stream.name.lower())
+            if former is not None and not same(former, stream):
+                raise other_before(stream.name)
+            self._require_sources(typed)
+            new = self._definition(typed, 0, "")
+            entered = {**self._change("create", "stream", stream.name, stream=plain(stream))}
+            entered["version"] = self.version + 2
+            self._carry_out(self._definition_change("create", new), entered, sources=[new])
+            return new
 
     def create_table(self, table: Table) -> bool:
         """Enter a table; the same one again changes nothing."""
@@ -97,6 +116,7 @@ class Catalog(Lookup):
             known = self.query(query.query.name)
             if known.query == query.query:
                 return known
+            self._require_unused("query", known.name)
             self._require_sources(query)
             new = self._definition(query, 0, known.origin)
             self._carry_out(self._definition_change("replace", new), sources=[new])
@@ -123,7 +143,12 @@ class Catalog(Lookup):
         with self._lock:
             gone = self._known(kind, name)
             self._require_unused(kind, gone.name)
-            self._carry_out(self._change("drop", kind, gone.name, gone.id if isinstance(gone, Entry) else None))
+            changes = [self._change("drop", kind, gone.name, gone.id if isinstance(gone, Entry) else None)]
+            if kind == "stream" and gone.format == ANSWERS:  # its query goes with it
+                query = self._queries[gone.name.lower()]
+                changes = [self._change("drop", "query", query.name, query.id), changes[0]]
+                changes[1]["version"] = self.version + 2
+            self._carry_out(*changes)
 
     def end_outlived(self, now_us: int) -> list[Definition]:
         """Drop the queries whose lifetime has passed, and return them."""
@@ -145,19 +170,21 @@ class Catalog(Lookup):
 
     def _require_sources(self, query: TypedQuery) -> None:
         """Refuse a query whose stream or table was dropped after its names were resolved."""
-        self.known_stream(query.query.stream)
+        self.feeding(query.query.stream)
         for join in query.query.joins:
             self.known_table(join.table)
 
     def _require_unused(self, kind: Kind, name: str) -> None:
-        """Refuse to drop what a query reads, or code that it calls."""
+        """Refuse to drop what a query reads, code that it calls, or the query that makes a stream."""
+        if kind == "query" and self.makes_stream(name):
+            raise makes_stream(name)
         if kind == "function" and (code := self._functions[name.lower()]).python is not None:
             for entry in self._queries.values():
                 if f"{code.pinned}(" in self._timeline.read(entry).query.text:
                     raise still_called(name, entry.name)
         for entry in self._queries.values() if kind in ("stream", "table") else ():
             tables = [join.table for join in self._timeline.read(entry).query.joins] if kind == "table" else []
-            if name in tables or (kind == "stream" and entry.stream == name):
+            if name in tables or (kind == "stream" and source_of(entry.stream) == name):
                 raise still_read(kind, name, entry.name)
 
     def _definition(self, query: TypedQuery, ahead: int, origin: str) -> Definition:

@@ -59,6 +59,7 @@ class Execution:
     pause: Callable[[str], None]
     resume: Callable[[str], None]  # lets a paused query go on
     leave: Callable[[str], None]  # stops a stream that is gone
+    create_stream: Callable[[str, TypedQuery], object]  # enters a query whose answers are a stream
 
     def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
         """Carry out statements; queries that follow each other are entered together."""
@@ -118,9 +119,8 @@ class Execution:
                     self._replaced(name, select)
                 else:
                     self.create([self.typed(select, name)])
-            case CreateStreamAs(select=select):
-                what, hint = "streams made by a SELECT are not available", "Write one query for each stream."
-                raise Unsupported(what, text=select.text, place=(0, len("SELECT")), hint=hint)
+            case CreateStreamAs(name=name, select=select):
+                self.create_stream(name, self.typed(select, name))
 
     def _exists(self, statement: Creation) -> bool:
         """Tell whether what a CREATE would enter is there already."""

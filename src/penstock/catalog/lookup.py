@@ -9,6 +9,7 @@ from typing import Any
 from penstock.catalog.naming import Kind, missing
 from penstock.catalog.timeline import Control, Entry, Timeline
 from penstock.evaluate.typed import Definition
+from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 
@@ -46,6 +47,38 @@ class Lookup:
         """Find a table, or say which there are."""
         found: Table = self._known("table", name)
         return found
+
+    def feeding(self, name: str) -> Stream:
+        """Find what a query reads: a stream, or the numbered rows of one."""
+        source = self.known_stream(source_of(name))
+        return numbered(source, name) if is_line(name) else source
+
+    def line_names(self) -> list[str]:
+        """List the numbered rows that some query reads."""
+        with self._lock:
+            return list(dict.fromkeys(e.stream for e in self._queries.values() if is_line(e.stream)))
+
+    def followers(self, name: str) -> list[str]:
+        """List what is fed by a stream: its numbered rows, and streams made of its queries' answers."""
+        with self._lock:
+            lines = [line for line in self.line_names() if source_of(line) == name]
+            return [*lines, *(s.name for s in self._streams.values() if leader_of(s) == name)]
+
+    def leaders(self, name: str) -> list[str]:
+        """List the streams that feed one, the first of all first."""
+        found: list[str] = []
+        stream = self.stream(source_of(name))
+        if is_line(name) and stream is not None:
+            found.append(stream.name)
+        while stream is not None and (leader := leader_of(stream)) is not None:
+            found.insert(0, leader)
+            stream = self.stream(leader)
+        return found
+
+    def makes_stream(self, query: str) -> bool:
+        """Tell whether a query's answers are a stream, which has its name."""
+        stream = self.stream(query)
+        return stream is not None and stream.format == ANSWERS
 
     def function(self, name: str) -> Function:
         """Find a function, or say which there are."""

@@ -54,3 +54,9 @@ def still_read(kind: Kind, name: str, query: str) -> CatalogError:
 def still_called(name: str, query: str) -> CatalogError:
     """Word the error for a Python function that a query calls."""
     return CatalogError(f'function "{name}" is called by query "{query}"', hint="Drop the query first.")
+
+
+def makes_stream(name: str) -> CatalogError:
+    """Word the error for a query whose answers are a stream."""
+    what = f'the answers of query "{name}" are stream "{name}"'
+    return CatalogError(what, hint=f"Drop the stream, DROP STREAM {name}, and create it anew.")

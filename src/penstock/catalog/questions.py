@@ -17,6 +17,7 @@ from penstock.language.printing import write_expression, write_function, write_s
 from penstock.language.statements import Describe, Explain, Kind, Listed, Question, Select, Show, ShowCreate
 from penstock.language.user_functions import parameters_of
 from penstock.language.write import write_name
+from penstock.model.derived import ANSWERS, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
@@ -85,7 +86,7 @@ class Questions:
         match listed:
             case "streams":
                 streams = filter(None, map(catalog.stream, catalog.stream_names()))
-                rows = [[s.name, s.format, s.time, format_duration(s.lateness_us)] for s in streams]
+                rows = [[s.name, s.format, s.time, format_duration(max(0, s.lateness_us))] for s in streams]
                 return ["name", "format", "event_time", "lateness"], rows
             case "tables":
                 return ["name", "format"], [[t.name, t.format] for t in catalog.tables().values()]
@@ -112,7 +113,9 @@ class Questions:
                 _require_statement(function)
                 return str(parse_statement(write_function(function)))
             case "stream":
-                return write_stream(self.catalog.known_stream(name))
+                stream = self.catalog.known_stream(name)
+                made = stream.format == ANSWERS
+                return f"CREATE STREAM {write_name(stream.name)} AS {text_of(stream)}" if made else write_stream(stream)
             case "table":
                 return write_table(self.catalog.known_table(name))
             case _:
@@ -162,6 +165,8 @@ def _about(name: str, expression: str | None, stream: Stream) -> str | None:
     """Say what is special about a stream's column."""
     computed = f"computed: {expression}" if expression else None
     late = f"event time, rows up to {format_duration(stream.lateness_us)} late" if name == stream.time else None
+    if late and stream.format == ANSWERS:
+        late = "event time, 1 us before window_end"
     return "; ".join(filter(None, [late, computed])) or None
 
 

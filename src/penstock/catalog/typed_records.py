@@ -14,7 +14,7 @@ from penstock.evaluate.aggregates import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.attributes import Attribute
 from penstock.model.query import Aggregate, Join, Output, Query
-from penstock.model.window import Window
+from penstock.model.window import RowsWindow, Window
 
 FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
 
@@ -41,7 +41,7 @@ def read_typed(record: Mapping[str, Any]) -> TypedQuery:
             **bound,
             "text": record["text"],
             "stream": record["stream"],
-            "window": Window(**bound["window"]),
+            "window": _window(bound["window"]),
             "joins": tuple(_join(join) for join in bound["joins"]),
             "keys": tuple(bound["keys"]),
             "aggregates": tuple(Aggregate(a["function"], tuple(a["arguments"])) for a in bound["aggregates"]),
@@ -64,6 +64,13 @@ def read_typed(record: Mapping[str, Any]) -> TypedQuery:
         frozenset(told["fallible"]),
         told["where"],
     )
+
+
+def _window(record: Mapping[str, Any]) -> Window:
+    """Read a window back; one of rows tells how they are counted apart."""
+    if "partition" in record:
+        return RowsWindow(**{**record, "partition": tuple(record["partition"])})
+    return Window(**record)
 
 
 def _join(record: Mapping[str, Any]) -> Join:

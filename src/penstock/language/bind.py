@@ -14,14 +14,17 @@ from penstock.language.cursor import place_of
 from penstock.language.functions import canonical_aggregate
 from penstock.language.joins import From, Names, model_joins, read_from
 from penstock.language.limits import MAX_NODES
-from penstock.language.options import check_options, refuse_options, revises
+from penstock.language.literals import quote
+from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_options, revises
 from penstock.language.parse import check_text
 from penstock.language.scope import OWN_COLUMNS, REVISION_COLUMNS, WINDOW_COLUMNS, is_aggregate, path_of, resolve
 from penstock.language.spark_window import FIELDS, WHOLE, is_window, mentions_window
 from penstock.language.statements import Select
 from penstock.language.user_functions import Functions, expand_select
 from penstock.language.write import Item, plain_name, write_query
+from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query
+from penstock.model.window import RowsWindow
 
 __all__ = ["Names", "bind"]
 
@@ -63,12 +66,13 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_shape(tree, items, having, grouped, text)
     _check_names(items, revises(options), text)
     over = _Placeholders(read, keys)
+    _check_rows(read, over, select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
     return Query(
         name=name,
         text=write_query(read, items, keys, grouped, having, options),
-        stream=read.scope.sources[0].name,
+        stream=_feeding(read),
         window=read.window,
         joins=model_joins(read),
         where=conjunction(read.filters, read.canonical_name) if read.filters else None,
@@ -80,6 +84,28 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         start_aligned=read.start_aligned,
         options=options,
     )
+
+
+def _feeding(read: From) -> str:
+    """Name the stream that a query reads: itself, or its rows as they are numbered."""
+    name = read.scope.sources[0].name
+    return line_name(name, read.window.partition) if isinstance(read.window, RowsWindow) else name
+
+
+def _check_rows(read: From, over: _Placeholders, select: Select) -> None:
+    """Refuse what has no meaning for a window of rows."""
+    if not isinstance(read.window, RowsWindow):
+        return
+    for clause in select.options:
+        if clause.name in NOT_FOR_ROWS and not (clause.name == "late" and str(clause.value).lower() == "count"):
+            what = f"option {clause.name} of a query with a window of rows is not available"
+            raise Unsupported(what, text=select.text, place=clause.place, hint="Leave it out, or write RANGE.")
+    for column in read.window.partition:
+        if quote(column) not in over.keys:
+            what = f'column "{column}" of PARTITION BY is not in GROUP BY'
+            detail, hint = "an answer names the part whose rows it is of", f"Add {column} to GROUP BY."
+            place = (0, len(select.text))
+            raise LanguageError(what, text=select.text, place=place, detail=detail, hint=hint)
 
 
 # The SELECT list.

@@ -6,6 +6,7 @@ The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NoReturn
 
@@ -14,10 +15,11 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import InvalidWindow
-from penstock.language.cursor import placed
+from penstock.language.cursor import RESERVED, placed
 from penstock.language.duration import parse_duration
 from penstock.language.grammar import Grammar
 from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
+from penstock.language.literals import is_plain_word, quote
 from penstock.model.duration import format_duration
 
 # What may follow or begin a SELECT elsewhere, and is named in the refusal here.
@@ -47,26 +49,42 @@ _JOINS: Final = {
     "SEMI": "SEMI joins",
     "ANTI": "ANTI joins",
 }
+_PARTITION_HINT: Final = "Write [PARTITION BY symbol ROWS 100 SLIDE 10]."
 _AFTER_TABLE: Final = frozenset(word for word, _ in _CLAUSES) | frozenset(_JOINS) | {"INNER", "LEFT", "SET", "VALUES"}
 
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """A window as written; ``slide`` is None when there is no SLIDE, and lengths are rows for ROWS."""
+    """A window as written; ``slide`` is None when there is no SLIDE, and lengths are rows for ROWS.
+
+    ``partition`` are the columns within whose values rows are counted apart.
+    """
 
     kind: Literal["RANGE", "ROWS"]
     length: int
     slide: int | None
     offset_us: int = 0
     place: tuple[int, int] = field(default=(0, 1), compare=False)
+    partition: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Print the window as the language writes it."""
         written = str if self.kind == "ROWS" else format_duration
-        text = f"{self.kind} {written(self.length)}"
+        text = partition_by(self.partition) + f"{self.kind} {written(self.length)}"
         if self.slide is not None:
             text += f" SLIDE {written(self.slide)}"
         return f"[{text} OFFSET {format_duration(self.offset_us)}]" if self.offset_us else f"[{text}]"
+
+
+def partition_by(columns: Sequence[str]) -> str:
+    """Write how a window's rows are counted apart, if they are."""
+    return f"PARTITION BY {', '.join(map(_column, columns))} " if columns else ""
+
+
+def _column(name: str) -> str:
+    """Write a column's name, in backquotes only where it needs them."""
+    reserved = name.upper() in Spark.Tokenizer.KEYWORDS or name.lower() in RESERVED
+    return name if is_plain_word(name) and not reserved else quote(name)
 
 
 def window_of(table: exp.Expr) -> WindowClause | None:
@@ -239,7 +257,10 @@ class SelectGrammar(Grammar):
         first = self._take(TokenType.L_BRACKET)
         if first is None:
             return None
+        partition = self._partition()
         rows = self._take_word("ROWS")
+        if partition and not rows:
+            self._fail(f"expected ROWS after PARTITION BY, found {self._shown()}", hint=_PARTITION_HINT)
         if not rows and not self._take_word("RANGE") and not self._take_word("WINDOW"):
             self._fail(
                 f"expected RANGE, WINDOW or ROWS, found {self._shown()}", hint="Write [RANGE 12 MIN SLIDE 5 MIN]."
@@ -251,10 +272,21 @@ class SelectGrammar(Grammar):
         offset_us = self._duration()[0] if not rows and self._take_word("OFFSET") else 0
         self._expect(TokenType.R_BRACKET, "]")
         place = (first.start, self._prev.end + 1)
-        window = WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place)
-        if not rows and slide is not None:
+        if slide is not None and rows and length > MAX_SLIDES * slide:
+            self._invalid(f"a window of {length:,} rows every {slide:,} holds each row too often", place)
+        if slide is not None and not rows:
             check_slides(length, slide, self.sql, place)
-        return window
+        return WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place, partition)
+
+    def _partition(self) -> tuple[str, ...]:
+        """Read PARTITION BY and its columns, if they are there."""
+        if not self._take_word("PARTITION", "BY") and not self._take(TokenType.PARTITION_BY):
+            return ()
+        columns = [self._name("a column")]
+        while self._take(TokenType.COMMA):
+            self._at_most(MAX_KEYS, columns, "columns in PARTITION BY")
+            columns.append(self._name("a column"))
+        return tuple(column.name for column in columns)
 
     def _count(self) -> int:
         """Read a number of rows."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from penstock.errors import LanguageError, UnknownStream, UnknownTable, Unsupported, nearest
+from penstock.errors import LanguageError, UnknownColumn, UnknownStream, UnknownTable, Unsupported, nearest
 from penstock.language.canonical import conjuncts, render, strip
 from penstock.language.cursor import place_of
 from penstock.language.dialect import WindowClause, window_of
@@ -18,7 +18,7 @@ from penstock.language.scope import Scope, Source, bound, resolve, source_number
 from penstock.language.spark_window import is_window, take_window
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
-from penstock.model.window import Window
+from penstock.model.window import RowsWindow, Window
 
 
 class Names(Protocol):
@@ -79,7 +79,7 @@ def read_from(select: exp.Select, names: Names, text: str, asked: bool = False) 
     if asked and by_function is not None:
         what, hint = "GROUP BY window(…) in a query that is asked once is not available", _ask_hint(table)
         raise Unsupported(what, text=text, place=place_of(table.this), hint=hint)
-    window = by_function or (_asked_window if asked else _window)(window_of(table), table, text)
+    window = by_function or (_asked_window if asked else _window)(window_of(table), table, stream, text)
     source = Source("stream", stream.name, table.alias_or_name, tuple(c.name for c in stream.columns))
     read = From(Scope(text, [source]), window, time=stream.time, start_aligned=by_function is not None, asked=asked)
     moved: list[exp.Expr] = []
@@ -115,16 +115,13 @@ def _stream(table: exp.Table, names: Names, text: str) -> Stream:
     raise UnknownStream(f'there is no stream "{table.name}"', text=text, place=place_of(table.this), hint=hint_)
 
 
-def _window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
+def _window(clause: WindowClause | None, table: exp.Table, stream: Stream, text: str) -> Window:
     """Turn the window's clause into a window, or refuse its form."""
     if clause is None:
         hint = f"Write {table.name} [RANGE 1 MIN SLIDE 1 MIN]."
         raise Unsupported(
             "queries without a window are not available", text=text, place=place_of(table.this), hint=hint
         )
-    if clause.kind == "ROWS":
-        hint = f"Write {table.name} [RANGE 1 MIN SLIDE 1 MIN], a window of time."
-        raise Unsupported("ROWS windows are not available", text=text, place=clause.place, hint=hint)
     if clause.slide is None:
         what, detail = (
             "a continuous query needs SLIDE in its window",
@@ -132,16 +129,31 @@ def _window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
         )
         hint = "Add SLIDE and how often to answer, or ask once: engine.ask(…), penstock ask."
         raise Unsupported(what, text=text, place=clause.place, detail=detail, hint=hint)
+    if clause.kind == "ROWS":
+        return RowsWindow(clause.length, clause.slide, partition=_partition(clause, stream, text))
     return Window(clause.length, clause.slide, clause.offset_us)
 
 
-def _asked_window(clause: WindowClause | None, table: exp.Table, text: str) -> Window:
+def _partition(clause: WindowClause, stream: Stream, text: str) -> tuple[str, ...]:
+    """Return the columns of PARTITION BY as the stream spells them."""
+    known = {column.name.lower(): column.name for column in stream.columns}
+    found: dict[str, None] = {}
+    for name in clause.partition:
+        if name.lower() not in known:
+            what, hint = f'stream "{stream.name}" has no column "{name}"', nearest(name, known.values())
+            raise UnknownColumn(what, text=text, place=clause.place, hint=hint)
+        found[known[name.lower()]] = None
+    return tuple(found)
+
+
+def _asked_window(clause: WindowClause | None, table: exp.Table, stream: Stream, text: str) -> Window:
     """Turn the window of a query that is asked once into one that may end at any microsecond."""
     if clause is None:
         what = "a query that is asked once needs a window"
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_ask_hint(table))
     if clause.kind == "ROWS":
-        raise Unsupported("ROWS windows are not available", text=text, place=clause.place, hint=_ask_hint(table))
+        what = "ROWS windows of a query that is asked once are not available"
+        raise Unsupported(what, text=text, place=clause.place, hint=_ask_hint(table))
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"
         what = f"a query that is asked once has no {word} in its window"

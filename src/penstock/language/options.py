@@ -102,11 +102,12 @@ OPTIONS: Final = (
     Option("lifetime", _DURATION, None, _ALL, "how long after its creation the query is dropped by itself", _length),
     Option(
         "emit",
-        "'exact' or 'fresh'",
+        "'exact', 'change' or 'fresh'",
         "exact",
-        ("exact",),
-        "'exact' answers every window; 'fresh' skips what a later window supersedes",
-        _one_of("exact", "fresh"),
+        ("exact", "change"),
+        "'exact' answers every window; 'change' says only answers that differ from the last one of their group; "
+        "'fresh' skips what a later window supersedes",
+        _one_of("exact", "change", "fresh"),
     ),
     Option(
         "on_error",
@@ -151,6 +152,7 @@ OPTIONS: Final = (
     Option("retain_rows", _DURATION, None, _ALL, "how long rows are kept for questions and new queries", _length),
     Option("keep", _DURATION, None, _ALL, "how long answers are kept", _length),
 )
+NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "retain", "retain_rows", "keep")  # windows of rows refuse them
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 
 
@@ -180,6 +182,10 @@ def refuse_options(clauses: Sequence[OptionClause], text: str) -> None:
 def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], text: str) -> None:
     """Refuse one of two options that need each other."""
     revised, length = kept.get("late") == "revise", kept.get("revise_for")
+    if revised and kept.get("emit") == "change":
+        place = next(clause.place for clause in clauses if clause.name == "emit")
+        what = "answers that are revised cannot be said only when they change"
+        raise Unsupported(what, text=text, place=place, hint="Leave out emit = 'change', or late = 'revise'.")
     if revised == (length is not None):
         return
     alone = "late" if revised else "revise_for"
@@ -209,6 +215,11 @@ def since_of(query: Query) -> int | Literal["beginning"] | None:
 def moment_us(text: str) -> int:
     """Return a timestamp as microseconds since 1970; raise ValueError if it is none."""
     return (datetime.fromisoformat(str(_moment(text))) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+
+def says_changes(query: Query) -> bool:
+    """Tell whether a query says only answers that differ from the last one of their group."""
+    return ("emit", "change") in query.options
 
 
 def revises(options: Sequence[tuple[str, Value]]) -> bool:

@@ -273,7 +273,7 @@ STATEMENTS: Final = (
     Syntax(
         "CREATE STREAM AS",
         "CREATE STREAM [IF NOT EXISTS] name AS SELECT …",
-        "a stream made from streams; it parses and is refused, because joins of two streams are not built yet",
+        "a stream made of a query's answers, which other queries read; joins of two streams are refused",
     ),
     Syntax(
         "CREATE TABLE",

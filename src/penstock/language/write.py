@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from penstock.language.canonical import Naming, conjunction, render
 from penstock.language.cursor import RESERVED
-from penstock.language.dialect import Penstock
+from penstock.language.dialect import Penstock, partition_by
 from penstock.language.grammar import NO_PARENTHESES
 from penstock.language.joins import From
 from penstock.language.literals import is_plain_word, quote, shortened
@@ -17,6 +17,7 @@ from penstock.language.options import OptionClause, Value
 from penstock.language.scope import source_number
 from penstock.language.spark_window import CALL, is_window
 from penstock.model.duration import format_duration
+from penstock.model.window import RowsWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,10 @@ def write_query(
 
 def _window_clause(read: From) -> str:
     """Write the window in brackets."""
-    return f"[RANGE {format_duration(read.window.range_us)}]" if read.asked else str(read.window)
+    window = read.window
+    if isinstance(window, RowsWindow):
+        return f"[{partition_by(window.partition)}ROWS {window.range_us} SLIDE {window.slide_us}]"
+    return f"[RANGE {format_duration(window.range_us)}]" if read.asked else str(window)
 
 
 def _window_call(read: From, labels: Sequence[str]) -> str:

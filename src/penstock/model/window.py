@@ -1,4 +1,4 @@
-"""Windows of time: which evaluations a query has, and where each one starts and ends."""
+"""Windows of time, and of rows: which evaluations a query has, and where each one starts and ends."""
 
 from __future__ import annotations
 
@@ -35,3 +35,19 @@ class Window:
         if self.offset_us:
             text += f" OFFSET {format_duration(self.offset_us)}"
         return f"[{text}]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RowsWindow(Window):
+    """A window of rows: an evaluation at every slide-th row, over the last rows up to the range.
+
+    Rows are numbered from 0, so the same arithmetic holds with rows for microseconds: the evaluation that ends at e
+    is over rows e − range ≤ number < e. ``partition`` are the columns within whose values rows are numbered apart.
+    """
+
+    partition: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Print the window as the language writes it."""
+        by = f"PARTITION BY {', '.join(self.partition)} " if self.partition else ""
+        return f"[{by}ROWS {self.range_us} SLIDE {self.slide_us}]"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -35,6 +35,20 @@ SILENCE_US = MINUTE  # without rows, after which answers that sinks have collect
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 
 
+class Follower(Protocol):
+    """A stream that another one feeds."""
+
+    @property
+    def followed(self) -> int:
+        """Return the last commit of the other stream that it has taken."""
+
+    def prepare(self) -> None:
+        """Note, before the next batch, what has changed since the last one."""
+
+    def follow(self) -> None:
+        """Take what is new."""
+
+
 class StreamAtWork:
     """Runs one stream; a query that needs a new column restarts its stateless Spark query between two batches."""
 
@@ -56,7 +70,8 @@ class StreamAtWork:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
-        pipeline.deliver, pipeline.taken = delivery.deliver, delivery.taken
+        self.followers: list[Follower] = []  # streams that this one feeds
+        pipeline.deliver, pipeline.taken = delivery.deliver, self._taken
         pipeline.recover(self.snapshot_at)
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
@@ -99,7 +114,19 @@ class StreamAtWork:
                 raise Halted
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
+            for follower in self.followers:
+                follower.prepare()
             self.pipeline.process(batch, batch_id, snapshot, source)
+            self.lead()
+
+    def lead(self) -> None:
+        """Let the streams that this one feeds take what is new."""
+        for follower in self.followers:
+            follower.follow()
+
+    def _taken(self) -> int:
+        """Return the last commit whose answers every sink and every stream made of them has."""
+        return min([self.delivery.taken(), *(follower.followed for follower in self.followers)])
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -184,6 +211,7 @@ class StreamAtWork:
             if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
                 self.pipeline.settle(snapshot)
                 self.pipeline.heartbeat(snapshot)
+                self.lead()
             self.delivery.retry()
             if self.pipeline.silent_us() >= SILENCE_US:
                 with suppress(SinkError):  # it is kept, and told by status
@@ -222,6 +250,7 @@ class StreamAtWork:
         with self._busy:
             if not self.running:
                 self.pipeline.settle(self.snapshot())
+                self.lead()
 
     def backfill(self, chosen: Mapping[int, int | None]) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
@@ -234,6 +263,7 @@ class StreamAtWork:
         """End the stream and answer its last windows."""
         with self._busy:
             self.pipeline.flush(self.snapshot())
+            self.lead()
 
     def ask(self, typed: TypedQuery) -> pa.Table:
         """Answer a one-time query from what is stored, as of the watermark."""

@@ -10,7 +10,9 @@ from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us
+from penstock.model.derived import answers_stream
 from penstock.stream.at_work import StreamAtWork
+from penstock.stream.deriving import columns_of_answers, refuse_past
 from penstock.stream.entered import Entered
 
 Opened = Callable[[Iterable[str]], Mapping[str, StreamAtWork]]
@@ -30,6 +32,17 @@ class Changing:
                 if one.query.stream in streams:
                     streams[one.query.stream].check_past(one)
             return self._admitted(self.catalog.create_queries(typed, origin), streams)
+
+    def create_stream(self, name: str, typed: TypedQuery) -> Entered:
+        """Enter a query whose answers are a stream."""
+        query = typed.query
+        stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
+        with self._waiting({query.stream}) as streams:
+            if query.stream in streams:
+                streams[query.stream].check_past(typed)
+            entered = self._admitted([self.catalog.create_answers(stream, typed)], streams)[0]
+            self.opened([name])
+            return entered
 
     def replace(self, typed: TypedQuery) -> Entered:
         """Put a query in the place of the one of its name."""
@@ -53,6 +66,7 @@ class Changing:
             raise UnknownQuery("no query to backfill was named", hint="Name one or more.")
         start = _moment(since)
         chosen = [self.catalog.query(name) for name in dict.fromkeys(names)]
+        refuse_past(chosen, self.catalog)
         found: dict[int, int] = {}
         with self._waiting({d.query.stream for d in chosen}) as streams:
             for name, stream in streams.items():
@@ -69,7 +83,7 @@ class Changing:
     @contextmanager
     def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamAtWork]]:
         """Keep the batches of some streams waiting."""
-        streams = self.opened(sorted(names))
+        streams = self.opened(sorted(names, key=lambda name: (len(self.catalog.leaders(name)), name)))
         with ExitStack() as stack:
             for stream in streams.values():
                 stack.enter_context(stream.between_batches())

@@ -9,8 +9,9 @@ from pathlib import Path
 from penstock.share.layout import Layout
 from penstock.store.answering import Due
 from penstock.store.checkpoints import checkpoint_id
-from penstock.store.commits import Commit, Kind
+from penstock.store.commits import Commit, Counts, Kind
 from penstock.store.described import about
+from penstock.store.synopsis import Arrived
 from penstock.stream.computing import Computed
 from penstock.stream.progress import Progress
 
@@ -63,6 +64,18 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         backfilled=step.backfilled,
         answered=answered,
         checkpoint=checkpoint_id(checkpoint) if fed and progress.source else None,
+    )
+
+
+def counts_of(arrived: Arrived, repeated: int) -> Counts:
+    """Count what became of a batch's rows; ``repeated`` ones were left out before."""
+    return Counts(
+        ingested=arrived.rows + repeated,
+        on_time=arrived.on_time,
+        corrected=arrived.corrected,
+        late=arrived.late,
+        invalid=arrived.invalid,
+        duplicate=repeated,
     )
 
 

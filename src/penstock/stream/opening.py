@@ -21,6 +21,7 @@ from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
 from penstock.store.synopsis import Kernel
 from penstock.store.verifying import check_together
+from penstock.stream.answers_fed import AnswersFed
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.past import Places
 from penstock.stream.pipeline import Pipeline
@@ -44,8 +45,10 @@ class Settings:
     clock: Clock
 
 
-def put_to_work(stream: Stream, settings: Settings, open_frame: Callable[[], DataFrame]) -> StreamAtWork:
-    """Open a stream's logs, folders and sinks, and bring back what was committed."""
+def put_to_work(
+    stream: Stream, settings: Settings, open_frame: Callable[[], DataFrame], leader: StreamAtWork | None = None
+) -> StreamAtWork:
+    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it."""
     places = _places(stream.name, settings)
     commits, answers = _logs(stream.name, settings.folder)
     if settings.folder is not None:
@@ -66,6 +69,8 @@ def put_to_work(stream: Stream, settings: Settings, open_frame: Callable[[], Dat
         if isinstance(sink, ParquetSink) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
     delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, settings.catalog.name_of)
+    if leader is not None:
+        return AnswersFed(stream, settings.catalog, pipeline, delivery, leader)
     return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
 
 

@@ -22,11 +22,11 @@ from penstock.spark.finish import finish
 from penstock.spark.tables import Tables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
-from penstock.store.commits import CommitLog, Counts, MemoryCommitLog
+from penstock.store.commits import CommitLog, MemoryCommitLog
 from penstock.store.described import check_described
 from penstock.store.synopsis import Arrived, Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
-from penstock.stream.committing import Step
+from penstock.stream.committing import Step, counts_of
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering
@@ -132,15 +132,18 @@ class Pipeline:
             if clock < self._beat_us:  # a clock that was set back
                 self._beat_us, self._steady_us = clock, self.steady()
             return False
-        layout = self.plan(snapshot)
         self._beat_us, self._steady_us = clock, self.steady()
-        advanced = min(watermark + elapsed, clock - self.stream.lateness_us)
-        if advanced <= watermark:
+        return self.advance(snapshot, min(watermark + elapsed, clock - self.stream.lateness_us))
+
+    def advance(self, snapshot: Snapshot, watermark_us: int) -> bool:
+        """Let the watermark go on without rows, and answer what that makes final; tell whether it moved."""
+        layout, known = self.plan(snapshot), self.progress.watermark_us
+        if self.progress.ended or (known is not None and watermark_us <= known):
             return False
         with self._whole():
-            due = self.agenda.due(layout, advanced)
-            self.progress.watermark_us = advanced
-            self.ledger.commit(Step("heartbeat", due, clock), layout)
+            due = self.agenda.due(layout, watermark_us)
+            self.progress.watermark_us = watermark_us
+            self.ledger.commit(Step("heartbeat", due, self.clock()), layout)
             self.ledger.answer(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
@@ -261,14 +264,7 @@ class Pipeline:
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Due]:
         """Move the stream's time by a batch and list the windows that became final."""
         progress = self.progress
-        progress.counts += Counts(
-            ingested=arrived.rows + repeated,
-            on_time=arrived.on_time,
-            corrected=arrived.corrected,
-            late=arrived.late,
-            invalid=arrived.invalid,
-            duplicate=repeated,
-        )
+        progress.counts += counts_of(arrived, repeated)
         if arrived.first_us is None or arrived.last_us is None:
             return []
         self.computing.see(arrived.last_us, arrived.rows)

@@ -1,0 +1,49 @@
+"""Queries whose answers are a stream come in; the stream's columns go out, or the reason why they cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.catalog import Catalog
+from penstock.errors import LanguageError, Unsupported
+from penstock.evaluate.ddl import type_name
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.model.derived import TIME
+from penstock.model.schema import Column
+from penstock.model.window import RowsWindow
+
+REFUSED: Final = {  # options of a query whose answers are a stream
+    "late": "answers that are revised cannot be a stream",
+    "lifetime": "a stream has no lifetime",
+}
+
+
+def columns_of_answers(typed: TypedQuery) -> tuple[Column, ...]:
+    """Describe a query's outputs as columns of a stream."""
+    query, text = typed.query, typed.query.text
+    for name, _ in query.options:
+        if name in REFUSED:
+            hint = f"Leave the option {name} out."
+            raise Unsupported(REFUSED[name], text=text, place=(text.rfind(" WITH (") + 1, len(text)), hint=hint)
+    if isinstance(query.window, RowsWindow):
+        what, hint = "the answers of a query with a window of rows cannot be a stream", "Write RANGE and SLIDE."
+        raise Unsupported(what, text=text, place=(text.find("["), text.find("]") + 1), hint=hint)
+    for output in query.outputs:
+        if output.name.lower() == TIME:
+            what, detail = f'an output is called "{output.name}"', "so is the event time of a stream of answers"
+            place = (0, len(text))
+            raise LanguageError(what, text=text, place=place, detail=detail, hint="Add an alias with AS.")
+    named = zip(query.outputs, typed.output_types, strict=True)
+    return tuple(Column(output.name, type_name(found)) for output, found in named)
+
+
+def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
+    """Refuse to answer windows of the past where the answers could not be taken any more."""
+    for definition in chosen:
+        if catalog.makes_stream(definition.name):
+            what = f'the answers of query "{definition.name}" are a stream, which has gone on'
+            raise Unsupported(what, hint="Drop the stream, and create it anew WITH (from = 'beginning').")
+        if isinstance(definition.query.window, RowsWindow):
+            what = f'query "{definition.name}" has a window of rows, which has no past'
+            raise Unsupported(what, hint="Name queries with windows of time.")
