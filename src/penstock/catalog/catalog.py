@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from penstock.catalog.lookup import Lookup
@@ -24,6 +25,7 @@ from penstock.model.schema import Stream, Table
 from penstock.store.changes import Change, ChangeLog
 
 Origin = Literal["", "added"]
+Since = Mapping[str, int | None]
 
 
 class Catalog(Lookup):
@@ -61,7 +63,7 @@ class Catalog(Lookup):
             if former is not None and not same(former, stream):
                 raise other_before(stream.name)
             self._require_sources(typed)
-            new = self._definition(typed, 0, "")
+            new = self._definition(typed, 0, "", {})
             entered = {**self._change("create", "stream", stream.name, stream=plain(stream))}
             entered["version"] = self.version + 2
             self._carry_out(self._definition_change("create", new), entered, sources=[new])
@@ -89,15 +91,20 @@ class Catalog(Lookup):
             self._carry_out(self._change("create", "function", function.name, function=plain_function(function)))
             return True
 
-    def create_queries(self, typed: Iterable[TypedQuery], origin: Origin = "") -> list[Definition]:
-        """Enter queries, durable together; the same query under the same name again changes nothing."""
+    def create_queries(
+        self, typed: Iterable[TypedQuery], origin: Origin = "", since: Since = MappingProxyType({})
+    ) -> list[Definition]:
+        """Enter queries, durable together; the same query under the same name again changes nothing.
+
+        ``since`` tells, by stream, from which time on rows are numbered for queries with windows of rows.
+        """
         with self._lock:
             fresh: dict[str, Definition] = {}
-            found = [self._entered(query, fresh, origin) for query in typed]
+            found = [self._entered(query, fresh, origin, since) for query in typed]
             self._carry_out(*(self._definition_change("create", d) for d in fresh.values()), sources=fresh.values())
             return found
 
-    def _entered(self, query: TypedQuery, fresh: dict[str, Definition], origin: Origin) -> Definition:
+    def _entered(self, query: TypedQuery, fresh: dict[str, Definition], origin: Origin, since: Since) -> Definition:
         """Return the definition of a query, a new one also in ``fresh``."""
         name, key = query.query.name, query.query.name.lower()
         known = fresh.get(key) or (self.query(name) if key in self._queries else None)
@@ -107,10 +114,10 @@ class Catalog(Lookup):
             raise existing_name("query", name)
         check_own_name(name, "query")
         self._require_sources(query)
-        fresh[key] = self._definition(query, len(fresh), origin)
+        fresh[key] = self._definition(query, len(fresh), origin, since)
         return fresh[key]
 
-    def replace_query(self, query: TypedQuery) -> Definition:
+    def replace_query(self, query: TypedQuery, since: Since = MappingProxyType({})) -> Definition:
         """Put a new definition in a query's place in one durable change; the same one changes nothing."""
         with self._lock:
             known = self.query(query.query.name)
@@ -118,7 +125,7 @@ class Catalog(Lookup):
                 return known
             self._require_unused("query", known.name)
             self._require_sources(query)
-            new = self._definition(query, 0, known.origin)
+            new = self._definition(query, 0, known.origin, since)
             self._carry_out(self._definition_change("replace", new), sources=[new])
             return new
 
@@ -187,15 +194,17 @@ class Catalog(Lookup):
             if name in tables or (kind == "stream" and source_of(entry.stream) == name):
                 raise still_read(kind, name, entry.name)
 
-    def _definition(self, query: TypedQuery, ahead: int, origin: str) -> Definition:
+    def _definition(self, query: TypedQuery, ahead: int, origin: str, since: Since) -> Definition:
         """Number a new definition; ``ahead`` others come before it."""
-        return Definition(self._next_id + ahead, query, self.version + ahead + 1, self._clock(), origin)
+        begins_us = since.get(query.query.stream)
+        return Definition(self._next_id + ahead, query, self.version + ahead + 1, self._clock(), origin, begins_us)
 
     def _definition_change(self, op: str, new: Definition) -> Change:
         """Write the change that enters a definition."""
         lifetime_us = option_us(new.query, "lifetime")
         until = {} if lifetime_us is None else {"until_us": new.created_us + lifetime_us}
-        body = {**write_typed(new.typed), "origin": new.origin, **until}
+        since = {} if new.since_us is None else {"since_us": new.since_us}
+        body = {**write_typed(new.typed), "origin": new.origin, **until, **since}
         return {**self._change(op, "query", new.name, new.id, **body), "at_us": new.created_us, "version": new.created}
 
     def _change(self, op: str, kind: Kind, name: str, definition: int | None = None, **body: Any) -> Change:
@@ -245,6 +254,7 @@ class Catalog(Lookup):
         """Enter a definition; one that follows another goes last, because definitions are in order of their numbers."""
         stream = source.query.stream if source is not None else change["stream"]
         told = {"created_us": change["at_us"], "origin": change.get("origin", ""), "until_us": change.get("until_us")}
+        told["since_us"] = change.get("since_us")
         in_log = self._changes.path is not None and has_typed(change)
         entry = Entry(
             change["definition"], change["name"], stream, self.version, in_log=in_log, source=source or change, **told

@@ -35,6 +35,7 @@ class Entry:
     created_us: int = 0
     origin: str = ""
     until_us: int | None = None  # when its lifetime ends; None: never
+    since_us: int | None = None  # from when on rows are numbered for it
     in_log: bool = False  # its record can be read again
     source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
 
@@ -42,7 +43,7 @@ class Entry:
         """Return the definition, from its record if it was not needed before."""
         if not isinstance(self.source, Definition):
             typed = read_typed(self.source or find(self.version))
-            self.source = Definition(self.id, typed, self.version, self.created_us, self.origin)
+            self.source = Definition(self.id, typed, self.version, self.created_us, self.origin, self.since_us)
         return self.source
 
 

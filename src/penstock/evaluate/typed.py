@@ -88,6 +88,7 @@ class Definition:
     created: int = 0  # catalog version from which it counts
     created_us: int = 0  # the clock then; 0: not known
     origin: str = ""  # "added": by hand to a project that runs; no file of the folder tells of it
+    since_us: int | None = None  # from which time on rows are numbered for it; None: from the first one
 
     @property
     def query(self) -> Query:

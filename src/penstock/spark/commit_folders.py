@@ -82,6 +82,14 @@ class CommitFolders:
         """Return where a folder is."""
         return self.root / span.name
 
+    def rows_in(self, span: Span) -> int:
+        """Return how many rows a folder holds."""
+        return self._size(span).rows
+
+    def bytes_in(self, span: Span) -> int:
+        """Return how many bytes a folder's files take."""
+        return self._size(span).bytes
+
     def write(self, rows: DataFrame, number: int) -> None:
         """Write a commit's rows; the same commit again replaces them, and no rows leave no folder."""
         span = Span(number, number)

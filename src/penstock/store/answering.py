@@ -37,6 +37,7 @@ class Due:
     lane: LaneKey
     ends: Int64Array
     until_us: int = 0  # the time up to which they were listed
+    starts: Int64Array | None = None  # of the windows, where their ends do not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class _Windows:
         """List the windows; those with the same start and end have the same evaluation."""
         counts = [len(one.ends) for one in members]
         ends = np.concatenate([one.ends for one in members])
-        starts = ends - np.repeat([one.definition.query.window.range_us for one in members], counts)
+        starts = np.concatenate([_starts(one) for one in members])
         evaluation, chosen = _distinct(starts, ends) if len(members) > 1 else (np.arange(len(ends)),) * 2
         definitions = np.repeat([one.definition.id for one in members], counts)
         return _Windows(definitions, starts, ends, evaluation, chosen, np.cumsum([0, *counts]))
@@ -207,6 +208,11 @@ class Answering:
             answers = self.ask_spark([w.finisher.request(w.inputs) for w in asked])
             for work, finished in zip(asked, answers, strict=True):
                 work.finished = finished
+
+
+def _starts(due: Due) -> Int64Array:
+    """Return the starts of due windows."""
+    return due.ends - due.definition.query.window.range_us if due.starts is None else due.starts
 
 
 def _distinct(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -99,6 +99,10 @@ class StateFolder:
         """Return where a stream's retained rows are."""
         return self.path / "rows" / stream
 
+    def waiting(self, stream: str) -> Path:
+        """Return where a stream's rows wait for the watermark."""
+        return self.path / "waiting" / stream
+
     def keys(self, stream: str) -> Path:
         """Return where the keys are by which a stream knows duplicates."""
         return self.path / "keys" / stream

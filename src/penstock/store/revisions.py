@@ -142,7 +142,7 @@ def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Put a query's answers in the order of their windows; groups already are in order within one."""
     if not tables:
         return schema.empty_table()
-    whole = pa.concat_tables([t.cast(schema) for t in tables]).combine_chunks()
+    whole = pa.concat_tables([t.select(schema.names).cast(schema) for t in tables]).combine_chunks()
     order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
     return whole.take(pa.array(order))
 

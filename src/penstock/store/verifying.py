@@ -18,7 +18,7 @@ from penstock.store.commits import Commit, found_commits, read_commit
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
 
-WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows")
+WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
 
 
 @dataclass(frozen=True, slots=True)

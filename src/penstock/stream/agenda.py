@@ -6,8 +6,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.evaluate.due import due_ends, last_held_end
+import numpy as np
+
+from penstock.evaluate.due import Int64Array, due_ends, last_held_end
 from penstock.evaluate.typed import Definition
+from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import Tree
 from penstock.store.answering import Due
@@ -101,8 +104,16 @@ class Agenda:
             self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped")
         paused = self.progress.paused.get(definition.id)
         ends = due.ends if paused is None else due.ends[due.ends <= paused.until_us]
-        found = [Due(definition, tree.lane_key(definition), ends, until_us)] if len(ends) else []
+        found = [Due(definition, tree.lane_key(definition), ends, until_us, self._starts(definition, ends))]
+        found = found if len(ends) else []
         return found, due.next_end_us
+
+    def _starts(self, definition: Definition, ends: Int64Array) -> Int64Array | None:
+        """Return the first rows of windows of rows, which are the query's own; None for windows of time."""
+        window = definition.query.window
+        if not isinstance(window, RowsWindow):
+            return None
+        return np.maximum(ends - window.range_us, self.progress.starts.get(definition.id) or 0)
 
     def _last_end(self, tree: Tree, definition: Definition) -> int:
         """Return the later of the watermark and the end of the last window that holds a row."""

@@ -14,6 +14,7 @@ from penstock.catalog import Catalog
 from penstock.errors import SinkError, StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
+from penstock.model.derived import source_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.report.notebook import StreamRow
@@ -21,6 +22,7 @@ from penstock.sinks.delivery import Delivery
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
 from penstock.store.answers import answers_of
+from penstock.store.commits import Commit
 from penstock.store.revisions import shown_answers
 from penstock.stream.agenda import LOG
 from penstock.stream.asking import Asking
@@ -38,12 +40,12 @@ POLL_S = 0.05  # how soon a running stream sees that its queries changed
 class Follower(Protocol):
     """A stream that another one feeds."""
 
-    @property
-    def followed(self) -> int:
-        """Return the last commit of the other stream that it has taken."""
+    stream: Stream
+    followed: int  # the last commit of the other stream that it has taken
 
-    def prepare(self) -> None:
-        """Note, before the next batch, what has changed since the last one."""
+    @property
+    def until_us(self) -> int | None:
+        """Return the time before which it needs no rows that wait; None: it needs all."""
 
     def follow(self) -> None:
         """Take what is new."""
@@ -84,10 +86,11 @@ class StreamAtWork:
         version = self.catalog.stream_version(self.stream.name)
         _, definitions = self.catalog.snapshot(self.stream.name, version)
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls))
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), bool(self._lines()))
 
-    def snapshot_at(self, version: int) -> Snapshot:
+    def snapshot_at(self, commit: Commit) -> Snapshot:
         """Return the catalog as a committed batch saw it; its record says who was paused."""
+        version = commit.catalog_version
         if version > self.catalog.version:
             raise StateError(
                 f'a commit of stream "{self.stream.name}" was made under catalog version {version}, '
@@ -98,14 +101,19 @@ class StreamAtWork:
 
     def columns(self) -> frozenset[str]:
         """Return the columns that the queries of now need, and what the stream itself is told by."""
-        version = self.catalog.stream_version(self.stream.name)
+        lines = self._lines()
+        version = max(map(self.catalog.stream_version, (self.stream.name, *lines)))
         if self._wanted[0] != version:
             definitions = self.catalog.definitions(self.stream.name)
             own = {self.stream.time, *self.stream.dedup}
-            if self.pipeline.intake.kept_for_us(definitions):
+            if lines or self.pipeline.intake.kept_for_us(definitions):
                 own |= {c.name for c in self.stream.columns}
             self._wanted = version, frozenset(own).union(*(d.typed.columns for d in definitions))
         return self._wanted[1]
+
+    def _lines(self) -> list[str]:
+        """Return the names of this stream's rows as queries have them numbered."""
+        return [name for name in self.catalog.line_names() if source_of(name) == self.stream.name]
 
     def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
         """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
@@ -114,8 +122,6 @@ class StreamAtWork:
                 raise Halted
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
-            for follower in self.followers:
-                follower.prepare()
             self.pipeline.process(batch, batch_id, snapshot, source)
             self.lead()
 
@@ -123,6 +129,7 @@ class StreamAtWork:
         """Let the streams that this one feeds take what is new."""
         for follower in self.followers:
             follower.follow()
+        self.pipeline.intake.let_go([f.until_us for f in self.followers if f.stream.name in self._lines()])
 
     def _taken(self) -> int:
         """Return the last commit whose answers every sink and every stream made of them has."""

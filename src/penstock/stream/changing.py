@@ -10,7 +10,7 @@ from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us
-from penstock.model.derived import answers_stream
+from penstock.model.derived import answers_stream, is_line, source_of
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.deriving import columns_of_answers, refuse_past
 from penstock.stream.entered import Entered
@@ -31,7 +31,7 @@ class Changing:
             for one in typed:
                 if one.query.stream in streams:
                     streams[one.query.stream].check_past(one)
-            return self._admitted(self.catalog.create_queries(typed, origin), streams)
+            return self._admitted(self.catalog.create_queries(typed, origin, _since(streams)), streams)
 
     def create_stream(self, name: str, typed: TypedQuery) -> Entered:
         """Enter a query whose answers are a stream."""
@@ -50,7 +50,7 @@ class Changing:
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
             if typed.query.stream in streams:
                 streams[typed.query.stream].check_past(typed)
-            return self._admitted([self.catalog.replace_query(typed)], streams)[0]
+            return self._admitted([self.catalog.replace_query(typed, _since(streams))], streams)[0]
 
     def pause(self, name: str) -> None:
         """Let a query answer no more."""
@@ -95,6 +95,11 @@ class Changing:
         for name, stream in streams.items():
             found |= {e.id: e for e in stream.admit([d for d in definitions if d.query.stream == name])}
         return [found.get(d.id) or Entered(d, None, "no row has come yet") for d in definitions]
+
+
+def _since(streams: Mapping[str, StreamAtWork]) -> dict[str, int | None]:
+    """Tell, for every line of numbered rows, the first time of which its stream has seen no row."""
+    return {name: streams[source_of(name)].pipeline.progress.frontier_us for name in streams if is_line(name)}
 
 
 def _moment(since: str) -> int | None:

@@ -13,6 +13,7 @@ from penstock.spark.functions import provide
 from penstock.spark.running import as_for_batches
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.pipeline import Pipeline
+from penstock.stream.progress import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,12 +27,22 @@ class Fed(StreamAtWork):
     ) -> None:
         """Bring back what was committed; ``leader`` feeds it from its next step on."""
         self.leader, self.followed = leader, -1
+        self.attach(pipeline)
         super().__init__(stream, catalog, pipeline, delivery, self._no_source, Path())
-        self.followed = pipeline.progress.batch
+        self.begin()
         leader.followers.append(self)
 
-    def prepare(self) -> None:
-        """Note, before the leader's next batch, what has changed since the last one: nothing."""
+    def attach(self, pipeline: Pipeline) -> None:
+        """Set the pipeline up before it is brought back."""
+
+    def begin(self) -> None:
+        """Go on where the last commit stood."""
+        self.followed = self.pipeline.progress.batch
+
+    @property
+    def until_us(self) -> int | None:
+        """Return the time before which it needs no rows that wait: of the leader's own rows, it needs none."""
+        return NEVER
 
     def follow(self) -> None:
         """Take what is new of the leader's commits."""

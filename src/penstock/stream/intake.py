@@ -10,8 +10,10 @@ from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
 from penstock.spark.aside import keep_aside
 from penstock.spark.duplicates import Duplicates
+from penstock.spark.waiting import Waiting
 from penstock.spark.writer import Bounds
 from penstock.stream.past import Past, Places
+from penstock.stream.progress import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +26,7 @@ class Intake:
         """Open the folders of keys and rows."""
         self.stream, self.places = stream, places
         self.past = Past(session, stream, places)
+        self.waiting = Waiting(session, places.waiting, stream)
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
 
     @contextmanager
@@ -53,6 +56,19 @@ class Intake:
         else:
             self.past.stop_keeping()
 
+    def wait(self, rows: DataFrame, number: int, judged: Bounds, *, wanted: bool) -> None:
+        """Let a batch's rows wait for the watermark if a query numbers rows; if none does any more, let go of all."""
+        if wanted:
+            self.waiting.keep(rows, number, judged.watermark_us, judged.ahead_us)
+        else:
+            self.waiting.expire(NEVER)
+
+    def let_go(self, taken: Iterable[int | None]) -> None:
+        """Let go of rows that waited and were taken by all who number rows."""
+        until = [NEVER if time is None else time for time in taken]
+        if until:
+            self.waiting.expire(min(until))
+
     def forget(self, watermark_us: int, kept_for_us: int) -> None:
         """Let go of keys and rows that are not needed any more."""
         if self.duplicates is not None:
@@ -63,5 +79,6 @@ class Intake:
     def forget_after(self, number: int) -> None:
         """Forget keys and rows of commits that never were."""
         self.past.retained.forget_after(number)
+        self.waiting.forget_after(number)
         if self.duplicates is not None:
             self.duplicates.forget_after(number)

@@ -36,6 +36,7 @@ class Ledger:
         self.metrics, self.checkpoint = metrics, checkpoint
         self.revising = Revising(self.synopsis, self.progress, answering)
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
+        self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
 
     def commit(self, step: Step, layout: Layout) -> None:
         """Write the atomic record of a step."""
@@ -60,6 +61,7 @@ class Ledger:
             if failures:
                 self._pause(failures, layout)
                 tables = before_failures(tables, self.progress.paused)
+            tables = self.shown(tables)
             if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
                 self.answers.append(self.progress.number, tables)
                 self.metrics.answers += sum(t.num_rows for t in tables)

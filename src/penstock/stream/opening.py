@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
+from penstock.model.derived import ROWS
 from penstock.model.instants import Clock
 from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
@@ -25,6 +26,7 @@ from penstock.stream.answers_fed import AnswersFed
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.past import Places
 from penstock.stream.pipeline import Pipeline
+from penstock.stream.rows_fed import RowsFed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +72,8 @@ def put_to_work(
             sink.write_large = executor_writer(settings.session)
     delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, settings.catalog.name_of)
     if leader is not None:
-        return AnswersFed(stream, settings.catalog, pipeline, delivery, leader)
+        kind = RowsFed if stream.format == ROWS else AnswersFed
+        return kind(stream, settings.catalog, pipeline, delivery, leader)
     return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
 
 
@@ -85,5 +88,7 @@ def _places(name: str, settings: Settings) -> Places:
     """Choose a stream's folders."""
     folder, scratch = settings.folder, settings.scratch
     if folder is None:
-        return Places(scratch / "keys" / name, scratch / "rows" / name, scratch / "checkpoint" / name)
-    return Places(folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.invalid(name))
+        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting")))
+    return Places(
+        folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
+    )

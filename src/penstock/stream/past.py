@@ -25,6 +25,7 @@ class Places:
     keys: Path  # of rows, remembered to tell duplicates
     rows: Path  # kept for queries to come
     checkpoint: Path  # Spark's own
+    waiting: Path  # rows that the watermark has not passed, for windows of rows
     invalid: Path | None = None  # rows without a usable time; None: they are counted only
 
 

@@ -22,7 +22,7 @@ from penstock.spark.finish import finish
 from penstock.spark.tables import Tables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
-from penstock.store.commits import CommitLog, MemoryCommitLog
+from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
 from penstock.store.described import check_described
 from penstock.store.synopsis import Arrived, Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
@@ -66,10 +66,11 @@ class Pipeline:
         self.strategy, self.kernel, self.clock = strategy, kernel, clock
         self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
+        self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
         self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
         self.metrics = Metrics()
         self.intake = Intake(session, stream, places)
-        self._snapshot_at: Callable[[int], Snapshot] | None = None
+        self._snapshot_at: Callable[[Commit], Snapshot] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -79,6 +80,7 @@ class Pipeline:
         answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
         self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
+        self.ledger.shown = lambda tables: self.shown(tables)
         self.computing = Computing(self.stream, self.tables, self.progress)
         self.entering = Entering(
             self.intake.past, self.progress, self.synopsis, self.computing, self.agenda, self._pause
@@ -163,7 +165,7 @@ class Pipeline:
     def settle(self, snapshot: Snapshot) -> None:
         """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
         self._mend()
-        if self.layout is not None and self.layout.plan.version == snapshot.version:
+        if self.layout is not None and snapshot.is_of(self.layout.plan):
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
@@ -238,6 +240,7 @@ class Pipeline:
                     self.intake.put_aside(rows, number, judged)
                 kept_for_us = self.intake.kept_for_us(snapshot.definitions)
                 self.intake.keep(rows, number, judged, kept_for_us, self.progress.frontier_us)
+                self.intake.wait(rows, number, judged, wanted=snapshot.numbered)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
                 due = self._advance(arrived, repeated, computed.layout)
@@ -321,13 +324,13 @@ class Pipeline:
         self.agenda.reports[:0] = reports
         self.recover(self._snapshot_at)
 
-    def recover(self, snapshot_at: Callable[[int], Snapshot]) -> None:
+    def recover(self, snapshot_at: Callable[[Commit], Snapshot]) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
         self.intake.forget_after(-1 if last is None else last.number)
         for commit, partials in self.commits.replay():
-            layout = replace(self._switch(snapshot_at(commit.catalog_version)), attempts=frozenset(commit.attempts))
+            layout = replace(self._switch(snapshot_at(commit)), attempts=frozenset(commit.attempts))
             edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
             if partials is not None and commit.kind == "backfill":
                 arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
+from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan, condition_of
 from penstock.share.slices import SliceManager
@@ -81,6 +82,9 @@ class Progress:
 
     def enter(self, new: Definition, others: Sequence[Definition], lane: LaneKey, floor_us: int | None) -> None:
         """Give a query its start, the first time from which what is stored can answer it."""
+        if isinstance(new.query.window, RowsWindow):  # its rows are numbered from here on
+            self.begin(new, self.frontier_us)
+            return
         members = [d for d in others if d.id in self.starts]
         covered = None if self.frontier_us is None else self._covered_since(new, members, lane, floor_us)
         self.begin(new, covered)
@@ -89,7 +93,9 @@ class Progress:
         """Let a query begin with the first window that is wholly after its start; None: with the first row."""
         window = new.query.window
         self.starts[new.id] = start_us
-        if start_us is not None and self.first_us is not None:
+        if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
+            self.next_ends[new.id] = window.end_after(start_us)
+        elif start_us is not None and self.first_us is not None:
             self.next_ends[new.id] = window.end_at_or_after(start_us + window.range_us)
         elif self.first_us is not None:
             self.next_ends[new.id] = window.end_after(self.first_us)

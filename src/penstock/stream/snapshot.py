@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.catalog import Control
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Table
+from penstock.share.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,8 @@ class Snapshot:
     definitions: tuple[Definition, ...]
     tables: Mapping[str, Table]
     controls: tuple[Control, ...] = ()
+    numbered: bool = False  # queries with windows of rows wait for the stream's rows
+
+    def is_of(self, plan: Plan) -> bool:
+        """Tell whether a plan is of this version; queries with windows of rows may begin between two."""
+        return plan.version == self.version and len(plan.definitions) == len(self.definitions)
