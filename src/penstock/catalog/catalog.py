@@ -18,7 +18,7 @@ from penstock.language.own_names import check_own_name
 from penstock.language.parse import parse_query
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
-from penstock.model.derived import ANSWERS, source_of
+from penstock.model.derived import ANSWERS, same_line, since_line, source_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
@@ -108,7 +108,7 @@ class Catalog(Lookup):
         """Return the definition of a query, a new one also in ``fresh``."""
         name, key = query.query.name, query.query.name.lower()
         known = fresh.get(key) or (self.query(name) if key in self._queries else None)
-        if known is not None and known.query == query.query:
+        if known is not None and _same(known, query):
             return known
         if known is not None:
             raise existing_name("query", name)
@@ -121,7 +121,7 @@ class Catalog(Lookup):
         """Put a new definition in a query's place in one durable change; the same one changes nothing."""
         with self._lock:
             known = self.query(query.query.name)
-            if known.query == query.query:
+            if _same(known, query):
                 return known
             self._require_unused("query", known.name)
             self._require_sources(query)
@@ -197,6 +197,9 @@ class Catalog(Lookup):
     def _definition(self, query: TypedQuery, ahead: int, origin: str, since: Since) -> Definition:
         """Number a new definition; ``ahead`` others come before it."""
         begins_us = since.get(query.query.stream)
+        if begins_us is not None:
+            line = since_line(query.query.stream, begins_us)
+            query = replace(query, query=replace(query.query, stream=line))
         return Definition(self._next_id + ahead, query, self.version + ahead + 1, self._clock(), origin, begins_us)
 
     def _definition_change(self, op: str, new: Definition) -> Change:
@@ -287,3 +290,8 @@ class Catalog(Lookup):
     def close(self) -> None:
         """Let go of the log's file."""
         self._changes.close()
+
+
+def _same(known: Definition, query: TypedQuery) -> bool:
+    """Tell whether a query is the one that is known, whenever its rows began to be numbered."""
+    return replace(known.query, stream=same_line(known.query.stream)) == query.query

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.evaluate.components import Component, Int64Array, Values, identities, planes_of, values_from
 from penstock.evaluate.partials import (
@@ -66,6 +67,11 @@ class ScanLane:
         first = int(np.searchsorted(stored.labels, self._horizon))
         if first:
             self._stored = stored.take(np.arange(first, len(stored)))
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Forget all partials but some of those that :meth:`stored` lists."""
+        if not mask.all():
+            self._stored = self._settle().take(np.flatnonzero(mask))
 
     def reopen(self, since: int) -> None:
         """Take labels from a time on again: somebody new needs them, and none of them came yet."""

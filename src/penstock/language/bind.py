@@ -89,7 +89,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
 def _feeding(read: From) -> str:
     """Name the stream that a query reads: itself, or its rows as they are numbered."""
     name = read.scope.sources[0].name
-    return line_name(name, read.window.partition) if isinstance(read.window, RowsWindow) else name
+    return line_name(name, read.window) if isinstance(read.window, RowsWindow) else name
 
 
 def _check_rows(read: From, over: _Placeholders, select: Select) -> None:

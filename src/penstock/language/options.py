@@ -182,10 +182,11 @@ def refuse_options(clauses: Sequence[OptionClause], text: str) -> None:
 def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], text: str) -> None:
     """Refuse one of two options that need each other."""
     revised, length = kept.get("late") == "revise", kept.get("revise_for")
-    if revised and kept.get("emit") == "change":
-        place = next(clause.place for clause in clauses if clause.name == "emit")
-        what = "answers that are revised cannot be said only when they change"
-        raise Unsupported(what, text=text, place=place, hint="Leave out emit = 'change', or late = 'revise'.")
+    for other in ("late", "keep") if kept.get("emit") == "change" else ():
+        if other in kept:  # what was said last would be another answer, or not be known any more
+            place = next(clause.place for clause in clauses if clause.name == "emit")
+            what = f"option emit = 'change' beside option {other} is not available"
+            raise Unsupported(what, text=text, place=place, hint=f"Leave out emit = 'change', or {other}.")
     if revised == (length is not None):
         return
     alone = "late" if revised else "revise_for"

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.model.duration import DAY
 from penstock.model.schema import Column, Stream
+from penstock.model.window import RowsWindow
 
 ROWS: Final = "rows"  # format of a stream's rows, numbered
 ANSWERS: Final = "answers"  # format of a query's answers
@@ -15,21 +15,46 @@ FED: Final = (ROWS, ANSWERS)  # formats whose rows another stream brings
 NUMBER: Final = "__row"  # a row's number, as microseconds since 1970; users' streams have no column of this name
 TIME: Final = "ts"  # of answers that are a stream
 AT_ONCE_US: Final = -1  # lateness: what comes is final, so the watermark is right behind the last row
-ANY_TIME_US: Final = 100 * 365 * DAY  # max_ahead: these times are no clock's
+NEVER_LATE_US: Final = 1 << 62  # lateness of rows that are numbered apart: one part says nothing of another
+ANY_TIME_US: Final = 1 << 61  # max_ahead: these times are no clock's
+COMMON_SLIDES: Final = 2**10 * 3**3 * 5**4 * 7 * 11 * 13  # slides that divide it share one line of parts
 _MARK: Final = "#rows"  # no stream of a user's has such a name
 _SOURCE: Final = "of"
 _TEXT: Final = "query"
 
 
-def line_name(stream: str, partition: Sequence[str] = ()) -> str:
-    """Name a stream's rows as they are numbered, all together or apart by columns."""
-    told = hashlib.sha256("\0".join(partition).encode()).hexdigest()[:8]  # names of columns may hold anything
-    return f"{stream}{_MARK}-{told}" if partition else stream + _MARK
+def line_name(stream: str, window: RowsWindow) -> str:
+    """Name a stream's rows as they are numbered for a window, all together or apart by columns."""
+    if not window.partition:
+        return stream + _MARK
+    apart = "" if COMMON_SLIDES % window.slide_us == 0 else str(window.slide_us)
+    told = hashlib.sha256("\0".join([*window.partition, apart]).encode()).hexdigest()[:8]  # columns hold any letters
+    return f"{stream}{_MARK}-{told}"
+
+
+def stride_of(window: RowsWindow) -> int:
+    """Return how far apart the parts of rows lie on the line of their numbers: a multiple of the slide."""
+    return -(-COMMON_SLIDES * 4 // window.slide_us) * window.slide_us
+
+
+def since_line(name: str, since_us: int | None) -> str:
+    """Name the line of parts whose rows are numbered from a time on: its queries began together."""
+    return name if since_us is None or not is_apart(name) else f"{name}@{since_us}"
+
+
+def same_line(name: str) -> str:
+    """Return a line's name without the time from which on it is numbered."""
+    return name.partition("@")[0] if is_line(name) else name
 
 
 def is_line(name: str) -> bool:
     """Tell whether a name is one of numbered rows."""
     return _MARK in name
+
+
+def is_apart(name: str) -> bool:
+    """Tell whether a name is one of rows that are numbered apart by columns."""
+    return f"{_MARK}-" in name
 
 
 def source_of(name: str) -> str:
@@ -40,7 +65,8 @@ def source_of(name: str) -> str:
 def numbered(stream: Stream, name: str) -> Stream:
     """Describe a stream's numbered rows."""
     columns = (*stream.columns, Column(NUMBER, "timestamp"))
-    return Stream(name, columns, NUMBER, AT_ONCE_US, ANY_TIME_US, ROWS, {_SOURCE: stream.name})
+    lateness_us = NEVER_LATE_US if is_apart(name) else AT_ONCE_US
+    return Stream(name, columns, NUMBER, lateness_us, ANY_TIME_US, ROWS, {_SOURCE: stream.name})
 
 
 def answers_stream(name: str, source: str, columns: Sequence[Column], text: str) -> Stream:

@@ -6,8 +6,12 @@ The order is that of the rows' times, then of a hash of the row, then of its col
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -18,6 +22,7 @@ from penstock.spark.literals import longs, quoted
 
 FEW_ROWS: Final = 100_000  # up to so many are sorted by one task
 STRETCHES: Final = 64  # of time, each sorted by a task of its own, where there are more
+Int64Array = npt.NDArray[np.int64]
 _UNORDERED: Final = ("map<", "variant")
 
 
@@ -28,6 +33,25 @@ def number_rows(rows: DataFrame, columns: Sequence[schema.Column], first: int, m
     within = F.row_number().over(Window.partitionBy("__stretch").orderBy(*order_of(columns)))
     number = within + F.element_at(F.expr(longs(before)), (F.col("__stretch") + 1).cast("int")) + F.lit(first - 1)
     return apart.select(*(quoted(c.name) for c in columns), F.timestamp_micros(number).alias(NUMBER))
+
+
+def count_parts(rows: DataFrame, partition: Sequence[str]) -> pa.Table:
+    """List the keys that rows have: a job of its own."""
+    return rows.groupBy(*(F.col(quoted(name)) for name in partition)).count().toArrow()
+
+
+def number_parts(
+    rows: DataFrame, columns: Sequence[schema.Column], partition: Sequence[str], keys: pa.Table, firsts: Int64Array
+) -> DataFrame:
+    """Number the rows of each key on their own, each from its next number on."""
+    named = {f"__k{i}": keys[name] for i, name in enumerate(partition)}
+    known = rows.sparkSession.createDataFrame(pa.table({**named, "__first": pa.array(firsts)}))
+    own = [F.col(quoted(name)) for name in partition]
+    same = [one.eqNullSafe(F.col(f"__k{i}")) for i, one in enumerate(own)]
+    within = F.row_number().over(Window.partitionBy(*own).orderBy(*order_of(columns)))
+    number = F.timestamp_micros(within + F.col("__first") - 1)
+    joined = rows.join(F.broadcast(known), reduce(lambda a, b: a & b, same))
+    return joined.select(*(quoted(c.name) for c in columns), number.alias(NUMBER))
 
 
 def order_of(columns: Sequence[schema.Column]) -> list[Column]:

@@ -19,14 +19,17 @@ from penstock.evaluate.components import Component
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
 from penstock.evaluate.partials import Merged, run_starts, sort_pairs
 from penstock.evaluate.typed import Definition
+from penstock.language.options import says_changes
 from penstock.model.instants import format_instant
+from penstock.model.window import RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
-from penstock.store.revisions import first_revision
+from penstock.store.revisions import first_revision, with_keys
 from penstock.store.synopsis import Synopsis
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+_Called = tuple[tuple[str, ...], bool, bool]  # names of outputs, revised, with groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class _Kind:
     finisher: Finisher
     names: tuple[str, ...]  # of the outputs
     revised: bool  # late rows revise its answers, so these carry their revision and group
+    grouped: bool  # its answers carry their group, because they are compared with others
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,10 @@ class Answering:
                 self._finishers[key] = self._shapes, Finisher(definition.typed)
                 self._shapes += 1
             names = tuple(output.name for output in definition.query.outputs)
-            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, definition.typed.revise_us > 0)
+            revised = definition.typed.revise_us > 0
+            apart = isinstance(definition.query.window, RowsWindow) and bool(definition.query.window.partition)
+            grouped = revised or apart or says_changes(definition.query)
+            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, revised, grouped)
         return kind
 
     def _merge(self, lanes: Sequence[list[Due]]) -> _Work:
@@ -264,29 +271,33 @@ def _named(work: _Work) -> list[pa.Table]:
     if work.finished is None:
         return []
     kept = np.flatnonzero(work.finished.keep & ~_failed_rows(work, work.finished))
-    by_names: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+    by_names: dict[_Called, list[int]] = {}
     for position, kind in enumerate(work.kinds):
-        by_names.setdefault((kind.names, kind.revised), []).append(position)
+        by_names.setdefault((kind.names, kind.revised, kind.grouped), []).append(position)
     held = np.bincount(work.evaluation[kept], minlength=len(work.windows.chosen))
     tables = [_given(work, kept, held, *wanted) for wanted in by_names.items()]
     return [table for table in tables if table.num_rows]
 
 
 def _given(
-    work: _Work, kept: Int64Array, held: Int64Array, called: tuple[tuple[str, ...], bool], positions: Sequence[int]
+    work: _Work,
+    kept: Int64Array,
+    held: Int64Array,
+    called: _Called,
+    positions: Sequence[int],
 ) -> pa.Table:
     """Write the answers of some queries of the same names: each evaluation's rows once for each query.
 
     ``kept`` are the rows to give, ``held`` their number by evaluation; they are taken once, however many queries ask.
     """
-    (names, revised), windows, finished = called, work.windows, work.finished
+    (names, revised, grouped), windows, finished = called, work.windows, work.finished
     assert finished is not None
     mine = windows.of_queries(positions)
     evaluation = windows.evaluation[mine]
     lengths = held[evaluation]
     skipped = (np.cumsum(held) - held)[evaluation] - (np.cumsum(lengths) - lengths)
     rows = kept[np.arange(int(lengths.sum())) + np.repeat(skipped, lengths)]
-    keys = [work.inputs[f"k{i}"] for i in range(len(work.finisher.typed.query.keys))] if revised else []
+    keys = [work.inputs[f"k{i}"] for i in range(len(work.finisher.typed.query.keys))] if grouped else []
     whole = pa.table([*finished.table.columns, *keys], [str(i) for i in range(len(names) + len(keys))])
     if len(rows) != whole.num_rows or bool((rows[1:] != rows[:-1] + 1).any()):
         whole = whole.take(pa.array(rows))
@@ -294,4 +305,4 @@ def _given(
     columns = [pa.array(described[0]), *(pa.array(times).view(INSTANT) for times in described[1:])]
     outputs, keys = whole.columns[: len(names)], whole.columns[len(names) :]
     table = pa.table([*columns, *outputs], [DEFINITION, "window_start", "window_end", *names])
-    return first_revision(table, keys) if revised else table
+    return first_revision(table, keys) if revised else with_keys(table, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -175,6 +175,7 @@ class DiskCommitLog:
     def __init__(self, folder: Path) -> None:
         """Open the folder, making it if need be, and remove what a crash left."""
         self.folder = folder
+        self.needed: Callable[[pa.Table], pa.Table] = lambda partials: partials  # of those that are put together
         make_folder(folder)
         self._through, self._kept, self._last = found_commits(folder)
         sweep(folder, self._kept)
@@ -227,7 +228,7 @@ class DiskCommitLog:
 
     def _merge(self, files: Sequence[Kept]) -> Kept:
         """Write the partials of neighbours as one file, under a name of its own."""
-        content = arrow_file(pa.concat_tables([self._table(k) for k in files]).combine_chunks())
+        content = arrow_file(self.needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
         highest = max(k.highest for k in files if k.highest is not None)
         weight = sum(k.weight for k in files)
         merged = Kept(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)

@@ -24,12 +24,18 @@ Place = tuple[int, int]  # a window's end and a group's number
 REVISION: Final = "#revision"
 OP: Final = "#op"
 KEY: Final = "#k"
+ROW: Final = "#row"  # of a window of rows: the number of its last row, from the query's first one on
 
 
 def first_revision(answers: pa.Table, keys: Sequence[pa.ChunkedArray]) -> pa.Table:
     """Mark answers as the first of their windows, and add their groups' keys."""
     answers = answers.append_column(REVISION, pa.array(np.zeros(answers.num_rows, np.int32)))
     answers = answers.append_column(OP, pa.repeat(pa.scalar("answer"), answers.num_rows))
+    return with_keys(answers, keys)
+
+
+def with_keys(answers: pa.Table, keys: Sequence[pa.ChunkedArray]) -> pa.Table:
+    """Add their groups' keys to answers."""
     for number, key in enumerate(keys):
         answers = answers.append_column(f"{KEY}{number}", key)
     return answers
@@ -142,9 +148,18 @@ def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Put a query's answers in the order of their windows; groups already are in order within one."""
     if not tables:
         return schema.empty_table()
+    if all(ROW in t.column_names and KEY + "0" in t.column_names for t in tables):
+        return _by_parts(pa.concat_tables(tables).combine_chunks()).select(schema.names).cast(schema)
     whole = pa.concat_tables([t.select(schema.names).cast(schema) for t in tables]).combine_chunks()
     order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
     return whole.take(pa.array(order))
+
+
+def _by_parts(log: pa.Table) -> pa.Table:
+    """Sort answers of windows of rows that are numbered apart: by the last row's time, then group, then number."""
+    keys = [log[name].combine_chunks() for name in log.column_names if name.startswith(KEY)]
+    ends, rows = log["window_end"].cast(pa.int64()).combine_chunks(), log[ROW].combine_chunks()
+    return log.take(pa.array(sort_keys([ends, *keys, rows])))
 
 
 def in_order(log: pa.Table) -> pa.Table:

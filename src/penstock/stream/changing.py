@@ -31,7 +31,7 @@ class Changing:
             for one in typed:
                 if one.query.stream in streams:
                     streams[one.query.stream].check_past(one)
-            return self._admitted(self.catalog.create_queries(typed, origin, _since(streams)), streams)
+            return self._admitted(self.catalog.create_queries(typed, origin, _since(typed, streams)))
 
     def create_stream(self, name: str, typed: TypedQuery) -> Entered:
         """Enter a query whose answers are a stream."""
@@ -40,7 +40,7 @@ class Changing:
         with self._waiting({query.stream}) as streams:
             if query.stream in streams:
                 streams[query.stream].check_past(typed)
-            entered = self._admitted([self.catalog.create_answers(stream, typed)], streams)[0]
+            entered = self._admitted([self.catalog.create_answers(stream, typed)])[0]
             self.opened([name])
             return entered
 
@@ -50,7 +50,7 @@ class Changing:
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
             if typed.query.stream in streams:
                 streams[typed.query.stream].check_past(typed)
-            return self._admitted([self.catalog.replace_query(typed, _since(streams))], streams)[0]
+            return self._admitted([self.catalog.replace_query(typed, _since([typed], streams))])[0]
 
     def pause(self, name: str) -> None:
         """Let a query answer no more."""
@@ -75,31 +75,35 @@ class Changing:
 
     def _controlled(self, name: str, record: Callable[[str], object]) -> None:
         """Record what a user wants, and let it take effect."""
-        with self._waiting({self.catalog.query(name).query.stream}) as streams:
+        line = self.catalog.query(name).query.stream
+        with self._waiting({line}):
             record(name)
-            for stream in streams.values():
+            for stream in self.opened([line]).values():
                 stream.settle()
 
     @contextmanager
     def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamAtWork]]:
-        """Keep the batches of some streams waiting."""
-        streams = self.opened(sorted(names, key=lambda name: (len(self.catalog.leaders(name)), name)))
+        """Keep the batches of some streams waiting; numbered rows wait with their stream."""
+        sources = {source_of(name) for name in names}
+        streams = self.opened(sorted(sources, key=lambda name: (len(self.catalog.leaders(name)), name)))
         with ExitStack() as stack:
             for stream in streams.values():
                 stack.enter_context(stream.between_batches())
             yield streams
 
-    def _admitted(self, definitions: Sequence[Definition], streams: Mapping[str, StreamAtWork]) -> list[Entered]:
+    def _admitted(self, definitions: Sequence[Definition]) -> list[Entered]:
         """Let streams that have had rows say from when on they answer queries."""
         found: dict[int, Entered] = {}
-        for name, stream in streams.items():
+        for name, stream in self.opened(dict.fromkeys(d.query.stream for d in definitions)).items():
             found |= {e.id: e for e in stream.admit([d for d in definitions if d.query.stream == name])}
         return [found.get(d.id) or Entered(d, None, "no row has come yet") for d in definitions]
 
 
-def _since(streams: Mapping[str, StreamAtWork]) -> dict[str, int | None]:
-    """Tell, for every line of numbered rows, the first time of which its stream has seen no row."""
-    return {name: streams[source_of(name)].pipeline.progress.frontier_us for name in streams if is_line(name)}
+def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamAtWork]) -> dict[str, int | None]:
+    """Tell, for the numbered rows that queries read, the first time of which their stream has seen no row."""
+    lines = {one.query.stream for one in typed if is_line(one.query.stream)}
+    known = {line: streams.get(source_of(line)) for line in lines}
+    return {line: None if stream is None else stream.pipeline.progress.frontier_us for line, stream in known.items()}
 
 
 def _moment(since: str) -> int | None:

@@ -9,6 +9,7 @@ from penstock.catalog import Catalog
 from penstock.errors import LanguageError, Unsupported
 from penstock.evaluate.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.options import says_changes
 from penstock.model.derived import TIME
 from penstock.model.schema import Column
 from penstock.model.window import RowsWindow
@@ -44,6 +45,9 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
         if catalog.makes_stream(definition.name):
             what = f'the answers of query "{definition.name}" are a stream, which has gone on'
             raise Unsupported(what, hint="Drop the stream, and create it anew WITH (from = 'beginning').")
+        if says_changes(definition.query):
+            what = f'query "{definition.name}" says only what changes, and has gone on'
+            raise Unsupported(what, hint="Name queries that say every answer.")
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")

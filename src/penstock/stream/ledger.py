@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.language.options import says_changes
 from penstock.share.layout import Layout
 from penstock.store.answering import Answering, Due, Failure
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
+from penstock.store.last_said import LastSaid
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step, commit_of
 from penstock.stream.metrics import Metrics
@@ -35,6 +37,8 @@ class Ledger:
         self.progress, self.synopsis = agenda.progress, agenda.synopsis
         self.metrics, self.checkpoint = metrics, checkpoint
         self.revising = Revising(self.synopsis, self.progress, answering)
+        self.said = LastSaid()
+        self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
 
@@ -63,12 +67,23 @@ class Ledger:
                 tables = before_failures(tables, self.progress.paused)
             tables = self.shown(tables)
             if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
+                tables = self.said.changed(tables, _saying_changes(layout))
                 self.answers.append(self.progress.number, tables)
                 self.metrics.answers += sum(t.num_rows for t in tables)
                 self.revising.note(layout, tables)
             if self.deliver is not None:
                 self.deliver(self.progress.number, tables)
             self._expire(layout)
+
+    def restore(self, layout: Layout) -> None:
+        """Know again what was said before a restart."""
+        self.revising.restore(layout, self.answers)
+        self.said.restore(_saying_changes(layout), self.answers)
+
+    def forget(self, current: Collection[int]) -> None:
+        """Forget the queries that are gone."""
+        self.answering.forget(current)
+        self.said.forget_others(current)
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
         """Pause the queries whose expressions over aggregates failed."""
@@ -81,8 +96,16 @@ class Ledger:
 
     def _expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""
+        if self.let_go is not None:
+            self.let_go(layout)
+            return
         floors = self.progress.floors(layout)
         self.synopsis.expire(floors)
         self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))
+
+
+def _saying_changes(layout: Layout) -> list[int]:
+    """List the queries that say only answers that differ from the last one of their group."""
+    return [d.id for d in layout.plan.definitions if says_changes(d.query)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
-from penstock.model.derived import ROWS
+from penstock.model.derived import ROWS, is_apart
 from penstock.model.instants import Clock
 from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
@@ -24,6 +24,7 @@ from penstock.store.synopsis import Kernel
 from penstock.store.verifying import check_together
 from penstock.stream.answers_fed import AnswersFed
 from penstock.stream.at_work import StreamAtWork
+from penstock.stream.parts_fed import PartsFed, PartsPipeline
 from penstock.stream.past import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.rows_fed import RowsFed
@@ -56,7 +57,7 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
-    pipeline = Pipeline(
+    pipeline = (PartsPipeline if is_apart(stream.name) else Pipeline)(
         stream,
         settings.session,
         settings.tables,
@@ -72,9 +73,15 @@ def put_to_work(
             sink.write_large = executor_writer(settings.session)
     delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, settings.catalog.name_of)
     if leader is not None:
-        kind = RowsFed if stream.format == ROWS else AnswersFed
-        return kind(stream, settings.catalog, pipeline, delivery, leader)
+        return _fed_as(stream)(stream, settings.catalog, pipeline, delivery, leader)
     return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
+
+
+def _fed_as(stream: Stream) -> type[AnswersFed | RowsFed]:
+    """Choose how a stream is fed by another one."""
+    if stream.format != ROWS:
+        return AnswersFed
+    return PartsFed if is_apart(stream.name) else RowsFed
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
@@ -48,6 +48,9 @@ COMPACTED_EVERY = 16  # commits between two looks at what can be put together or
 class Pipeline:
     """Processes the batches of one stream in order."""
 
+    synopsis_of: ClassVar[type[Synopsis]] = Synopsis
+    agenda_of: ClassVar[type[Agenda]] = Agenda
+
     def __init__(
         self,
         stream: Stream,
@@ -75,8 +78,8 @@ class Pipeline:
 
     def _begin(self) -> None:
         """Start with nothing seen."""
-        self.synopsis, self.progress = Synopsis(self.kernel), Progress()
-        self.agenda = Agenda(self.progress, self.synopsis)
+        self.synopsis, self.progress = self.synopsis_of(self.kernel), Progress()
+        self.agenda = self.agenda_of(self.progress, self.synopsis)
         answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
         self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
@@ -272,8 +275,7 @@ class Pipeline:
             return []
         self.computing.see(arrived.last_us, arrived.rows)
         progress.see(arrived.first_us, arrived.last_us)
-        watermark = progress.watermark_after(self.stream.lateness_us)
-        due = self.agenda.due(layout, watermark)
+        due = self.agenda.due(layout, watermark := progress.watermark_after(self.stream.lateness_us))
         progress.watermark_us = watermark
         return due
 
@@ -297,8 +299,7 @@ class Pipeline:
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
-        current = {d.id: d for d in snapshot.definitions}
-        self.ledger.answering.forget(current)
+        self.ledger.forget(current := {d.id: d for d in snapshot.definitions})
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)
         self.layout = layout
@@ -342,7 +343,7 @@ class Pipeline:
         if layout is None or last is None:
             return
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
-        self.ledger.revising.restore(layout, self.answers)
+        self.ledger.restore(layout)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None
         if last.due or touched:
             with self._whole():

@@ -79,6 +79,10 @@ class RowsFed(Fed):
             if stop > self._until_us:
                 self._number_until(stop)
 
+    def batch_of(self, stop_us: int) -> int:
+        """Return the number of the batch that numbers rows up to a time."""
+        return stop_us + _BATCHES
+
     def _number_until(self, stop_us: int) -> None:
         """Number the rows up to a time, and let it be a batch."""
         assert self._until_us is not None
@@ -88,5 +92,5 @@ class RowsFed(Fed):
             rows, most = found
             first = self.pipeline.progress.frontier_us or 0
             numbered = number_rows(rows, self.leader.stream.columns, first, most)
-            self.pipeline.process(numbered, stop_us + _BATCHES, self.snapshot())
+            self.pipeline.process(numbered, self.batch_of(stop_us), self.snapshot())
         self._until_us = stop_us

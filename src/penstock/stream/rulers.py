@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +20,9 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.model.query import Aggregate, Output, Query
 from penstock.model.window import RowsWindow
 from penstock.store.answers import DEFINITION
+from penstock.store.revisions import ROW
 
 Int64Array = npt.NDArray[np.int64]
-ROW: Final = "#row"  # of an answer: the number of its window's last row, from the query's first one on
 _FIRST, _LAST = "first", "last"
 
 
@@ -50,7 +49,7 @@ def _ruler(definition: Definition, window: RowsWindow, time: str) -> Definition:
     return replace(definition, id=-definition.id, typed=told)
 
 
-def dated(tables: Sequence[pa.Table], origins: dict[int, int | None]) -> list[pa.Table]:
+def dated(tables: Sequence[pa.Table], origins: dict[int, int | None], stride: int = 1 << 62) -> list[pa.Table]:
     """Write times for row numbers: the rulers' answers are looked up, and left out."""
     rulers: dict[int, tuple[Int64Array, pa.Table]] = {}
     found = []
@@ -63,7 +62,9 @@ def dated(tables: Sequence[pa.Table], origins: dict[int, int | None]) -> list[pa
             rulers[-number] = ends[order], mine.take(pa.array(order))
         if (definitions > 0).any():
             found.append(table.filter(pa.array(definitions > 0)))
-    return [_dated(table, rulers, origins) for table in found]
+    shown = [_dated(table, rulers, origins) for table in found]
+    rows = [(_column(table, ROW) - 1) % stride + 1 for table in shown]  # of parts, each counts its own
+    return [t.set_column(t.num_columns - 1, ROW, pa.array(row)) for t, row in zip(shown, rows, strict=True)]
 
 
 def _dated(table: pa.Table, rulers: dict[int, tuple[Int64Array, pa.Table]], origins: dict[int, int | None]) -> pa.Table:
