@@ -181,7 +181,7 @@ def test_options_print_back(chosen: dict[str, Any]) -> None:
         ("deadline = 5", WrongType, "option deadline takes a duration such as '5 s', found \"5\""),
         ("deadline = '0 s'", WrongType, "option deadline takes a duration such as '5 s', found \"0 s\""),
         ("keep = '1 month'", WrongType, "option keep takes a duration such as '5 s', found \"1 month\""),
-        ("emit = 'soon'", WrongType, "option emit takes 'exact' or 'fresh', found \"soon\""),
+        ("emit = 'soon'", WrongType, "option emit takes 'exact', 'change' or 'fresh', found \"soon\""),
         ("from = 'yesterday'", WrongType, "option from takes 'beginning' or a timestamp, found \"yesterday\""),
         ("from = '2026-13-01'", WrongType, "option from takes 'beginning' or a timestamp, found \"2026-13-01\""),
         ("from = ''", WrongType, "option from takes 'beginning' or a timestamp, found \"\""),
@@ -276,7 +276,7 @@ def test_a_long_query_that_is_asked_is_read_again() -> None:
         (QUERY, "a query that is asked once has no SLIDE in its window"),
         (QUERY.replace(W, "[RANGE 5 s OFFSET 1 s]"), "a query that is asked once has no OFFSET in its window"),
         (QUERY.replace(W, ""), "a query that is asked once needs a window"),
-        (QUERY.replace(W, "[ROWS 5]"), "ROWS windows are not available"),
+        (QUERY.replace(W, "[ROWS 5]"), "ROWS windows of a query that is asked once are not available"),
         (
             QUERY.replace(W, "") + " GROUP BY window(ts, '5 minutes')",
             "GROUP BY window(…) in a query that is asked once is not available",
@@ -307,8 +307,11 @@ def test_another_window_keeps_the_rest(bound: Bound) -> None:
     assert isinstance(statement, AlterQuery)
     altered = with_window(query, statement.change)  # type: ignore[arg-type]
     assert bound(str(altered)).text == query.text.replace(W, "[RANGE 1 h SLIDE 5 min OFFSET 1 min]")
-    with pytest.raises(Unsupported, match="ROWS windows are not available"):
+    with pytest.raises(Unsupported, match="a continuous query needs SLIDE"):
         bound(str(with_window(query, parse_statement("ALTER QUERY q SET WINDOW [ROWS 5]").change)))  # type: ignore[union-attr,arg-type]
+    rows = parse_statement("ALTER QUERY q SET WINDOW [PARTITION BY symbol ROWS 5 SLIDE 2]")
+    by_rows = bound(str(with_window(query, rows.change)))  # type: ignore[union-attr,arg-type]
+    assert by_rows.text == query.text.replace(W, "[PARTITION BY symbol ROWS 5 SLIDE 2]")
     grouped = bound("SELECT count(*) AS n FROM trades GROUP BY window(ts, '5 minutes')")
     with pytest.raises(Unsupported, match="SET WINDOW for a query with GROUP BY window"):
         with_window(grouped, statement.change)  # type: ignore[arg-type]

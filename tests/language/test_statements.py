@@ -337,8 +337,15 @@ def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text:
     [
         ("", Unsupported, "queries without a window are not available"),
         ("[RANGE 5 s]", Unsupported, "a continuous query needs SLIDE in its window"),
-        ("[ROWS 5 SLIDE 1]", Unsupported, "ROWS windows are not available"),
-        ("[ROWS 5]", Unsupported, "ROWS windows are not available"),
+        ("[ROWS 5]", Unsupported, "a continuous query needs SLIDE in its window"),
+        ("[ROWS 5000000 SLIDE 1]", InvalidWindow, "a window of 5,000,000 rows every 1 holds each row too often"),
+        ("[PARTITION BY symbol RANGE 5 s SLIDE 1 s]", MalformedSQL, 'expected ROWS after PARTITION BY, found "RANGE"'),
+        ("[PARTITION BY symbl ROWS 5 SLIDE 1]", UnknownColumn, 'stream "trades" has no column "symbl"'),
+        (
+            "[PARTITION BY symbol ROWS 5 SLIDE 1]",
+            LanguageError,
+            'column "symbol" of PARTITION BY is not in GROUP BY',
+        ),
         ("[ROWS 0 SLIDE 1]", InvalidWindow, "a number of rows is a positive integer"),
         ("[RANGE 5 SLIDE 1 s]", InvalidWindow, '"5" has no unit'),
         ("[RANGE 0 s SLIDE 1 s]", InvalidWindow, "the range of a window is longer than nothing"),

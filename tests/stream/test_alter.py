@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine import Engine
-from penstock.errors import CatalogError, PenstockError, UnknownFunction, UnknownQuery, Unsupported, WrongType
+from penstock.errors import (
+    CatalogError,
+    PenstockError,
+    UnknownFunction,
+    UnknownQuery,
+    UnknownStream,
+    Unsupported,
+    WrongType,
+)
 from penstock.language.parse import parse_statement
 from penstock.store import faults
 
@@ -329,5 +337,5 @@ def test_explain_shows_all_one_query_or_one_query_more(engine: Engine) -> None:
 def test_a_select_alone_is_no_statement_to_carry_out(engine: Engine) -> None:
     with pytest.raises(Unsupported, match="a SELECT needs a name here"):
         engine.execute(TOTAL)
-    with pytest.raises(Unsupported, match="streams made by a SELECT are not available"):
+    with pytest.raises(UnknownStream, match='there is no stream "a"'):
         engine.execute("CREATE STREAM j AS SELECT a.x FROM a [RANGE 5 s] JOIN b [RANGE 5 s] ON a.k = b.k")

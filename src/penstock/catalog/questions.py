@@ -17,7 +17,7 @@ from penstock.language.printing import write_expression, write_function, write_s
 from penstock.language.statements import Describe, Explain, Kind, Listed, Question, Select, Show, ShowCreate
 from penstock.language.user_functions import parameters_of
 from penstock.language.write import write_name
-from penstock.model.derived import ANSWERS, text_of
+from penstock.model.derived import ANSWERS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
@@ -56,11 +56,15 @@ class Questions:
     def _plan(self, target: str | Select | None) -> str:
         """Print the plan of everything, of one query, or with one query more."""
         if target is None:
-            return "\n\n".join(self._stream_plan(name, ()) for name in self.catalog.stream_names())
+            return "\n\n".join(self._stream_plan(name, ()) for name in self._read())
         if isinstance(target, str):
             return self._query_plan(self.catalog.query(target))
         typed = self.bound(target, "this query")
         return self._stream_plan(typed.query.stream, (Definition(self.catalog.next_id, typed),))
+
+    def _read(self) -> list[str]:
+        """List what queries read: streams, and numbered rows of them."""
+        return [*self.catalog.stream_names(), *self.catalog.line_names()]
 
     def _stream_plan(self, stream: str, added: tuple[Definition, ...]) -> str:
         """Print a stream's plan, with queries that are not there yet."""
@@ -93,7 +97,7 @@ class Questions:
             case "queries":
                 queries = [catalog.query(name).query for name in catalog.query_names()]
                 return ["name", "stream", "window", "query"], [
-                    [q.name, q.stream, str(q.window), q.text] for q in queries
+                    [q.name, source_of(q.stream), str(q.window), q.text] for q in queries
                 ]
             case "functions":
                 functions = map(catalog.function, catalog.function_names())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.arguments import number_of
 from penstock.errors import columns
+from penstock.model.derived import source_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,20 +31,24 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
     """Collect what came and went in one stream."""
     at_work = engine.stream(name)
     pipeline, counts = at_work.pipeline, at_work.pipeline.progress.counts
+    lines = [line for line in engine.catalog.line_names() if source_of(line) == name]
+    definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
+    pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
     return {
         "stream": name,
-        "queries": len(engine.catalog.definitions(name)),
+        "queries": len(definitions),
         "ingested": counts.ingested,
         "on_time": counts.on_time,
         "corrected": counts.corrected,
         "late": counts.late,
         "invalid": counts.invalid,
         "duplicate": counts.duplicate,
-        "answers": pipeline.metrics.answers,
+        "answers": sum(one.metrics.answers for one in pipelines),
         "open_windows": at_work.open_windows(),
         "watermark_us": pipeline.progress.watermark_us,
-        "paused": [d.name for d in engine.catalog.definitions(name) if d.id in pipeline.progress.paused],
-        "reports": pipeline.reports,
+        "waiting": pipeline.metrics.waiting,
+        "paused": [d.name for d in definitions if any(d.id in one.progress.paused for one in pipelines)],
+        "reports": [report for one in pipelines for report in one.reports],
     }
 
 
@@ -58,6 +63,8 @@ def report_text(found: dict[str, Any]) -> str:
         )
         if s["open_windows"]:
             lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
+        if s["waiting"]:
+            lines.append(f"  {s['waiting']:,} rows wait for the watermark to be numbered")
         lines += [f"  {text}" for text in s["reports"]]
     lines += [f"answers are in {sink['folder']} ({sink['kind']})" for sink in found.get("sinks", [])]
     return "\n".join(lines)

@@ -25,7 +25,7 @@ ATTEMPTS = 5  # an engine that runs may put a newer commit in the place of the o
 def read_status(folder: Path) -> Status:
     """Tell how a folder's streams and queries stand by what was last recorded; an engine may run on it meanwhile."""
     catalog = read_catalog(folder)
-    standings = {name: _standing(folder, name) for name in catalog.stream_names()}
+    standings = {name: _standing(folder, name) for name in (*catalog.stream_names(), *catalog.line_names())}
     return status_at(catalog, standings, wall_clock_us())
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.language.options import option_us
-from penstock.model.window import Window
+from penstock.model.derived import source_of
+from penstock.model.window import RowsWindow, Window
 from penstock.stream.pausing import BY_HAND
 from penstock.stream.progress import Progress
 
@@ -119,6 +120,9 @@ def status_at(catalog: Catalog, standings: Mapping[str, Standing], clock_us: int
         mine = [_query(catalog, definition, standing.progress) for definition in definitions]
         streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
         queries += mine
+    for line in catalog.line_names():
+        progress = standings.get(line, Standing()).progress
+        queries += [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
@@ -155,15 +159,17 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
     paused = progress.paused.get(definition.id)
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
     following = _next_end(definition, progress)
-    state: State = "paused" if why is not None else "waiting" if following is None else "answering"
+    by_rows = isinstance(query.window, RowsWindow)
+    waits = following is None if not by_rows else definition.id not in progress.starts
+    state: State = "paused" if why is not None else "waiting" if waits else "answering"
     return QueryStatus(
         query=definition.name,
-        stream=query.stream,
+        stream=source_of(query.stream),
         window=str(query.window),
         state=state,
         why=why,
         failed=why is not None and why != BY_HAND,
-        next_end_us=None if state == "paused" or progress.ended else following,
+        next_end_us=None if state == "paused" or progress.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,

@@ -273,7 +273,9 @@ class SelectGrammar(Grammar):
         self._expect(TokenType.R_BRACKET, "]")
         place = (first.start, self._prev.end + 1)
         if slide is not None and rows and length > MAX_SLIDES * slide:
-            self._invalid(f"a window of {length:,} rows every {slide:,} holds each row too often", place)
+            what = f"a window of {length:,} rows every {slide:,} holds each row too often"
+            detail = f"at most {MAX_SLIDES:,} times"
+            raise InvalidWindow(what, text=self.sql, place=place, detail=detail, hint="Slide further.")
         if slide is not None and not rows:
             check_slides(length, slide, self.sql, place)
         return WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place, partition)

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
+from penstock.model.derived import NUMBER
 from penstock.model.instants import EPOCH
 from penstock.model.query import Query
 from penstock.spark.literals import quoted
@@ -23,7 +24,7 @@ def explain_failure(
     query = definition.query
     time = F.unix_micros(F.col(quoted(job.layout.time)).cast("timestamp"))
     rows = job.joined(batch, frames).where(time == ts_us)
-    when = _instant(ts_us)
+    when = _instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
     for text in _expressions(query):
         try:
             rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()

@@ -61,6 +61,11 @@ class _Kind:
     names: tuple[str, ...]  # of the outputs
     revised: bool  # late rows revise its answers, so these carry their revision and group
     grouped: bool  # its answers carry their group, because they are compared with others
+    by_rows: bool  # its windows end with a row, not at a time
+
+    def ending(self, end_us: int) -> str:
+        """Say where a window ends."""
+        return "with some row" if self.by_rows else f"at {format_instant(end_us)} UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +171,10 @@ class Answering:
                 self._shapes += 1
             names = tuple(output.name for output in definition.query.outputs)
             revised = definition.typed.revise_us > 0
+            by_rows = isinstance(definition.query.window, RowsWindow)
             apart = isinstance(definition.query.window, RowsWindow) and bool(definition.query.window.partition)
             grouped = revised or apart or says_changes(definition.query)
-            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, revised, grouped)
+            kind = self._kinds[definition.id] = _Kind(*self._finishers[key], names, revised, grouped, by_rows)
         return kind
 
     def _merge(self, lanes: Sequence[list[Due]]) -> _Work:
@@ -251,7 +257,7 @@ def _failures(work: _Work) -> list[Failure]:
     windows, found = work.windows, []
     for window in np.flatnonzero(np.isin(windows.evaluation, list(reasons))) if reasons else ():
         end_us = int(windows.ends[window])
-        ending = f", in the window that ends at {format_instant(end_us)} UTC"
+        ending = f", in the window that ends {work.kinds[0].ending(end_us)}"
         reason = reasons[int(windows.evaluation[window])] + ending
         found.append(Failure(int(windows.definitions[window]), end_us, reason))
     return found

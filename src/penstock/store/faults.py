@@ -20,6 +20,7 @@ POINTS: Final[tuple[str, ...]] = (
     "invalid",  # rows without a usable time, kept aside
     "keys",  # remembered keys of a stream without duplicates
     "rows",  # retained rows
+    "waiting",  # rows that windows of rows wait for
     "partials",
     "commit",
     "answers",

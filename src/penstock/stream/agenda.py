@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.evaluate.due import Int64Array, due_ends, last_held_end
 from penstock.evaluate.typed import Definition
+from penstock.model.derived import source_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import Tree
@@ -34,7 +35,9 @@ class Agenda:
         """Tell users of something about a query, in the log and at the end of a run."""
         said = f'query "{definition.name}"{text}'
         self.reports.append(said)
-        LOG.warning(said, extra={"event": event, "query": definition.name, "stream": definition.query.stream})
+        LOG.warning(
+            said, extra={"event": event, "query": definition.name, "stream": source_of(definition.query.stream)}
+        )
 
     def due(self, layout: Layout, watermark_us: int) -> list[Due]:
         """List the windows that a watermark makes final."""

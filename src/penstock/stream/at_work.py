@@ -129,7 +129,10 @@ class StreamAtWork:
         """Let the streams that this one feeds take what is new."""
         for follower in self.followers:
             follower.follow()
-        self.pipeline.intake.let_go([f.until_us for f in self.followers if f.stream.name in self._lines()])
+        lines = self._lines()
+        self.pipeline.intake.let_go([f.until_us for f in self.followers if f.stream.name in lines])
+        metrics = self.pipeline.metrics
+        metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.waiting.held() if lines else (0, 0)
 
     def _taken(self) -> int:
         """Return the last commit whose answers every sink and every stream made of them has."""

@@ -12,7 +12,7 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us
 from penstock.model.derived import answers_stream, is_line, source_of
 from penstock.stream.at_work import StreamAtWork
-from penstock.stream.deriving import columns_of_answers, refuse_past
+from penstock.stream.deriving import columns_of_answers, refuse_past, refuse_resuming
 from penstock.stream.entered import Entered
 
 Opened = Callable[[Iterable[str]], Mapping[str, StreamAtWork]]
@@ -58,6 +58,10 @@ class Changing:
 
     def resume(self, name: str) -> None:
         """Let a query answer again."""
+        definition = self.catalog.query(name)
+        line = self.opened([definition.query.stream]).get(definition.query.stream)
+        if line is not None:
+            refuse_resuming(definition, line.pipeline.progress.paused)
         self._controlled(name, self.catalog.resume)
 
     def backfill(self, names: Sequence[str], since: str) -> dict[str, int]:

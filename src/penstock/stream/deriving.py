@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.catalog import Catalog
@@ -13,6 +13,8 @@ from penstock.language.options import says_changes
 from penstock.model.derived import TIME
 from penstock.model.schema import Column
 from penstock.model.window import RowsWindow
+from penstock.store.commits import Paused
+from penstock.stream.pausing import BY_HAND
 
 REFUSED: Final = {  # options of a query whose answers are a stream
     "late": "answers that are revised cannot be a stream",
@@ -51,3 +53,11 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")
+
+
+def refuse_resuming(definition: Definition, paused: Mapping[int, Paused]) -> None:
+    """Refuse to go on where the windows of parts that hold a failing row cannot be told from others."""
+    window, pause = definition.query.window, paused.get(definition.id)
+    if isinstance(window, RowsWindow) and window.partition and pause is not None and pause.reason != BY_HAND:
+        what = f'query "{definition.name}" numbers rows apart, and failed on a row: it cannot go on'
+        raise Unsupported(what, detail=pause.reason, hint="Drop it, and create it anew.")

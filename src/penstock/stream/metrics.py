@@ -27,6 +27,8 @@ class Metrics:
     cells: int = 0  # distinct ones among them, batch by batch
     signatures: int = 0
     bytes: int = 0
+    waiting: int = 0  # rows that the watermark has not passed, and windows of rows wait for
+    waiting_bytes: int = 0  # of the files that hold them
 
     def add(self, sent: Sent) -> None:
         """Add what a batch's job sent."""
