@@ -10,6 +10,7 @@ import click
 
 from penstock.cli.arguments import json_option, number_of, paragraphs, project_argument
 from penstock.cli.working import starting_spark
+from penstock.model.derived import source_of
 
 if TYPE_CHECKING:
     from penstock.project.folder import Project
@@ -85,7 +86,7 @@ def _as_dict(project: Project, problems: list[Problem], cases: int) -> dict[str,
             "name": query.name,
             "file": about[query.name].file,
             "description": about[query.name].description,
-            "stream": query.stream,
+            "stream": source_of(query.stream),
             "window": str(query.window),
             "text": query.text,
         }

@@ -15,7 +15,7 @@ from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
-from penstock.project.queries import QueryFile, bind_query, read_queries
+from penstock.project.queries import QueryFile, bind_query, in_order, read_queries
 from penstock.project.settings import Settings, read_settings
 from penstock.store.changes import ChangeLog
 
@@ -63,7 +63,7 @@ def read_project(path: Path) -> Project:
     functions: tuple[PythonFunction | FunctionFile, ...] = (*python, *read_functions(folder, catalog, problems))
     sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
     queries, bound = [], []
-    for query, statement in read_queries(folder, problems):
+    for query, statement in in_order(read_queries(folder, problems)):
         found = bind_query(query, statement, catalog)
         if isinstance(found, Query):
             queries.append(query)

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CatalogError, LanguageError, PenstockError
 from penstock.language.parse import parse_statement
-from penstock.language.statements import CreateQuery, CreateStream, CreateTable, Select
+from penstock.language.statements import CreateStream, CreateTable
+from penstock.language.write import write_name
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
 from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
+from penstock.project.queries import select_of
 from penstock.project.settings import SinkSetting
 
 if TYPE_CHECKING:
@@ -85,13 +87,19 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
     """Drop queries that are gone from the folder or changed in it; those added by hand were never in it."""
     known = {query.name.lower(): query for query in project.bound}
     changes = []
-    for name in engine.catalog.query_names():
+    for name in reversed(engine.catalog.query_names()):  # readers of a stream go before it
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
         if found.origin == "added" if wanted is None else _as_entered(project, engine, wanted) == found.query.text:
             continue
-        engine.drop_query(name)
+        if not engine.catalog.makes_stream(name):
+            engine.drop_query(name)
+        elif wanted is None:
+            engine.execute(f"DROP STREAM {write_name(name)}")
+        else:
+            what = f'stream "{name}" is not as in {_file_of(project, name)}'
+            raise CatalogError(what, hint="Change it back, or start with another state folder.")
         changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')
-    return changes
+    return changes[::-1]
 
 
 def _as_entered(project: Project, engine: Engine, query: Query) -> str:
@@ -103,14 +111,20 @@ def _as_entered(project: Project, engine: Engine, query: Query) -> str:
     return text
 
 
+def _file_of(project: Project, name: str) -> str:
+    """Name the file of a query."""
+    query = project.query(name)
+    return name if query is None else query.file
+
+
 def type_problems(project: Project, engine: Engine) -> list[Problem]:
     """Let Spark type every query, and collect what it refuses."""
     problems = []
     for query in project.queries:
-        statement = parse_statement(query.text)
-        assert isinstance(statement, Select | CreateQuery)
         try:
-            engine.typed(statement.select if isinstance(statement, CreateQuery) else statement, query.name)
+            if query.makes_stream:  # others read it
+                engine.execute(query.statement)
+            engine.typed(select_of(parse_statement(query.text)), query.name)
         except PenstockError as error:
             problems.append(in_file(error, query.file, query.text))
     return problems

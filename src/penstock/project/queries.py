@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
+from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.literals import is_plain_word, quote
 from penstock.language.parse import parse_statement
-from penstock.language.statements import CreateQuery, Select, Statement
+from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
+from penstock.model.derived import answers_stream
 from penstock.model.query import Query
+from penstock.model.schema import Column
+from penstock.project.columns import UNKNOWN_TYPE
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
+from penstock.stream.deriving import refuse_as_stream
 
 DEEPEST: Final = 2  # queries/big.sql and queries/desk/big.sql
 _TOP_COMMENT: Final = re.compile(r"\s*(?:--[ \t]?(?P<line>[^\n]*)(?:\n|\Z)|/\*(?P<block>.*?)\*/)", re.DOTALL)
@@ -31,7 +36,8 @@ class QueryFile:
     file: str
     text: str
     description: str
-    created: bool  # the text is a CREATE QUERY and not a bare SELECT
+    created: bool  # the text is a CREATE and not a bare SELECT
+    makes_stream: bool = False  # its answers are a stream that other queries read
 
     @property
     def statement(self) -> str:
@@ -86,10 +92,11 @@ def _read(path: Path, shown: str) -> tuple[QueryFile, Statement] | Problem:
         statement = parse_statement(text)
     except PenstockError as error:
         return in_file(error, shown, text)
-    created = isinstance(statement, CreateQuery)
+    made = isinstance(statement, CreateStreamAs)
+    created = made or isinstance(statement, CreateQuery)
     if (unfit := _unfit(statement, path.stem, text)) is not None:
         return Problem(unfit, shown)
-    return QueryFile(path.stem, shown, text.rstrip(" \n\t;"), description, created), statement
+    return QueryFile(path.stem, shown, text.rstrip(" \n\t;"), description, created, made), statement
 
 
 def _unfit(statement: Statement, name: str, text: str) -> PenstockError | None:
@@ -98,9 +105,10 @@ def _unfit(statement: Statement, name: str, text: str) -> PenstockError | None:
     place = (start, start + len((text[start:].split(None, 1) or ["x"])[0]))
     if isinstance(statement, Select):
         return None
-    if not isinstance(statement, CreateQuery):
+    if not isinstance(statement, CreateQuery | CreateStreamAs):
         hint = "Streams and tables are declared in penstock.yml, functions in functions/."
-        return Unsupported("a file of queries/ holds a SELECT or a CREATE QUERY", text=text, place=place, hint=hint)
+        what = "a file of queries/ holds a SELECT, a CREATE QUERY or a CREATE STREAM AS"
+        return Unsupported(what, text=text, place=place, hint=hint)
     if statement.name.lower() != name.lower():
         what = f'the file is called "{name}" and its query "{statement.name}"'
         return ProjectError(what, text=text, place=place, hint="Give both one name, or write the SELECT alone.")
@@ -117,11 +125,41 @@ def _description(text: str) -> tuple[str, str]:
     return "\n".join(line.strip() for line in lines).strip(), text[at:]
 
 
+def select_of(statement: Statement) -> Select:
+    """Return the SELECT of a file's statement."""
+    assert isinstance(statement, Select | CreateQuery | CreateStreamAs)
+    return statement if isinstance(statement, Select) else statement.select
+
+
+def in_order(found: Iterable[tuple[QueryFile, Statement]]) -> Iterator[tuple[QueryFile, Statement]]:
+    """Put files that make streams before those that read them; what feeds itself stays last, and finds no stream."""
+    files = list(found)
+    waiting = {query.name.lower(): (query, statement) for query, statement in files if query.makes_stream}
+    while ready := [name for name, (_, made) in waiting.items() if _source(made).lower() not in waiting]:
+        yield from (waiting.pop(name) for name in ready)
+    yield from waiting.values()
+    yield from ((query, statement) for query, statement in files if not query.makes_stream)
+
+
+def _source(statement: Statement) -> str:
+    """Name the stream that a statement reads."""
+    return str(select_of(statement).expression.args["from_"].this.name)
+
+
+def _enter_stream(query: Query, catalog: Catalog) -> None:
+    """Enter the stream that a query's answers are; Spark would tell the types of its columns."""
+    refuse_as_stream(query)
+    columns = [Column(output.name, UNKNOWN_TYPE) for output in query.outputs]
+    typed = TypedQuery(query, (), (), (), frozenset(), ())
+    catalog.create_answers(answers_stream(query.name, query.stream, columns, query.text), typed)
+
+
 def bind_query(query: QueryFile, statement: Statement, catalog: Catalog) -> Query | Problem:
     """Resolve a query's names against the catalog."""
-    assert isinstance(statement, Select | CreateQuery)
-    select = statement.select if isinstance(statement, CreateQuery) else statement
     try:
-        return bind(select, catalog, query.name, catalog.functions())
+        bound = bind(select_of(statement), catalog, query.name, catalog.functions())
+        if query.makes_stream:
+            _enter_stream(bound, catalog)
+        return bound
     except PenstockError as error:
         return in_file(error, query.file, query.text)

@@ -77,7 +77,9 @@ class Trials:
         clock = None if case.clock is None else ManualClock(case.clock)
         with TestBed(clock=clock) as bed:
             self._declare(bed, case)
-            bed.engine.execute(query.statement)
+            for one in self.project.queries:  # those that make streams come first
+                if one.makes_stream or one is query:
+                    bed.engine.execute(one.statement)
             for stream, rows in case.rows.items():
                 cuts = (case.batches or {}).get(stream, [len(rows)])
                 bed.feed_in_cuts(stream, rows, cuts)

@@ -11,6 +11,7 @@ from penstock.evaluate.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import says_changes
 from penstock.model.derived import TIME
+from penstock.model.query import Query
 from penstock.model.schema import Column
 from penstock.model.window import RowsWindow
 from penstock.store.commits import Paused
@@ -24,7 +25,14 @@ REFUSED: Final = {  # options of a query whose answers are a stream
 
 def columns_of_answers(typed: TypedQuery) -> tuple[Column, ...]:
     """Describe a query's outputs as columns of a stream."""
-    query, text = typed.query, typed.query.text
+    refuse_as_stream(typed.query)
+    named = zip(typed.query.outputs, typed.output_types, strict=True)
+    return tuple(Column(output.name, type_name(found)) for output, found in named)
+
+
+def refuse_as_stream(query: Query) -> None:
+    """Refuse a query whose answers cannot be a stream."""
+    text = query.text
     for name, _ in query.options:
         if name in REFUSED:
             hint = f"Leave the option {name} out."
@@ -37,8 +45,6 @@ def columns_of_answers(typed: TypedQuery) -> tuple[Column, ...]:
             what, detail = f'an output is called "{output.name}"', "so is the event time of a stream of answers"
             place = (0, len(text))
             raise LanguageError(what, text=text, place=place, detail=detail, hint="Add an alias with AS.")
-    named = zip(query.outputs, typed.output_types, strict=True)
-    return tuple(Column(output.name, type_name(found)) for output, found in named)
 
 
 def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:

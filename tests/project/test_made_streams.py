@@ -1,0 +1,83 @@
+"""A file of queries/ may make a stream of its answers, which other files read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.engine import Engine
+from penstock.errors import CatalogError
+from penstock.project.cases import read_cases
+from penstock.project.folder import read_project
+from penstock.project.opening import enter_queries, enter_sources, type_problems
+from penstock.project.trial import Trials
+from tests.project.making import TRADES, write_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAMS = TRADES.partition("tables:")[0]
+BARS = "CREATE STREAM zz_bars AS SELECT symbol, sum(volume) AS v FROM trades [RANGE 10 s SLIDE 10 s] GROUP BY symbol"
+TOPS = "CREATE STREAM tops AS SELECT max(v) AS top FROM zz_bars [RANGE 20 s SLIDE 10 s]"
+ROLLED = "SELECT sum(top) AS total FROM tops [RANGE 20 s SLIDE 20 s]"
+CASE = """
+query: rolled
+rows:
+  trades:
+    - {ts: 1, symbol: A, price: 1, volume: 2}
+    - {ts: 2, symbol: B, price: 1, volume: 3}
+    - {ts: 12, symbol: A, price: 1, volume: 9}
+expect:
+  - {window_end: 20, total: 12}
+  - {window_end: 40, total: 9}
+"""
+
+
+def project(folder: Path, **changed: str) -> Path:
+    (folder / "data" / "trades").mkdir(parents=True, exist_ok=True)
+    return write_project(folder, STREAMS, **{"zz_bars": BARS, "tops": TOPS, "rolled": ROLLED, **changed})
+
+
+def test_files_are_read_in_the_order_in_which_they_feed_each_other(tmp_path: Path) -> None:
+    found = read_project(project(tmp_path))
+    assert found.problems == ()
+    assert [query.name for query in found.queries] == ["zz_bars", "tops", "rolled"]
+
+
+def test_streams_that_feed_each_other_are_no_streams(tmp_path: Path) -> None:
+    loop = BARS.replace("FROM trades", "FROM tops").replace("sum(volume)", "max(top)").replace("symbol, ", "")
+    found = read_project(project(tmp_path, zz_bars=loop.replace(" GROUP BY symbol", "")))
+    assert [problem.error.code for problem in found.problems] == ["UnknownStream"] * 3
+    revised = f"{BARS} WITH (late = 'revise', revise_for = '1 s')"
+    [first, *_] = read_project(project(tmp_path, zz_bars=revised)).problems
+    assert (first.file, first.error.what) == ("queries/zz_bars.sql", "answers that are revised cannot be a stream")
+
+
+def test_an_engine_takes_them_keeps_them_and_lets_them_go(spark: SparkSession, tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    for changes in ([], [], ['query "tops" is gone', 'query "rolled" is gone']):
+        if changes:
+            for name in ("rolled", "tops"):
+                (folder / "queries" / f"{name}.sql").unlink()
+        found = read_project(folder)
+        with Engine(tmp_path / "state", spark=spark) as engine:
+            enter_sources(found, engine)
+            assert enter_queries(found, engine) == changes
+            assert type_problems(found, engine) == []
+            names = [query.name for query in found.queries]
+            assert engine.catalog.query_names() == names
+            assert engine.catalog.stream_names() == ["trades", *(n for n in names if n != "rolled")]
+    found = read_project(project(tmp_path, zz_bars=BARS.replace("sum", "max")))
+    with Engine(tmp_path / "state", spark=spark) as engine, pytest.raises(CatalogError, match="is not as in queries"):
+        enter_queries(found, engine)
+
+
+def test_a_test_of_a_query_feeds_the_streams_it_stands_on(spark: SparkSession, tmp_path: Path) -> None:
+    found = read_project(project(tmp_path))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "rolled.yml").write_text(CASE, encoding="utf-8")
+    [case], problems = read_cases(found)
+    assert problems == []
+    assert Trials(found).run(case).differences == ()
