@@ -162,7 +162,7 @@ class Engine:
         query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
         self._functions.require_for(query)
         stream = self.catalog.feeding(query.stream)
-        return self._typer.type_query(query, stream, self.catalog.tables())
+        return self._typer.type_query(query, stream, self.catalog.tables(), self.catalog.functions())
 
     def drop_query(self, name: str) -> None:
         """Take a query out from the next batch on; its answers stay in the sinks."""

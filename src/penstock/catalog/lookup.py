@@ -25,7 +25,7 @@ class Lookup:
         self._queries: dict[str, Entry] = {}
         self._functions: dict[str, Function] = {}
         self._pinned: dict[str, Function] = {}  # all Python code there ever was, by the names that calls have
-        self._timeline = Timeline(find)
+        self._timeline = Timeline(find, self._pinned)
         self._names: dict[int, str] = {}  # of every definition that ever was
         self._next_id = 1
         self._lock = threading.RLock()

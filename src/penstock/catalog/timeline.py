@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from penstock.catalog.typed_records import read_typed
 from penstock.evaluate.typed import Definition
+from penstock.model.function import Function
 
 Action = Literal["pause", "resume"]
 MOST_KEPT: Final = 10_000  # dropped definitions that are nowhere else; no batch looks back so far
@@ -39,10 +40,10 @@ class Entry:
     in_log: bool = False  # its record can be read again
     source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
 
-    def read(self, find: Callable[[int], Mapping[str, Any]]) -> Definition:
+    def read(self, find: Callable[[int], Mapping[str, Any]], own: Mapping[str, Function]) -> Definition:
         """Return the definition, from its record if it was not needed before."""
         if not isinstance(self.source, Definition):
-            typed = read_typed(self.source or find(self.version))
+            typed = read_typed(self.source or find(self.version), own)
             self.source = Definition(self.id, typed, self.version, self.created_us, self.origin, self.since_us)
         return self.source
 
@@ -57,17 +58,20 @@ class _Stream:
 
 
 class Timeline:
-    """The queries of every stream at every version; ``find`` reads a change again by its version."""
+    """The queries of every stream at every version; ``find`` reads a change again by its version.
 
-    def __init__(self, find: Callable[[int], Mapping[str, Any]]) -> None:
+    ``own`` are the users' Python functions, by the names of their very code, as they come.
+    """
+
+    def __init__(self, find: Callable[[int], Mapping[str, Any]], own: Mapping[str, Function]) -> None:
         """Start empty."""
-        self._find = find
+        self._find, self._own = find, own
         self._streams: dict[str, _Stream] = defaultdict(_Stream)
         self._paused: set[int] = set()  # definitions
 
     def read(self, entry: Entry) -> Definition:
         """Return an entry's definition."""
-        return entry.read(self._find)
+        return entry.read(self._find, self._own)
 
     def changed(self, stream: str, version: int) -> None:
         """Note that a change concerns a stream's queries."""

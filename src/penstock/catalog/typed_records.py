@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.evaluate.aggregates import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.attributes import Attribute
+from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query
 from penstock.model.window import RowsWindow, Window
 
@@ -33,8 +34,8 @@ def has_typed(record: Mapping[str, Any]) -> bool:
     return bool(record.get("typed", {}).get("form") == FORM)
 
 
-def read_typed(record: Mapping[str, Any]) -> TypedQuery:
-    """Read a query back, with the types it had when it was entered."""
+def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = None) -> TypedQuery:
+    """Read a query back, with the types it had when it was entered; ``own`` are the users' aggregates."""
     bound, told = record["bound"], record["typed"]
     query = Query(
         **{
@@ -44,7 +45,7 @@ def read_typed(record: Mapping[str, Any]) -> TypedQuery:
             "window": _window(bound["window"]),
             "joins": tuple(_join(join) for join in bound["joins"]),
             "keys": tuple(bound["keys"]),
-            "aggregates": tuple(Aggregate(a["function"], tuple(a["arguments"])) for a in bound["aggregates"]),
+            "aggregates": tuple(_aggregate(a) for a in bound["aggregates"]),
             "outputs": tuple(Output(**output) for output in bound["outputs"]),
             "options": tuple((name, value) for name, value in bound["options"]),
         }
@@ -52,7 +53,7 @@ def read_typed(record: Mapping[str, Any]) -> TypedQuery:
     schema = _schema(told["types"])
     types = {role: tuple(f.type for f in schema if f.name == role) for role in ("key", "argument", "output")}
     arguments = iter(types["argument"])
-    aggregates = tuple(bind_aggregate(a, [next(arguments) for _ in a.arguments]) for a in query.aggregates)
+    aggregates = tuple(bind_aggregate(a, [next(arguments) for _ in a.arguments], own) for a in query.aggregates)
     return TypedQuery(
         query,
         types["key"],
@@ -71,6 +72,13 @@ def _window(record: Mapping[str, Any]) -> Window:
     if "partition" in record:
         return RowsWindow(**{**record, "partition": tuple(record["partition"])})
     return Window(**record)
+
+
+def _aggregate(record: Mapping[str, Any]) -> Aggregate:
+    """Read one aggregate back; an older record tells of function and arguments only."""
+    parameters = (tuple(p) if isinstance(p, list) else p for p in record.get("parameters", ()))
+    arguments, row = tuple(record["arguments"]), tuple(record.get("row", ()))
+    return Aggregate(record["function"], arguments, tuple(parameters), record.get("distinct", False), row)
 
 
 def _join(record: Mapping[str, Any]) -> Join:

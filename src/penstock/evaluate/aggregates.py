@@ -5,60 +5,45 @@ Result types, NULLs and rounding are Spark 4's. A sum that its type cannot hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.components import ROWS, Array, BoolArray, Component, Int64Array, Values
+from penstock.errors import WrongType
+from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf, is_number, is_ordered, sum_type
+from penstock.evaluate.components import ROWS, Array, Component, Int64Array, Values
 from penstock.evaluate.ddl import type_name
+from penstock.evaluate.holistic import bind_holistic
 from penstock.evaluate.limbs import decimals_of, float64_of, int64_of
+from penstock.model.function import Function
 from penstock.model.query import Aggregate
 
-ValuesOf: TypeAlias = Mapping[Component, Values]
+__all__ = ["BoundAggregate", "Lowered", "ValuesOf", "bind_aggregate"]
 
 SYNONYMS: Final = {"mean": "avg", "variance": "var_samp", "std": "stddev_samp", "stddev": "stddev_samp"}
 SPREADS: Final = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """One answer column, and the rows whose true value its type cannot hold (None: all can)."""
+def bind_aggregate(
+    aggregate: Aggregate, types: Sequence[pa.DataType], own: Mapping[str, Function] | None = None
+) -> BoundAggregate:
+    """Find the components, result type and lowering of a call whose arguments have the given types.
 
-    array: pa.Array
-    failed: BoolArray | None
-
-
-@dataclass(frozen=True, slots=True)
-class BoundAggregate:
-    """An aggregate with its argument's type: what it needs stored, and how an answer is made of that."""
-
-    aggregate: Aggregate
-    components: tuple[Component, ...]
-    type: pa.DataType
-    finish: Callable[[BoundAggregate, ValuesOf], Lowered]
-
-    def lower(self, values: ValuesOf) -> Lowered:
-        """Turn merged values into answers of exactly the result type."""
-        return self.finish(self, values)
-
-
-def bind_aggregate(aggregate: Aggregate, types: Sequence[pa.DataType]) -> BoundAggregate:
-    """Find the components, result type and lowering of a call whose arguments have the given types."""
+    ``own`` are the users' aggregates, by the names of their very code.
+    """
     function = SYNONYMS.get(aggregate.function, aggregate.function)
+    if aggregate.distinct or function not in ("count", "sum", "avg", "min", "max", *SPREADS):
+        return bind_holistic(aggregate, types, own)
     if function == "count":
         return _bind_count(aggregate)
-    if function not in ("sum", "avg", "min", "max", *SPREADS):
-        raise Unsupported(f'aggregate "{aggregate.function}" is not supported')
     if len(types) != 1 or len(aggregate.arguments) != 1:
         raise WrongType(f'"{aggregate.function}" takes one argument', detail=f"it was given {len(types)}")
     (type_,) = types
     if pa.types.is_null(type_) and function not in ("min", "max"):
         type_ = pa.float64()  # Spark's sum(NULL) is a double
-    if not (_is_ordered(type_) if function in ("min", "max") else _is_number(type_)):
+    if not (is_ordered(type_) if function in ("min", "max") else is_number(type_)):
         raise WrongType(
             f'"{aggregate.function}" does not take an argument of type {type_name(type_)}',
             detail=f"in {aggregate}",
@@ -89,7 +74,7 @@ def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
     if pa.types.is_floating(type_):
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_sum)
     if pa.types.is_decimal(type_):
-        return BoundAggregate(aggregate, components, _sum_type(type_), _lower_decimal_sum)
+        return BoundAggregate(aggregate, components, sum_type(type_), _lower_decimal_sum)
     return BoundAggregate(aggregate, components, pa.int64(), _lower_integer_sum)
 
 
@@ -101,23 +86,6 @@ def _bind_avg(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_avg)
     result = pa.decimal128(min(38, type_.precision + 4), min(38, type_.scale + 4))
     return BoundAggregate(aggregate, components, result, _lower_decimal_avg)
-
-
-def _sum_type(type_: pa.Decimal128Type) -> pa.DataType:
-    """Return the type of a sum of decimals: ten more digits."""
-    return pa.decimal128(min(38, type_.precision + 10), type_.scale)
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    """Tell whether Spark adds values of a type up."""
-    tests = (pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_decimal128)
-    return any(test(type_) for test in tests)
-
-
-def _is_ordered(type_: pa.DataType) -> bool:
-    """Tell whether the least and greatest value of a type can be kept."""
-    tests = (_is_number, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary, pa.types.is_date32)
-    return any(test(type_) for test in tests) or (pa.types.is_timestamp(type_) and type_.unit == "us")
 
 
 def _lower_count(bound: BoundAggregate, values: ValuesOf) -> Lowered:
@@ -161,7 +129,7 @@ def _lower_decimal_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """
     counts, limbs = _counts(bound, values), _plane(values[bound.components[1]])
     null, argument = counts == 0, bound.components[1].decimal
-    _, failed = decimals_of(limbs, _sum_type(argument), null)
+    _, failed = decimals_of(limbs, sum_type(argument), null)
     factor = 10 ** (bound.type.scale - argument.scale)
     short, too_long = int64_of(limbs)
     most = 2**61 // factor

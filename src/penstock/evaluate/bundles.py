@@ -133,3 +133,8 @@ class ColumnLane:
     def cells(self) -> int:
         """Return how many cells the bundle stores per component."""
         return self.bundle.lane.cells
+
+    @property
+    def state_bytes(self) -> int:
+        """Return nothing: lanes with states are no columns of a bundle."""
+        return 0

@@ -1,97 +1,58 @@
 """Partial columns come in from Arrow; mergeable values in numpy come out, with the algebra to combine them.
 
-A component is one number (or pair, or triple) per slice and group from which aggregates are put together: avg(x) needs
-the exact sum of x and its count. Values are kept as *planes*, plain arrays of equal shape, so that one piece of code
-combines single values, rows of groups and whole levels of a tree.
+A component is one number (or pair, or triple, or state) per slice and group from which aggregates are put together:
+avg(x) needs the exact sum of x and its count. Values are kept as *planes*, plain arrays of equal shape, so that one
+piece of code combines single values, rows of groups and whole levels of a tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, assert_never
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.evaluate.component import (
+    ROWS,
+    SHORT_DECIMAL,
+    Array,
+    BoolArray,
+    Column,
+    Component,
+    Int64Array,
+    Planes,
+    Values,
+)
 from penstock.evaluate.limbs import add_carries, limbs_of_decimal, limbs_of_halves, times_ten_to_19
+from penstock.evaluate.reading import comparable, doubles, integers, ordered_type, present, whole
+from penstock.evaluate.states import combine_states, read_states
 
-Kind = Literal["count", "some", "exact", "float", "min", "max", "moments"]
-Int64Array: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-Array: TypeAlias = npt.NDArray[Any]
-Planes: TypeAlias = tuple[Array, ...]
-Values: TypeAlias = Array | tuple[Array, ...]
-Column: TypeAlias = pa.Array | pa.ChunkedArray
-
-SHORT_DECIMAL: Final = 28  # up to this precision Spark's decimal(p + 10) holds the sum of 10^10 rows
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """One mergeable part of aggregates over an argument in canonical text; ``count`` without one counts rows.
-
-    Values by kind: ``count`` int64[n]; ``some`` int64[n], how many partials of a sum hold a value; ``exact``
-    int64[n, k], a sum as k limbs, Σ limb[i]·2^(32·i), of which only the last is signed and the others may exceed 32
-    bits; ``float`` float64[n]; ``min`` and ``max`` a pair (values, valid); ``moments`` a triple (n, mean, m2) with m2
-    the sum of squared distances from the mean.
-    """
-
-    kind: Kind
-    argument: str | None
-    type: pa.DataType | None
-    _hash: int = field(init=False, compare=False, repr=False)  # asked for thousands of times a plan
-
-    def __post_init__(self) -> None:
-        """Compute the hash once."""
-        object.__setattr__(self, "_hash", hash((self.kind, self.argument, self.type)))
-
-    def __hash__(self) -> int:
-        """Return the hash."""
-        return self._hash
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Let another process compute its own hash."""
-        return Component, (self.kind, self.argument, self.type)
-
-    @property
-    def invertible(self) -> bool:
-        """Tell whether a part can be taken out again exactly."""
-        return self.kind in ("count", "some", "exact")
-
-    @property
-    def source(self) -> Component:
-        """Return the component whose partial columns this one is read from: whether there is a sum, the sum tells."""
-        if self.kind != "some":
-            return self
-        return Component("float" if pa.types.is_floating(self.type) else "exact", self.argument, self.type)
-
-    @property
-    def limbs(self) -> int:
-        """Return how many limbs an exact sum has: 1 up to int, 2 for bigint, 4 for decimals."""
-        if pa.types.is_decimal(self.type):
-            return 4
-        return 2 if pa.types.is_int64(self.type) else 1
-
-    @property
-    def decimal(self) -> pa.Decimal128Type:
-        """Return the argument's type where it is a decimal."""
-        if self.limbs != 4:
-            raise TypeError(f"{self} is not over decimals")
-        return self.type
-
-    def __str__(self) -> str:
-        """Print the component as a call: ``count(*)``, ``exact(`price`)``."""
-        return f"{self.kind}({self.argument or '*'})"
-
-
-ROWS: Final = Component("count", None, None)
+__all__ = [
+    "ROWS",
+    "Array",
+    "BoolArray",
+    "Column",
+    "Component",
+    "Int64Array",
+    "Planes",
+    "Values",
+    "column_count",
+    "combine",
+    "combine_planes",
+    "identities",
+    "identity_of",
+    "ordering_of",
+    "pick",
+    "plane_types",
+    "planes_of",
+    "values_from",
+    "values_of",
+]
 
 
 def identity_of(component: Component) -> tuple[Any, ...]:
-    """Return for each plane the value that changes nothing when combined."""
+    """Return for each plane the value that changes nothing when combined; None for a state."""
     match component.kind:
         case "count" | "some":
             return (0,)
@@ -103,7 +64,7 @@ def identity_of(component: Component) -> tuple[Any, ...]:
             return (_extreme(component), False)
         case "moments":
             return (0, 0.0, 0.0)
-    assert_never(component.kind)
+    return (None,)
 
 
 def plane_types(component: Component) -> tuple[np.dtype[Any], ...]:
@@ -116,10 +77,10 @@ def plane_types(component: Component) -> tuple[np.dtype[Any], ...]:
         case "float":
             return (np.dtype(np.float64),)
         case "min" | "max":
-            return (_ordered_type(component.type), np.dtype(np.bool_))
+            return (ordered_type(component.type), np.dtype(np.bool_))
         case "moments":
             return (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.float64))
-    assert_never(component.kind)
+    return (np.dtype(object),)
 
 
 def identities(component: Component, shape: int | tuple[int, ...]) -> Planes:
@@ -166,7 +127,7 @@ def combine_planes(component: Component, a: Planes, b: Planes) -> Planes:
             return (ordering_of(component)(a[0], b[0]), a[1] | b[1])
         case "moments":
             return _merge_moments(a, b)
-    assert_never(component.kind)
+    return (combine_states(component, a[0], b[0]),)
 
 
 def ordering_of(component: Component) -> np.ufunc:
@@ -182,22 +143,22 @@ def values_of(component: Component, columns: Sequence[Column]) -> Values:
     ``count``: one bigint. ``exact`` up to int: one bigint; of bigint: Σ(x & 4294967295) and Σ(x >> 32); of
     decimal(p ≤ 28, s): one decimal of scale s; of wider decimals: lo of scale s and hi of scale 0 with
     Σx = lo + hi·10^(19 - s). ``float``: one double. ``min``, ``max``: one column of the argument's type. ``moments``:
-    count, avg, m2.
+    count, avg, m2. A state: one column, as its own module reads it.
     """
     match component.kind:
         case "count":
-            return _integers(columns[0])
+            return integers(columns[0])
         case "some":
-            return _present(columns[0])
+            return present(columns[0])
         case "exact":
             return _exact(component, columns)
         case "float":
-            return _doubles(columns[0])
+            return doubles(columns[0])
         case "min" | "max":
-            return _ordered(component, columns[0])
+            return comparable(component.type, columns[0], identity_of(component)[0])
         case "moments":
-            return (_integers(columns[0]), _doubles(columns[1]), _doubles(columns[2]))
-    assert_never(component.kind)
+            return (integers(columns[0]), doubles(columns[1]), doubles(columns[2]))
+    return read_states(component, columns[0])
 
 
 def column_count(component: Component) -> int:
@@ -213,70 +174,18 @@ def column_count(component: Component) -> int:
 def _exact(component: Component, columns: Sequence[Column]) -> Values:
     """Read an exact sum as limbs, the lower ones below 2^32."""
     if component.limbs == 1:
-        return _integers(columns[0])[:, None]
+        return integers(columns[0])[:, None]
     if component.limbs == 2:
-        return limbs_of_halves(_integers(columns[0]), _integers(columns[1]))
-    low = limbs_of_decimal(_whole(columns[0]), component.decimal.scale)
+        return limbs_of_halves(integers(columns[0]), integers(columns[1]))
+    low = limbs_of_decimal(whole(columns[0]), component.decimal.scale)
     if column_count(component) == 1:
         return low
-    return add_carries(low + times_ten_to_19(limbs_of_decimal(_whole(columns[1]), 0)))
-
-
-def _ordered(component: Component, column: Column) -> Values:
-    """Read comparable values; where NULL stands, the identity."""
-    array = _whole(column)
-    valid = np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False))
-    dtype, identity = plane_types(component)[0], identity_of(component)[0]
-    if dtype.hasobject:
-        if pa.types.is_string(array.type):  # compared as bytes, as Spark does; they need not be UTF-8
-            array = array.cast(pa.binary())
-        values: Array = np.empty(len(array), object)
-        values[:] = array.to_pylist()
-        return (values, valid)
-    if pa.types.is_floating(array.type):
-        return (np.asarray(array.cast(pa.float64()).fill_null(identity).to_numpy(zero_copy_only=False)), valid)
-    if pa.types.is_timestamp(array.type):
-        array = array.cast(component.type)
-    elif pa.types.is_boolean(array.type) or pa.types.is_date32(array.type):
-        array = array.cast(pa.int32())
-    return (np.asarray(array.cast(pa.int64()).fill_null(identity).to_numpy(zero_copy_only=False)), valid)
-
-
-def _integers(column: Column) -> Int64Array:
-    """Read bigints, 0 for NULL."""
-    filled = _whole(column).cast(pa.int64()).fill_null(0)
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _present(column: Column) -> Int64Array:
-    """Read 1 where there is a value, 0 for NULL."""
-    return np.asarray(pc.is_valid(_whole(column)).to_numpy(zero_copy_only=False), np.int64)
-
-
-def _doubles(column: Column) -> Array:
-    """Read doubles, 0 for NULL."""
-    filled = _whole(column).cast(pa.float64()).fill_null(0.0)
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _whole(column: Column) -> pa.Array:
-    """Return a column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _ordered_type(type_: pa.DataType | None) -> np.dtype[Any]:
-    """Return the numpy type in which values of an Arrow type are compared."""
-    if pa.types.is_floating(type_):
-        return np.dtype(np.float64)
-    whole = pa.types.is_integer(type_) or pa.types.is_boolean(type_)
-    if whole or pa.types.is_date32(type_) or pa.types.is_timestamp(type_):
-        return np.dtype(np.int64)
-    return np.dtype(object)
+    return add_carries(low + times_ten_to_19(limbs_of_decimal(whole(columns[1]), 0)))
 
 
 def _extreme(component: Component) -> Any:
     """Return the value that never wins: for doubles NaN among minima and -inf among maxima."""
-    dtype, lowest = _ordered_type(component.type), component.kind == "max"
+    dtype, lowest = ordered_type(component.type), component.kind == "max"
     if dtype.hasobject:
         return None
     if dtype == np.float64:

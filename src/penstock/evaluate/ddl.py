@@ -1,7 +1,8 @@
-"""An Arrow type comes in; the type as Spark's DDL spells it goes out."""
+"""An Arrow type comes in, the type as Spark's DDL spells it goes out; or the other way round."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pyarrow as pa
@@ -38,3 +39,17 @@ def type_name(type_: pa.DataType) -> str:
     if pa.types.is_struct(type_):
         return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in type_)}>"
     return str(type_)
+
+
+_SPELLED: Final = {name: type_ for type_, name in reversed(_NAMES.items())} | {
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+def arrow_type(name: str) -> pa.DataType | None:
+    """Read a type that is not nested; None if it is, or is none."""
+    if found := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    return _SPELLED.get(name)

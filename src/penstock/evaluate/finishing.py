@@ -88,24 +88,25 @@ class Finisher:
         keys: Sequence[pa.Array],
         merged: Mapping[Component, Values],
         windows: tuple[Int64Array, Int64Array] | None = None,
-    ) -> tuple[pa.Table, BoolArray]:
-        """Lower the aggregates; also tell the rows whose aggregate does not fit its type.
+    ) -> tuple[pa.Table, BoolArray, str | None]:
+        """Lower the aggregates; also tell the rows that one of them has no answer for, and why.
 
         ``windows`` are the starts and ends of the rows' windows, for queries that name them.
         """
         columns: dict[str, pa.Array] = {f"k{i}": k for i, k in enumerate(keys)}
         rows = len(next(iter(merged.values())))
-        failed = np.zeros(rows, np.bool_)
+        failed, reason = np.zeros(rows, np.bool_), None
         for number, aggregate in enumerate(self.typed.aggregates):
             lowered = aggregate.lower(merged)
             columns[f"a{number}"] = lowered.array
             if lowered.failed is not None:
                 failed |= lowered.failed
+                reason = reason or lowered.reason
         if windows is not None and self.typed.query.start_aligned:
             columns |= _window_columns(*windows)
         if not columns:  # a query of constants
             columns["a"] = pa.nulls(rows, pa.bool_())
-        return pa.table(columns), failed
+        return pa.table(columns), failed, reason
 
     def request(self, inputs: pa.Table) -> FinishRequest:
         """Word what Spark has to compute."""

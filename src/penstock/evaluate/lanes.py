@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from penstock.evaluate.cascades import Cascade
 from penstock.evaluate.components import (
     Component,
     Int64Array,
@@ -58,6 +59,10 @@ class Lane(Protocol):
     @property
     def cells(self) -> int:
         """Return how many cells the lane stores per component."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory frequency tables, sketches and other states of the lane take."""
 
 
 class Structure(Protocol):
@@ -154,6 +159,11 @@ class DenseLane:
         structure = _structure_for(component)
         structure.place(np.empty(0, np.int64), len(self._labels), len(self._columns))
         return structure
+
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory states take."""
+        return sum(structure.nbytes for structure in self._structures if isinstance(structure, Cascade))
 
     @property
     def cells(self) -> int:
@@ -257,4 +267,6 @@ class _Columns:
 
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
+    if component.is_state:
+        return Cascade(component)
     return Prefixes(component, len(identity_of(component))) if component.invertible else Tree(component)

@@ -19,6 +19,7 @@ from penstock.evaluate.components import (
     ordering_of,
     values_from,
 )
+from penstock.evaluate.states import reduce_states
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 
@@ -105,6 +106,8 @@ def reduce_runs(component: Component, planes: Planes, starts: Int64Array) -> Pla
     """Combine each run of rows, given where runs begin, into one row."""
     if len(starts) == len(planes[0]):
         return planes
+    if component.is_state:
+        return (reduce_states(component, planes[0], starts),)
     with np.errstate(all="ignore"):
         if component.kind in ("count", "some", "exact", "float"):
             return tuple(np.add.reduceat(plane, starts) for plane in planes)

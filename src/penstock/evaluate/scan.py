@@ -24,6 +24,7 @@ from penstock.evaluate.partials import (
     run_starts,
     sort_pairs,
 )
+from penstock.evaluate.states import bytes_of
 
 MOST_CELLS = 4_000_000  # temporary cells of one step
 
@@ -99,6 +100,12 @@ class ScanLane:
         """Take groups' new numbers, in the same order as the old ones: what is sorted stays so."""
         stored = self._settle()
         self._stored = Partials(stored.labels, moved[stored.groups], stored.planes)
+
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory states take."""
+        held = zip(self.components, self._settle().planes, strict=True)
+        return sum(bytes_of(planes[0]) for component, planes in held if component.is_state)
 
     @property
     def cells(self) -> int:

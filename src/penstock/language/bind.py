@@ -9,9 +9,9 @@ from typing import NoReturn
 from sqlglot import exp
 
 from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsupported
+from penstock.language.bind_aggregates import bind_call
 from penstock.language.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
 from penstock.language.cursor import place_of
-from penstock.language.functions import canonical_aggregate
 from penstock.language.joins import From, Names, model_joins, read_from
 from penstock.language.limits import MAX_NODES
 from penstock.language.literals import quote
@@ -295,7 +295,7 @@ class _Placeholders:
             if number is not None:
                 return exp.column(f"k{number}", quoted=True)
         if is_aggregate(node):
-            aggregate = _aggregate(node, self.read)
+            aggregate = bind_call(node, self.read)
             return exp.column(f"a{self.aggregates.setdefault(aggregate, len(self.aggregates))}", quoted=True)
         if isinstance(node, exp.Column):
             hint = f"Add it to GROUP BY, or aggregate it: max({node.name})."
@@ -309,18 +309,3 @@ class _Placeholders:
             hint = "Write window.start or window.end."
             _complain(f'the window has no field "{name}"', node, self.read, UnknownColumn, hint)
         return FIELDS[name.lower()]
-
-
-def _aggregate(call: exp.Expr, read: From) -> Aggregate:
-    """Bring an aggregate call into canonical form."""
-    function, arguments = canonical_aggregate(call.name), call.expressions
-    for argument in arguments:
-        if any(is_aggregate(part) for part in argument.walk()):
-            _complain("an aggregate inside an aggregate is not allowed", argument, read)
-        if mentions_window(argument):
-            _complain("the window inside an aggregate is not available", argument, read, Unsupported)
-    if not arguments or (len(arguments) > 1 and function != "count"):
-        _complain(f"{function}() takes one argument, found {len(arguments)}", call, read)
-    if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean):
-        return Aggregate("count", ())  # a constant is never NULL
-    return Aggregate(function, tuple(read.canonical(argument) for argument in arguments))

@@ -51,6 +51,10 @@ SCALAR: Final = word_set(
     """crc32 hash md5 sha sha1 sha2 xxhash64
     get_json_object json_array_length json_object_keys schema_of_json from_json to_json
     """
+    # sketches
+    """hll_sketch_estimate hll_union theta_sketch_estimate theta_union theta_intersection theta_difference
+    kll_sketch_get_n_double kll_sketch_get_quantile_double kll_sketch_get_rank_double
+    """
 )
 
 _ALIASES: Final = {
@@ -67,16 +71,36 @@ _ALIASES: Final = {
     "stddev_samp": "stddev_samp",
     "stddev": "stddev_samp",
     "std": "stddev_samp",
+    "median": "median",
+    "percentile": "percentile",
+    "mode": "mode",
+    "top": "top",
+    "first": "first",
+    "first_value": "first",
+    "any_value": "first",
+    "last": "last",
+    "last_value": "last",
+    "arg_min": "arg_min",
+    "min_by": "arg_min",
+    "arg_max": "arg_max",
+    "max_by": "arg_max",
+    "approx_count_distinct": "approx_count_distinct",
+    "approx_percentile": "approx_percentile",
+    "percentile_approx": "approx_percentile",
+    "approx_top_k": "approx_top_k",
+    "hll_sketch_agg": "hll_sketch_agg",
+    "theta_sketch_agg": "theta_sketch_agg",
+    "kll_sketch_agg_double": "kll_sketch_agg_double",
 }
 AGGREGATES: Final = frozenset(_ALIASES)
+ORDERED: Final = frozenset({"first", "last"})  # depend on the order of rows
+DISTINCT: Final = frozenset({"count", "sum", "avg", "min", "max"})  # take DISTINCT
 
 NOT_YET: Final = word_set(
-    """any any_value approx_count_distinct approx_percentile approx_top_k array_agg bit_and bit_or bit_xor bool_and
-    bool_or collect_list collect_set corr count_if count_min_sketch covar_pop covar_samp every first first_value
-    grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kurtosis last last_value listagg max_by median
-    min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count
-    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg top try_avg try_sum
-    arg_max arg_min product"""
+    """any array_agg bit_and bit_or bit_xor bool_and bool_or collect_list collect_set corr count_if
+    count_min_sketch covar_pop covar_samp every grouping grouping_id histogram_numeric hll_union_agg kurtosis
+    listagg percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
+    regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum product"""
 )
 _TIMES: Final = word_set(
     """curdate current_date current_time current_timestamp current_timezone localtimestamp now session_window

@@ -12,11 +12,12 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.language.cursor import place_of, placed
-from penstock.language.limits import MAX_CHAIN, MAX_DEPTH, MAX_LIST
+from penstock.language.calls import Calls
+from penstock.language.cursor import place_of
+from penstock.language.limits import MAX_CHAIN, MAX_DEPTH
 from penstock.language.literals import word_set
 from penstock.language.operators import AND, BINARY, BIT_OR, COMPARISON, NOT, OR, PREDICATE, UNARY
-from penstock.language.terms import STRINGS, TYPES, Terms
+from penstock.language.terms import STRINGS, TYPES
 
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _PATTERNS: Final = {TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.RLIKE: exp.RegexpLike}
@@ -37,7 +38,7 @@ def typed_literal(value: exp.Expr, type_: str) -> exp.Expr:
     return node
 
 
-class Grammar(Terms):
+class Grammar(Calls):
     """Spark's expressions by precedence climbing, on sqlglot's tokens and tree."""
 
     def _parse_disjunction(self) -> exp.Expr:
@@ -244,24 +245,6 @@ class Grammar(Terms):
             return exp.Anonymous(this=word)
         return exp.Column(this=self._name("an expression"))
 
-    def _open(self) -> None:
-        """Step into parentheses."""
-        self._expect(TokenType.L_PAREN, "(")
-        self._deeper()
-
-    def _close(self) -> None:
-        """Step out of parentheses."""
-        self._expect(TokenType.R_PAREN, ")")
-        self._nesting -= 1
-
-    def _list(self) -> list[exp.Expr]:
-        """Read expressions separated by commas."""
-        values = [self._climb(OR)]
-        while self._take(TokenType.COMMA):
-            self._at_most(MAX_LIST, values, "values in a list")
-            values.append(self._climb(OR))
-        return values
-
     def _parenthesised(self) -> exp.Expr:
         """Read an expression in parentheses."""
         first = self._curr
@@ -311,39 +294,3 @@ class Grammar(Terms):
         value = self._climb(OR)
         self._close()
         return exp.Extract(this=exp.Var(this=field.name.upper()), expression=value)
-
-    def _call(self) -> exp.Expr:
-        """Read a function's name and arguments."""
-        name = self._name("a function", any_word=True).name
-        self._open()
-        arguments = [] if self._at(TokenType.R_PAREN) else self._arguments()
-        for token, what in (
-            (TokenType.ALIAS, "names in arguments"),
-            (TokenType.FARROW, "named arguments"),
-            (TokenType.ARROW, "lambda functions"),
-            (TokenType.ORDER_BY, "ordered aggregates"),
-        ):
-            if self._at(token):
-                self._refuse(what)
-        self._close()
-        self._no_suffix()
-        return exp.Anonymous(this=name, expressions=arguments)
-
-    def _arguments(self) -> list[exp.Expr]:
-        """Read arguments, with DISTINCT kept as a node of its own."""
-        if self._at(TokenType.SELECT, TokenType.WITH):
-            self._refuse("subqueries")
-        if word := self._take(TokenType.DISTINCT):
-            return [placed(exp.Distinct(expressions=self._list()), (word.start, word.end + 1))]
-        if self._at(TokenType.ALL) and self._next.token_type != TokenType.R_PAREN:
-            self._advance()
-        return self._list()
-
-    def _no_suffix(self) -> None:
-        """Refuse what SQL allows after a call and Penstock does not."""
-        if self._at_word("FILTER") and self._next.token_type == TokenType.L_PAREN:
-            self._refuse("FILTER clauses", hint="Put the condition into CASE WHEN inside the aggregate.")
-        if self._at(TokenType.OVER):
-            self._refuse("window functions (OVER)")
-        if self._at_word("WITHIN", "GROUP") or self._at_word("IGNORE", "NULLS") or self._at_word("RESPECT", "NULLS"):
-            self._refuse(f"{self._curr.text.upper()} clauses")

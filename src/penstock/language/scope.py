@@ -15,7 +15,7 @@ from sqlglot import exp
 from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsupported, nearest
 from penstock.language.canonical import strip
 from penstock.language.cursor import place_of, placed
-from penstock.language.functions import AGGREGATES, classify
+from penstock.language.functions import AGGREGATES, DISTINCT, canonical_aggregate, classify
 from penstock.language.growth import check_growth
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
@@ -24,6 +24,7 @@ OWN_COLUMNS: Final = (*WINDOW_COLUMNS, QUERY_COLUMN, "#definition")  # no output
 REVISION_COLUMNS: Final = ("revision", "op")  # what answers that may be revised have besides
 _LISTED: Final = 20
 _ALLOWED: Final = "allowed"
+_AGGREGATES: Final = "aggregates"
 # Spark makes such a map of constants once, where a key that is there twice fails for all queries and not for one.
 _PREPARED: Final = frozenset({"map_from_arrays", "map_from_entries", "str_to_map"})
 
@@ -181,9 +182,11 @@ def _star(node: exp.Expr, text: str) -> None:
 
 def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) -> None:
     """Check a function against the lists and give it its one name."""
-    if call.meta.get(_ALLOWED):
-        return
     place = place_of(call)
+    if call.meta.get(_ALLOWED):
+        if is_aggregate(call) and without_aggregates:
+            raise LanguageError(f"aggregates are not allowed in {without_aggregates}", text=text, place=place)
+        return
     head = (place[0], place[0] + len(call.name)) if place else None
     kind = classify(call.name, text, head)
     if call.name.lower() in _PREPARED and call.find(exp.Column) is None:
@@ -194,16 +197,17 @@ def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) ->
     name = call.name.lower()
     call.set("this", name)
     for argument in call.expressions:
-        if isinstance(argument, exp.Distinct):
-            raise Unsupported(f"{name}(DISTINCT …) is not available yet", text=text, place=place_of(argument))
+        if isinstance(argument, exp.Distinct) and (kind == "scalar" or canonical_aggregate(name) not in DISTINCT):
+            raise Unsupported(f"{name}(DISTINCT …) is not available", text=text, place=place_of(argument))
 
 
-def allow(call: exp.Anonymous) -> exp.Anonymous:
-    """Mark the call of a function that is in no list, because a user registered it."""
+def allow(call: exp.Anonymous, *, aggregates: bool = False) -> exp.Anonymous:
+    """Mark the call of a function that is in no list, because a user registered it; say whether it aggregates."""
     call.meta[_ALLOWED] = True
+    call.meta[_AGGREGATES] = aggregates
     return call
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Say whether a node is an aggregate call."""
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+    return isinstance(node, exp.Anonymous) and (node.name.lower() in AGGREGATES or bool(node.meta.get(_AGGREGATES)))

@@ -13,6 +13,7 @@ from typing import Literal
 from penstock.model.window import Window
 
 JoinKind = Literal["inner", "left"]
+Parameter = float | tuple[float, ...]  # a constant of an aggregate: a number, a truth value, or several numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,30 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate call: function in lower case, canonical arguments; ``count(*)`` has none."""
+    """One aggregate call: function in lower case, canonical arguments; ``count(*)`` has none.
+
+    ``parameters`` are constants: percentages (several of them as a tuple), numbers of items, accuracies, whether NULLs
+    are ignored. ``row`` are the stream's columns, for aggregates that depend on the order of rows.
+    """
 
     function: str
     arguments: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = ()
+    distinct: bool = False
+    row: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Print the call as SQL writes it."""
-        return f"{self.function}({', '.join(self.arguments) or '*'})"
+        constants = [_written(p) for p in self.parameters]
+        listed = [*constants, *self.arguments] if self.function == "top" else [*self.arguments, *constants]
+        return f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(listed) or '*'})"
+
+
+def _written(parameter: Parameter) -> str:
+    """Write a constant as SQL does."""
+    if isinstance(parameter, tuple):
+        return f"array({', '.join(map(str, parameter))})"
+    return str(parameter).upper() if isinstance(parameter, bool) else str(parameter)
 
 
 @dataclass(frozen=True, slots=True)

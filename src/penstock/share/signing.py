@@ -166,7 +166,7 @@ def _users(layout: Layout, member: Member, text: str) -> Int64Array | None:
     """Return which conditions of a grouping compute an expression, as words; None: none does."""
     grouping = member.grouping
     each = zip(grouping.components, grouping.users, strict=True)
-    users = {condition for component, used in each if component.argument == text for condition in used}
+    users = {condition for component, used in each if text in component.arguments for condition in used}
     if text in grouping.keys:
         users = set(range(len(grouping.conditions)))
     if not users:

@@ -93,7 +93,7 @@ class AttemptingWriter(Writer):
 
 def _taken_texts(definition: Definition) -> list[str]:
     """List what is computed of the rows a query takes."""
-    arguments = [c.argument for c in definition.typed.components if c.argument is not None]
+    arguments = [text for c in definition.typed.components for text in c.arguments]
     return [*definition.query.keys, *arguments]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.evaluate.components import Component
 from penstock.share.slices import Progression
+from penstock.spark.lift_states import state_text
 
 WIDE_DECIMAL: Final = 28  # digits above which Spark's own sum could overflow before the window's sum does
 SPLIT_DIGITS: Final = 19  # digits kept in the low part of a wide decimal
@@ -27,8 +29,15 @@ def last_of(progression: Progression, time: str) -> str:
     return f"{time} - pmod({since}, {progression.step}L)"
 
 
-def partial_texts(component: Component, argument: str) -> list[str]:
-    """Write the aggregates whose results :func:`penstock.evaluate.components.values_of` reads."""
+def partial_texts(component: Component, value: Callable[[str], str], time: str) -> list[str]:
+    """Write the aggregates whose results :func:`penstock.evaluate.components.values_of` reads.
+
+    ``value`` writes where an expression of the row is read, ``time`` is its time in microseconds.
+    """
+    if component.is_state:
+        return [state_text(component, value, time)]
+    assert component.argument is not None
+    argument = value(component.argument)
     match component.kind:
         case "some":
             return []  # read from the sum
@@ -46,6 +55,7 @@ def partial_texts(component: Component, argument: str) -> list[str]:
         case "moments":
             x = f"cast({argument} as double)"
             return [f"count({x})", f"avg({x})", f"var_pop({x}) * count({x})"]
+    raise AssertionError(f"{component} has no partial")
 
 
 def _exact_texts(kind: pa.DataType, argument: str) -> list[str]:

@@ -15,11 +15,13 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from penstock.errors import Unsupported, WrongType
 from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.bound import is_comparable
 from penstock.evaluate.finishing import WINDOW_TYPES
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
 from penstock.language.predicates import read_predicate
 from penstock.language.same import normal
+from penstock.model.function import Function
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
@@ -36,8 +38,10 @@ class Typer:
         self.session = session
         self._tables: dict[tuple[Column, ...], tuple[DataFrame, dict[str, T.DataType]]] = {}
 
-    def type_query(self, query: Query, stream: Stream, tables: Mapping[str, Table]) -> TypedQuery:
-        """Type every expression of a query."""
+    def type_query(
+        self, query: Query, stream: Stream, tables: Mapping[str, Table], own: Mapping[str, Function] | None = None
+    ) -> TypedQuery:
+        """Type every expression of a query; ``own`` are the users' aggregates, by the names of their very code."""
         known = _columns(query, stream, tables)
         arguments = [a for aggregate in query.aggregates for a in aggregate.arguments]
         where = [query.where] if query.where else []
@@ -54,9 +58,11 @@ class Typer:
             _arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False)
         )
         each = iter(argument_types)
-        aggregates = tuple(bind_aggregate(a, [next(each) for _ in a.arguments]) for a in query.aggregates)
+        aggregates = tuple(bind_aggregate(a, [next(each) for _ in a.arguments], own) for a in query.aggregates)
         outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
-        read = _read_columns([*texts], {c.name for c in stream.columns})
+        row = [column for aggregate in query.aggregates for column in aggregate.row]
+        self._check_row(known, row, query)
+        read = _read_columns([*texts, *row], {c.name for c in stream.columns})
         same = normal(query.where, lambda text: may_fail(text, named)) if query.where else None
         attributes = attributes_of(read_predicate(same), named) if same else ()
         failing = fallible([*query.keys, *arguments], named)
@@ -110,6 +116,13 @@ class Typer:
             frame = self.session.createDataFrame([], ddl)
             self._tables[key] = frame, {quoted(f.name): f.dataType for f in frame.schema.fields}
         return self._tables[key]
+
+    def _check_row(self, known: Sequence[Column], row: Sequence[str], query: Query) -> None:
+        """Refuse aggregates that depend on the order of rows which cannot be told apart."""
+        for name, found in zip(row, self._typed(known, row, query), strict=True):
+            if not is_comparable(_arrow(found, name, query)):
+                what = f"first() and last() need rows that can be put in order, and {name} is {found.simpleString()}"
+                raise Unsupported(what, detail=query.text, hint="Use arg_min(x, ts) or arg_max(x, ts).")
 
     @staticmethod
     def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: str, query: Query) -> None:

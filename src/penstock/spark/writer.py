@@ -99,7 +99,7 @@ class Writer:
 
     def texts(self, member: Member) -> list[str]:
         """List what is computed of the rows of a grouping."""
-        arguments = [c.argument for c in member.grouping.components if c.argument is not None]
+        arguments = [text for c in member.grouping.components for text in c.arguments]
         return [*member.grouping.keys, *arguments]
 
     def value(self, text: str) -> str:
@@ -275,8 +275,7 @@ class Writer:
         for number, component in enumerate(self.layout.components):
             if component == ROWS or component.source != component:
                 continue
-            assert component.argument is not None
-            texts = partial_texts(component, self.value(component.argument))
+            texts = partial_texts(component, self.value, self.t)
             columns += [written(text, f"c{number}_{part}") for part, text in enumerate(texts)]
         return columns
 

@@ -123,7 +123,8 @@ class _Work:
     windows: _Windows
     evaluation: Int64Array  # of each row
     inputs: pa.Table
-    overflow: BoolArray
+    overflow: BoolArray  # rows that some aggregate has no answer for
+    reason: str | None  # why the first of them has none
     finished: Finished | None = None
 
 
@@ -190,11 +191,11 @@ class Answering:
         groups = self.synopsis.groups(lane_key)
         keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
         chosen = windows.chosen[evaluation]
-        inputs, overflow = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]))
+        inputs, overflow, reason = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]))
         if lane_key.keys:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
-        return _Work(kinds, finisher, windows, evaluation, inputs, overflow)
+        return _Work(kinds, finisher, windows, evaluation, inputs, overflow, reason)
 
     def _evaluated(
         self, lanes: Sequence[list[Due]], parts: Sequence[_Windows], windows: _Windows
@@ -252,7 +253,7 @@ def _failures(work: _Work) -> list[Failure]:
         return []
     reasons: dict[int, str] = {}
     for row in np.flatnonzero(work.finished.failed | work.overflow):
-        reason = "a sum does not fit its type" if work.overflow[row] else (work.finished.reason or "failed")
+        reason = (work.reason if work.overflow[row] else work.finished.reason) or "failed"
         reasons.setdefault(int(work.evaluation[row]), work.finisher.spelled(reason))
     windows, found = work.windows, []
     for window in np.flatnonzero(np.isin(windows.evaluation, list(reasons))) if reasons else ():

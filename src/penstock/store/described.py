@@ -64,7 +64,7 @@ def _parts(component: Component) -> list[str]:
     """Say what the columns of a component are, where it has more than one."""
     if component.kind == "moments":
         return [": values", ": mean", ": sum of squared distances from the mean"]
-    if column_count(component) == 1:
+    if component.is_state or column_count(component) == 1:
         return [""]
     unit = "2^32" if component.limbs == 2 else f"10^{19 - component.decimal.scale}"
     return [": low part", f": high part, times {unit}"]

@@ -69,6 +69,11 @@ class Synopsis:
         bundles = sum(bundle.lane.operations for bundle in self._bundles.values())
         return self._retired_operations + bundles + sum(lane.operations for lane in self.lanes.values())
 
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory frequency tables, sketches and other states take."""
+        return sum(lane.state_bytes for lane in self.lanes.values())
+
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
         return self._groups[key.tree, key.keys]
@@ -165,8 +170,8 @@ class Synopsis:
         """Make a lane of the kernel's kind; predicates without keys are columns of one bundle."""
         if self.kernel == "scan":
             return ScanLane(components)
-        if key.keys:
-            return DenseLane(components)
+        if key.keys or any(component.is_state for component in components):
+            return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
         return self._bundles.setdefault((key.tree, components), Bundle(components)).open()
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:

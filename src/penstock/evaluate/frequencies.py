@@ -1,0 +1,164 @@
+"""Values and how often each came go in, slice by slice; the same for any stretch of slices comes out, exactly.
+
+A frequency table holds all that count(DISTINCT), median, percentile, mode and top need, so that any number of them
+over one column share it (Gray et al. 1997, §5: holistic aggregates need unbounded state; this is the state). Tables
+merge by adding counts. One that would hold more than ``MOST_VALUES`` values is let go, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.evaluate.component import Array, Column, Component
+from penstock.evaluate.reading import comparable, whole
+
+MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """Distinct values in Spark's order, NaN last, and the weight of each: its count, or the sum of its weights."""
+
+    values: Array
+    weights: Array
+    negative: bool = False  # some single weight is below 0
+    overflown: bool = False  # there were too many values, and they are gone
+
+    def __len__(self) -> int:
+        """Count the distinct values."""
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory the table takes."""
+        objects = (a for a in (self.values, self.weights) if a.dtype.hasobject)
+        return int(self.values.nbytes + self.weights.nbytes + sum(64 * len(a) for a in objects))
+
+
+def read_frequencies(component: Component, column: Column) -> Iterator[Frequencies | None]:
+    """Read tables from structs of sorted values ``v`` and where the runs of each end, or their weights."""
+    array = whole(column)
+    values = _values(component, pc.struct_field(array, [0]))
+    if component.kind == "frequencies":
+        runs = pc.struct_field(array, [1])
+        ends, at = np.asarray(runs.flatten().to_numpy(zero_copy_only=False), np.int64), np.asarray(runs.offsets)
+        for row, own in enumerate(values):
+            counts = np.diff(ends[at[row] : at[row + 1]])
+            yield _table(own, counts)
+        return
+    lists, least = pc.struct_field(array, [1]), pc.struct_field(array, [2]).to_pylist()
+    weights = _weights(lists.flatten())
+    at = np.asarray(lists.offsets)
+    for row, own in enumerate(values):
+        below = least[row] is not None and least[row] < 0
+        yield _table(own, weights[at[row] : at[row + 1]], below)
+
+
+def _table(values: Array, weights: Array, negative: bool = False) -> Frequencies | None:
+    """Make a table, or nothing of nothing."""
+    if not len(values):
+        return None
+    if len(values) > MOST_VALUES:
+        return Frequencies(values[:0], weights[:0], overflown=True)
+    return Frequencies(values, weights, negative)
+
+
+def _values(component: Component, lists: pa.Array) -> Iterator[Array]:
+    """Read the values of each row, as they compare."""
+    flat, at = lists.flatten(), np.asarray(lists.offsets)
+    if pa.types.is_struct(flat.type):
+        found = _tuples(flat)
+    else:
+        assert component.type is not None
+        found, _ = comparable(component.type, flat, 0)
+        if found.dtype == np.float64:
+            found = found + 0.0  # -0.0 is 0.0
+    for row in range(len(lists)):
+        yield found[at[row] : at[row + 1]]
+
+
+def _tuples(flat: pa.Array) -> Array:
+    """Read several values as one that can be told from others: NaN equals NaN, -0.0 equals 0.0."""
+    columns = []
+    for field in range(flat.type.num_fields):
+        column = pc.struct_field(flat, [field])
+        if pa.types.is_string(column.type):
+            column = column.cast(pa.binary())
+        columns.append([_told(value) for value in column.to_pylist()])
+    return objects(list(zip(*columns, strict=True)))
+
+
+def _told(value: Any) -> Any:
+    """Return a value that equals itself."""
+    if isinstance(value, float):
+        return (1, 0.0) if value != value else (0, value + 0.0)
+    return value
+
+
+def _weights(flat: pa.Array) -> Array:
+    """Read weights: doubles as they are, integers and decimals as whole numbers of their least unit."""
+    if pa.types.is_floating(flat.type):
+        return np.asarray(flat.to_numpy(zero_copy_only=False), np.float64)
+    scale = flat.type.scale if pa.types.is_decimal(flat.type) else 0
+    return objects([unscaled(value, scale) for value in flat.to_pylist()])
+
+
+def unscaled(value: Decimal | int, scale: int) -> int:
+    """Return a decimal as a whole number of its least unit."""
+    if isinstance(value, int):
+        return int(value * 10**scale)
+    sign, digits, exponent = value.as_tuple()
+    size: int = int("".join(map(str, digits)) or "0") * 10 ** (scale + int(exponent))
+    return -size if sign else size
+
+
+def objects(values: Sequence[Any]) -> Array:
+    """Make an array of objects, one a value; numpy by itself would take tuples apart."""
+    found = np.empty(len(values), object)
+    for place, value in enumerate(values):
+        found[place] = value
+    return found
+
+
+def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:
+    """Add tables up."""
+    if any(table.overflown for table in tables):
+        return next(table for table in tables if table.overflown)
+    negative = any(table.negative for table in tables)
+    values = np.concatenate([table.values for table in tables])
+    weights = np.concatenate([table.weights for table in tables])
+    if values.dtype.hasobject:
+        values, weights = _added(values, weights)
+    else:
+        order = np.argsort(values, kind="stable")
+        values, weights = values[order], weights[order]
+        starts = _runs(values)
+        values, weights = values[starts], np.add.reduceat(weights, starts)
+    found = _table(values, weights, negative)
+    assert found is not None
+    return found
+
+
+def _runs(values: Array) -> Array:
+    """Return where each run of equal values begins; NaN equals NaN."""
+    changes = values[1:] != values[:-1]
+    if values.dtype == np.float64:
+        changes &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+    return np.concatenate([[0], np.flatnonzero(changes) + 1]).astype(np.int64)
+
+
+def _added(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Add the weights of equal objects up, and sort."""
+    found: dict[Any, Any] = {}
+    for value, weight in zip(values, weights.tolist(), strict=True):
+        found[value] = found[value] + weight if value in found else weight
+    ordered = sorted(found)
+    totals = [found[value] for value in ordered]
+    return objects(ordered), (objects(totals) if weights.dtype.hasobject else np.array(totals, weights.dtype))

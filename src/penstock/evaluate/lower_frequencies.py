@@ -1,0 +1,180 @@
+"""Merged frequency tables come in; distinct counts, sums, percentiles, modes and top lists go out.
+
+Percentiles are Spark's, linear between the two nearest values. Ties go to the least value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
+from penstock.evaluate.component import Array
+from penstock.evaluate.frequencies import MOST_VALUES, Frequencies, unscaled
+from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, decimal_of, lowered
+
+Table = Frequencies | None
+
+
+def _tables(bound: BoundAggregate, values: ValuesOf, answer: Callable[[Table], Answer]) -> Lowered:
+    """Answer each table; one that was let go has no answer."""
+
+    def checked(table: Table) -> Answer:
+        if table is not None and table.overflown:
+            hint = (
+                f"approx_{bound.aggregate.function}" if bound.aggregate.function != "count" else "approx_count_distinct"
+            )
+            return Unanswerable(
+                f"more than {MOST_VALUES:,} distinct values in {bound.aggregate}; {hint}() needs no more"
+            )
+        return answer(table)
+
+    return lowered(bound.type, np.asarray(values[bound.components[0]]), checked)
+
+
+def count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Count the values; never NULL."""
+    return _tables(bound, values, lambda table: 0 if table is None else len(table))
+
+
+def sum_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Add the values up, each once."""
+
+    def total(table: Table) -> Answer:
+        if table is None:
+            return None
+        if pa.types.is_floating(bound.type):
+            return _float_sum(table.values)
+        return _whole(bound, _exact_sum(bound, table))
+
+    return _tables(bound, values, total)
+
+
+def avg_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Average the values, each once; decimals are rounded half up."""
+    type_ = bound.components[0].type
+    assert type_ is not None
+
+    def mean(table: Table) -> Answer:
+        if table is None:
+            return None
+        if pa.types.is_floating(type_):
+            return _float_sum(table.values) / len(table)
+        exact = _exact_sum(bound, table)
+        if not pa.types.is_decimal(type_):
+            return exact / len(table)
+        if abs(exact) >= 10 ** min(38, type_.precision + 10):
+            return Unanswerable("a sum does not fit its type")
+        scaled = abs(exact) * 10 ** (bound.type.scale - type_.scale)
+        rounded = (2 * scaled + len(table)) // (2 * len(table))
+        return _whole(bound, rounded if exact >= 0 else -rounded)
+
+    return _tables(bound, values, mean)
+
+
+def _float_sum(values: Array) -> float:
+    """Add doubles up."""
+    with np.errstate(all="ignore"):
+        return float(np.sum(values))
+
+
+def _exact_sum(bound: BoundAggregate, table: Frequencies) -> int:
+    """Add integers or decimals up, as whole numbers of the least unit."""
+    type_ = bound.components[0].type
+    assert type_ is not None
+    if pa.types.is_decimal(type_):
+        return sum((unscaled(value, type_.scale) for value in table.values), 0)
+    return int(sum(table.values.tolist()))
+
+
+def _whole(bound: BoundAggregate, value: int) -> Answer:
+    """Write a whole number of the least unit in the result's type, if it fits."""
+    if pa.types.is_decimal(bound.type):
+        return decimal_of(value, bound.type)
+    return value if -(1 << 63) <= value < 1 << 63 else Unanswerable("a sum does not fit its type")
+
+
+def percentile(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Interpolate between the values next to each position; several percentages give an array."""
+    wanted = bound.aggregate.parameters[0] if bound.aggregate.parameters else 0.5
+    several = isinstance(wanted, tuple)
+    ranks = wanted if isinstance(wanted, tuple) else (wanted,)
+
+    def found(table: Table) -> Answer:
+        if table is not None and table.negative:
+            return Unanswerable(f"a negative frequency in {bound.aggregate}")
+        if table is None:
+            return None
+        counts = np.asarray(table.weights, np.int64)
+        held = counts > 0
+        if not held.any():
+            return None
+        answers = _percentiles(table.values[held], np.cumsum(counts[held]), ranks)
+        return answers if several else answers[0]
+
+    return _tables(bound, values, found)
+
+
+def _percentiles(values: Array, upto: Array, ranks: Sequence[float]) -> list[float]:
+    """Return the values at positions rank · (n - 1), given how many values there are up to each."""
+    found = []
+    for rank in ranks:
+        position = float(int(upto[-1]) - 1) * rank
+        below, above = math.floor(position), math.ceil(position)
+        low = float(values[np.searchsorted(upto, below + 1)])
+        high = float(values[np.searchsorted(upto, above + 1)])
+        same = above == below or low == high
+        found.append(low if same else (above - position) * low + (position - below) * high)
+    return found
+
+
+def mode(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Return the most frequent value, of several the least."""
+
+    def found(table: Table) -> Answer:
+        return None if table is None else table.values[int(np.argmax(table.weights))]
+
+    return _tables(bound, values, found)
+
+
+def top(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """List the values of the greatest weights, greatest first, then least value first."""
+    k, item = int(bound.aggregate.parameters[0]), bound.type.value_type[0].type  # type: ignore[arg-type]
+    name, weight = bound.type.value_type[1].name, bound.type.value_type[1].type
+
+    def found(table: Table) -> Answer:
+        if table is None:
+            return []
+        chosen = _heaviest(table.weights, k)
+        told = [_weight(table.weights[place], weight) for place in chosen]
+        bad = next((one for one in told if isinstance(one, Unanswerable)), None)
+        if bad is not None:
+            return bad
+        items = arrow_of(item, [table.values[place] for place in chosen]).to_pylist()
+        return [{"item": one, name: other} for one, other in zip(items, told, strict=True)]
+
+    return _tables(bound, values, found)
+
+
+def _heaviest(weights: Array, k: int) -> list[int]:
+    """Return where the k greatest weights stand; values ascend, so a stable order keeps the least first."""
+    if weights.dtype.hasobject:
+        return sorted(range(len(weights)), key=lambda place: -weights[place])[:k]
+    turned = -weights
+    if weights.dtype == np.float64:  # NaN is greatest
+        turned = np.where(np.isnan(weights), -np.inf, np.where(np.isposinf(weights), -np.finfo(np.float64).max, turned))
+    return [int(place) for place in np.argsort(turned, kind="stable")[:k]]
+
+
+def _weight(value: Any, type_: pa.DataType) -> Any:
+    """Write a weight in its type, if it fits."""
+    if pa.types.is_decimal(type_):
+        return decimal_of(int(value), type_)
+    if pa.types.is_floating(type_):
+        return float(value)
+    fits = -(1 << 63) <= int(value) < 1 << 63
+    return int(value) if fits else Unanswerable("a sum does not fit its type")
