@@ -14,6 +14,7 @@ __all__ = [
     "PenstockError",
     "TerminalSink",
     "__version__",
+    "aggregate",
     "function",
     "write_trades",
 ]
@@ -21,6 +22,7 @@ __all__ = [
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.errors import PenstockError
+    from penstock.language.python_aggregates import aggregate
     from penstock.language.python_functions import function
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
@@ -36,6 +38,7 @@ _PLACES = {
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
     "TerminalSink": "penstock.sinks.terminal",
+    "aggregate": "penstock.language.python_aggregates",
     "function": "penstock.language.python_functions",
     "write_trades": "penstock.spark.generator",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from penstock.catalog.catalog import Origin
 from penstock.catalog.execution import Execution
 from penstock.catalog.functions import Functions
 from penstock.catalog.questions import Questions
+from penstock.catalog.registering import Registering
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import StateError
@@ -31,7 +32,6 @@ from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
-from penstock.language.python_functions import Types, Wish
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Engine:
+class Engine(Registering):
     """Runs continuous queries over shared streams, on an embedded local Spark or on a session that is given."""
 
     def __init__(
@@ -128,26 +128,6 @@ class Engine:
         frame = self.session.createDataFrame(source.combine_chunks()) if isinstance(source, pa.Table) else source
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
-
-    def create_function(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        *,
-        parameters: Types | None = None,
-        returns: str | None = None,
-        vectorised: bool = False,
-        replace: bool = False,
-    ) -> None:
-        """Let queries call a deterministic Python function by name; types that are not given, its hints tell.
-
-        ``vectorised``: it takes and returns Arrow arrays instead of the values of one row.
-        """
-        self._functions.create(name, function, Wish(parameters, returns, vectorised), replace=replace)
-
-    def drop_function(self, name: str) -> None:
-        """Forget a function; a Python function that queries call stays."""
-        self.catalog.drop("function", name)
 
     def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
         """Enter a query at any time, between two batches; say from which window on it is answered."""

@@ -9,7 +9,8 @@
     │   ├── UnknownColumn / UnknownStream / UnknownTable / UnknownFunction / UnknownQuery
     │   ├── AmbiguousColumn        two tables have it
     │   ├── WrongType              an expression has the wrong type
-    │   └── InvalidWindow          a range, slide or offset that cannot be
+    │   ├── InvalidWindow          a range, slide or offset that cannot be
+    │   └── BrokenLaw              a user's aggregate that depends on the order of merging
     ├── ProjectError               a mistake in penstock.yml, or in the folder around it
     ├── CatalogError               a name that exists already, or is still in use
     ├── SourceError                a source or table that cannot be read
@@ -113,6 +114,10 @@ class WrongType(LanguageError):
 
 class InvalidWindow(LanguageError):
     """A window that cannot be."""
+
+
+class BrokenLaw(LanguageError):
+    """A user's aggregate gives other answers when its states are merged in another order."""
 
 
 class ProjectError(PenstockError):

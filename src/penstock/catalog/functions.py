@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.catalog.catalog import Catalog
+from penstock.errors import Unsupported
+from penstock.evaluate.ddl import arrow_type
+from penstock.evaluate.laws import check_laws
+from penstock.evaluate.lower_values import check_answer
+from penstock.language.python_aggregates import AggregateWish, Algebra, define_aggregate
 from penstock.language.python_functions import Wish, define_python, wish_of
 from penstock.model.function import Function
 from penstock.model.query import Query
@@ -30,6 +36,23 @@ class Functions:
         if known == function:  # the same again
             return
         made, goes_on = continued(with_code(function, called), known)
+        self.catalog.create_function(made, replace or goes_on)
+        self.provide()
+
+    def create_aggregate(self, name: str, algebra: Algebra, wish: AggregateWish, *, replace: bool) -> None:
+        """Enter an aggregate written in Python, once its laws hold on the samples."""
+        function = define_aggregate(name, algebra, wish)
+        check_types(function)
+        assert function.returns is not None
+        answers = arrow_type(function.returns)
+        if answers is None:
+            what = f'aggregate "{name}" cannot return {function.returns}'
+            raise Unsupported(what, hint="Return a number, a string, a time or a truth value.")
+        known = self.catalog.functions().get(name.lower())
+        if known == function:  # the same again
+            return
+        check_laws(name, algebra, wish.samples, partial(check_answer, answers))
+        made, goes_on = continued(with_code(function, algebra.parts), known)
         self.catalog.create_function(made, replace or goes_on)
         self.provide()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.component import Array
-from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, lowered
+from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, check_answer, lowered
 from penstock.evaluate.sketches import distinct_in, frequent_in, quantiles_in
 from penstock.evaluate.user_states import Failed, lower_user_state
 
@@ -93,9 +93,7 @@ def own(bound: BoundAggregate, values: ValuesOf) -> Lowered:
         if isinstance(answer, Failed):
             return Unanswerable(f"{function.name}(): {answer.reason}")
         try:
-            if pa.types.is_boolean(bound.type) and not isinstance(answer, bool | None):
-                raise TypeError
-            return arrow_of(bound.type, [answer])[0].as_py() if answer is not None else None
+            return check_answer(bound.type, answer)
         except Exception:
             shown = repr(answer)[:60]
             what = f"{function.name}(): lower returned {type(answer).__name__} {shown}, which is no {function.returns}"

@@ -48,6 +48,15 @@ def arrow_of(type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
     return pa.array(list(values), type_)
 
 
+def check_answer(type_: pa.DataType, answer: Any) -> Any:
+    """Return what a user's code answers in its declared type, or raise."""
+    if answer is None:
+        return None
+    if pa.types.is_boolean(type_) and not isinstance(answer, bool):
+        raise TypeError
+    return arrow_of(type_, [answer])[0].as_py()
+
+
 def _wide(type_: pa.DataType) -> pa.DataType:
     """Return the widest type of a kind, in which the kernel keeps its values."""
     return pa.float64() if pa.types.is_floating(type_) else pa.int64()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from penstock.evaluate.component import Column, Component
 from penstock.evaluate.reading import whole
+from penstock.language.python_aggregates import Algebra
 from penstock.model.function import Function
 
 LONGEST: Final = 200  # characters of an exception's text
@@ -25,17 +26,6 @@ class Failed:
     """What a user's code raised."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Algebra:
-    """A user's aggregate: how a row becomes a state, states one state, and a state an answer."""
-
-    lift: Callable[..., Any]
-    combine: Callable[[Any, Any], Any]
-    lower: Callable[[Any], Any]
-    identity: Callable[[], Any] | None
-    invert: Callable[[Any, Any], Any] | None
 
 
 def algebra_of(function: Function) -> Algebra:

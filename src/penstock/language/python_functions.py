@@ -25,7 +25,7 @@ from penstock.model.function import Function, Parameter, PythonCode
 Types = str | Mapping[str, str]  # "price double, symbol string", or the same by name
 F = TypeVar("F", bound=Callable[..., Any])
 VERSION: Final = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_ID: Final = 10  # characters of the digest that tell one version of a function from another
+ID: Final = 10  # characters of the digest that tell one version of a function from another
 _MARK: Final = "__penstock_function__"
 _HINTS: Final[Mapping[Any, str]] = {
     bool: "boolean",
@@ -70,15 +70,15 @@ def define_python(name: str, called: Callable[..., Any], wish: Wish) -> Function
     """Check a callable and its types; the code itself is not pickled yet."""
     check_own_name(name, "function")
     check_function_name(name, name)
-    _check_callable(name, called)
-    parameters, returns = _types(name, called, wish)
-    _check_arity(name, called, parameters)
+    check_callable(name, called)
+    parameters, returns = types_of(name, called, called, wish)
+    check_arity(name, called, parameters)
     digest = digest_of([(p.name, p.type) for p in parameters], returns, wish.vectorised, called)
-    code = PythonCode(digest, wish.vectorised, VERSION, _origin(called), digest[:_ID])
+    code = PythonCode(digest, wish.vectorised, VERSION, origin_of(called), digest[:ID])
     return Function(name, parameters, returns, "", code)
 
 
-def _check_callable(name: str, called: Any) -> None:
+def check_callable(name: str, called: Any) -> None:
     """Refuse what does not give a value when it is called."""
     if not callable(called):
         what = f'function "{name}" is {_article(type(called).__name__)}, which cannot be called'
@@ -102,13 +102,15 @@ def _call_of(called: Any) -> Any:
     return type(called).__call__
 
 
-def _types(name: str, called: Callable[..., Any], wish: Wish) -> tuple[tuple[Parameter, ...], str]:
-    """Read parameters and result as SQL types."""
-    hints = _hints(name, called) if wish.parameters is None or wish.returns is None else {}
-    if wish.vectorised and hints and (wish.parameters is None or wish.returns is None):
-        hints = {}  # that an argument is an array does not tell of what
-    listed = _hinted(name, called, hints) if wish.parameters is None else _listed(wish.parameters)
-    returns = _hint(name, "its result", hints.get("return"), "returns") if wish.returns is None else wish.returns
+def types_of(
+    name: str, called: Callable[..., Any], answering: Callable[..., Any], wish: Wish
+) -> tuple[tuple[Parameter, ...], str]:
+    """Read the parameters of one callable, and the result of another or the same, as SQL types."""
+    # That an argument is an array does not tell of what.
+    taken = _hints(name, called) if wish.parameters is None and not wish.vectorised else {}
+    given = _hints(name, answering) if wish.returns is None and not wish.vectorised else {}
+    listed = _hinted(name, called, taken) if wish.parameters is None else _listed(wish.parameters)
+    returns = _hint(name, "its result", given.get("return"), "returns") if wish.returns is None else wish.returns
     text = f"CREATE FUNCTION {write_name(name)}({listed}) RETURNS {returns} RETURN NULL"
     statement = parse_statement(text)
     if not isinstance(statement, CreateFunction) or not isinstance(statement.body.tree, exp.Null):
@@ -168,7 +170,7 @@ def _untold(name: str, part: str, option: str) -> LanguageError:
     )
 
 
-def _check_arity(name: str, called: Callable[..., Any], parameters: tuple[Parameter, ...]) -> None:
+def check_arity(name: str, called: Callable[..., Any], parameters: tuple[Parameter, ...]) -> None:
     """Refuse parameters that the callable cannot take."""
     try:
         signature = inspect.signature(called)
@@ -183,7 +185,7 @@ def _check_arity(name: str, called: Callable[..., Any], parameters: tuple[Parame
         raise LanguageError(what, detail=f"parameters: {declared}", hint="Let the two agree.") from None
 
 
-def _origin(called: Any) -> str:
+def origin_of(called: Any) -> str:
     """Name where a callable comes from."""
     named = called if hasattr(called, "__qualname__") else type(called)
     return f"{named.__module__}.{named.__qualname__}"

@@ -113,7 +113,9 @@ def expand(tree: exp.Expr, functions: Functions, text: str) -> exp.Expr:
 def _pinned(call: exp.Anonymous, function: Function) -> exp.Expr:
     """Write a call of a Python function under the name of its very code, arguments cast to their types."""
     values = [_cast(a, p.type) for p, a in zip(function.parameters, call.expressions, strict=True)]
-    return placed(allow(exp.Anonymous(this=function.pinned, expressions=values)), place_of(call) or (0, 1))
+    node = exp.Anonymous(this=function.pinned, expressions=values)
+    aggregates = function.python is not None and function.python.aggregates
+    return placed(allow(node, aggregates=aggregates), place_of(call) or (0, 1))
 
 
 def _plain_name(item: exp.Expr) -> str:

@@ -1,4 +1,4 @@
-"""A scalar function that a user defined: its parameters, and its body in canonical Spark SQL or its Python code."""
+"""A function or aggregate that a user defined: its parameters, and its body in canonical SQL or its Python code."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class PythonCode:
     origin: str = field(compare=False)  # module and name, for people
     id: str = field(compare=False)  # what calls are written with; stays when the code is registered again elsewhere
     pickled: str = field(default="", compare=False, repr=False)  # in base64
+    aggregates: bool = False  # it is the parts of an aggregate, not one function
 
 
 @dataclass(frozen=True, slots=True)

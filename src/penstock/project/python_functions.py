@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
+from penstock.language.python_aggregates import AggregateWish, aggregate_wish_of, algebra_in, define_aggregate
 from penstock.language.python_functions import Wish, define_python, wish_of
 from penstock.model.function import Function
 from penstock.project.files import read_text
@@ -26,21 +27,24 @@ _MODULE: Final = "project_functions"  # what the file is called once it is loade
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """One function: what the catalog knows of it, its code, and what its mark says."""
+    """One function or aggregate: what the catalog knows of it, its code, and what its mark says."""
 
     function: Function
     called: Callable[..., Any]
-    wish: Wish
+    wish: Wish | AggregateWish
 
     def enter(self, engine: Engine) -> None:
         """Register it; a state folder may know an older one."""
         wish, name = self.wish, self.function.name
         types = {"parameters": wish.parameters, "returns": wish.returns}
+        if isinstance(wish, AggregateWish):
+            engine.create_aggregate(name, self.called, samples=wish.samples, **types, replace=True)  # type: ignore[arg-type]
+            return
         engine.create_function(name, self.called, **types, vectorised=wish.vectorised, replace=True)  # type: ignore[arg-type]
 
 
 def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem]) -> tuple[PythonFunction, ...]:
-    """Load the file, if there is one, and enter what it marks with ``@penstock.function``."""
+    """Load the file, if there is one, and enter the functions and aggregates that it marks."""
     path = folder / PYTHON_FILE
     if not path.is_file():
         return ()
@@ -51,23 +55,31 @@ def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem
         return ()
     found: list[PythonFunction] = []
     for called in dict.fromkeys(value for value in vars(module).values() if _is_marked(value)):
-        wish = wish_of(called)
+        wish = aggregate_wish_of(called) or wish_of(called)
         assert wish is not None
         try:
-            function = define_python(called.__name__, called, wish)
+            function = _defined(called.__name__, called, wish)
             catalog.create_function(function)
             found.append(PythonFunction(function, called, wish))
         except PenstockError as error:
             problems.append(Problem(error, PYTHON_FILE))
     if not found and not problems:
-        hint = "Write @penstock.function() before each function that queries may call."
+        hint = "Write @penstock.function() before each function that queries may call, @penstock.aggregate(…) before a class."
         problems.append(Problem(ProjectError(f"{PYTHON_FILE} marks no function", hint=hint), PYTHON_FILE))
     return tuple(found)
 
 
 def _is_marked(value: Any) -> bool:
     """Tell whether a name of the file stands for a marked function."""
-    return callable(value) and hasattr(value, "__name__") and wish_of(value) is not None
+    marked = wish_of(value) is not None or aggregate_wish_of(value) is not None
+    return callable(value) and hasattr(value, "__name__") and marked
+
+
+def _defined(name: str, called: Any, wish: Wish | AggregateWish) -> Function:
+    """Define a function or an aggregate."""
+    if isinstance(wish, AggregateWish):
+        return define_aggregate(name, algebra_in(name, called), wish)
+    return define_python(name, called, wish)
 
 
 def _loaded(path: Path, text: str) -> ModuleType | Problem:

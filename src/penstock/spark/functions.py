@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
@@ -35,8 +35,10 @@ from penstock.language.fingerprint import is_own
 from penstock.language.python_functions import VERSION
 from penstock.model.function import Function, PythonCode
 from penstock.spark import calling
+from penstock.spark import lifting as lifting_module
 from penstock.spark.attempt import always_true
 from penstock.spark.calling import Calling
+from penstock.spark.lifting import Lifting
 
 cloudpickle: Any = _cloudpickle  # it has no types
 MAX_PICKLED: Final = 8 << 20  # bytes
@@ -49,12 +51,15 @@ _LOCK = threading.RLock()
 # -- code ----------------------------------------------------------------------------------------------------------
 
 
-def with_code(function: Function, called: Callable[..., Any]) -> Function:
+def with_code(function: Function, called: Callable[..., Any] | tuple[Any, ...]) -> Function:
     """Add the pickled code; functions of the program's own files are carried along, installed ones are named."""
     assert function.python is not None
     try:
-        module = getattr(called, "__module__", None) or ""
-        with _by_value(sys.modules.get(module) if is_own(module) and module != "__main__" else None):
+        with ExitStack() as stack:
+            for part in called if isinstance(called, tuple) else (called,):
+                module = getattr(part, "__module__", None) or ""
+                own = sys.modules.get(module) if is_own(module) and module != "__main__" else None
+                stack.enter_context(_by_value(own))
             pickled = cloudpickle.dumps(called)
         pickle.loads(pickled)
     except Exception as error:  # whatever the objects it refers to raise
@@ -145,9 +150,25 @@ def provide(session: SparkSession, functions: Sequence[Function]) -> None:
         for function in functions:
             assert function.python is not None
             if has.get(function.pinned) != function.python.digest:
-                registry = handle.sessionState().functionRegistry()
-                registry.createOrReplaceTempFunction(function.pinned, _call(session, function), "python_udf")
+                _register(session, function)
                 has[function.pinned] = function.python.digest
+
+
+def _register(session: SparkSession, function: Function) -> None:
+    """Let a session find a function, or what makes an aggregate's states, by the name of its very code."""
+    code = function.python
+    assert code is not None
+    if code.aggregates:
+        lifting = Lifting(function.name, base64.b64decode(code.pickled), code.version)
+        arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF
+        with _by_value(lifting_module):
+            made: Any = UserDefinedFunction(lambda lists: lifting(lists), T.BinaryType(), function.name, arrow)
+            session.udf.register(function.pinned, made)
+            made._judf  # noqa: B018 - pickles the code while it is carried along
+        return
+    handle: Any = session._jsparkSession
+    registry = handle.sessionState().functionRegistry()
+    registry.createOrReplaceTempFunction(function.pinned, _call(session, function), "python_udf")
 
 
 def _call(session: SparkSession, function: Function) -> Any:

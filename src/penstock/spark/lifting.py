@@ -1,0 +1,63 @@
+"""Lists of rows come in as Spark's workers get them; the state that a user's aggregate makes of each goes out, pickled.
+
+Like calling.py, this never raises, and travels by value: what the user's code raises is part of what is pickled, and
+fails the answers that it would have been part of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Lifting:
+    """A user's aggregate as workers call it."""
+
+    name: str
+    pickled: bytes
+    version: str
+
+    def __call__(self, lists: pa.Array) -> pa.Array:
+        """Return pickled pairs of a state and an error, one for each list; NULL for an empty one."""
+        from pyspark import cloudpickle
+
+        dumps: Any = cloudpickle.dumps
+        try:
+            lift, combine, *_ = self.loaded()
+        except BaseException as error:
+            why = dumps((None, f"cannot be loaded: {_told(error)}"))
+            return pa.array([why if rows else None for rows in lists.to_pylist()], pa.binary())
+        found = []
+        for rows in lists.to_pylist():
+            try:
+                found.append(dumps((self.state(lift, combine, rows), None)) if rows else None)
+            except BaseException as error:
+                found.append(dumps((None, f"failed on a row: {_told(error)}")))
+        return pa.array(found, pa.binary())
+
+    def loaded(self) -> Any:
+        """Unpickle the parts of the aggregate."""
+        import pickle
+        import sys
+
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        if here != self.version:
+            raise RuntimeError(f"it was registered under Python {self.version}, and this is {here}; register it again")
+        return pickle.loads(self.pickled)
+
+    def state(self, lift: Any, combine: Any, rows: list[dict[str, Any]]) -> Any:
+        """Lift rows and combine them from left to right."""
+        first, *rest = rows
+        state = lift(*first.values())
+        for row in rest:
+            state = combine(state, lift(*row.values()))
+        return state
+
+
+def _told(error: BaseException) -> str:
+    """Say in one line what was raised."""
+    text = " ".join(str(error).split())[:200]
+    return type(error).__name__ + (f": {text}" if text else "")
