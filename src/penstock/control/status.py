@@ -49,6 +49,7 @@ class StreamStatus:
     ended: bool
     sinks: tuple[SinkStatus, ...] = ()
     failure: str | None = None  # what stopped it
+    state_bytes: int = 0  # of frequency tables, sketches and users' states in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Standing:
     progress: Progress = field(default_factory=Progress)
     sinks: Sequence[SinkStatus] = ()
     failure: str | None = None
+    state_bytes: int = 0
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamAtWork], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -101,7 +103,8 @@ def _standing(at_work: StreamAtWork) -> Standing:
     """Tell where a stream at work stands."""
     progress, failure = at_work.pipeline.progress, at_work.failure
     sinks = [_sink(outlet, progress.number) for outlet in at_work.delivery.outlets]
-    return Standing(progress, sinks, None if failure is None else str(getattr(failure, "what", failure)))
+    reason = None if failure is None else str(getattr(failure, "what", failure))
+    return Standing(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
 
 
 def _sink(outlet: Outlet, last: int) -> SinkStatus:
@@ -150,6 +153,7 @@ def _stream(
         ended=progress.ended,
         sinks=tuple(standing.sinks),
         failure=standing.failure,
+        state_bytes=standing.state_bytes,
     )
 
 

@@ -77,7 +77,7 @@ class Cascade:
     @property
     def nbytes(self) -> int:
         """Return about how much memory the states take, those of nodes included."""
-        return bytes_of(self._leaves) + sum(bytes_of(node) for node in self._nodes.values())
+        return bytes_of(self._leaves) + sum(bytes_of(node) for node in list(self._nodes.values()))
 
     def _node(self, level: int, at: int) -> Array:
         """Return the states of a node by column, merging those of its children where that was not done yet."""

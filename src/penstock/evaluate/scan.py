@@ -104,8 +104,9 @@ class ScanLane:
     @property
     def state_bytes(self) -> int:
         """Return about how much memory states take."""
-        held = zip(self.components, self._settle().planes, strict=True)
-        return sum(bytes_of(planes[0]) for component, planes in held if component.is_state)
+        states = [place for place, component in enumerate(self.components) if component.is_state]
+        parts = [self._stored, *self._pending]
+        return sum(bytes_of(part.planes[place][0]) for part in parts for place in states)
 
     @property
     def cells(self) -> int:

@@ -64,7 +64,7 @@ def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem
         except PenstockError as error:
             problems.append(Problem(error, PYTHON_FILE))
     if not found and not problems:
-        hint = "Write @penstock.function() before each function that queries may call, @penstock.aggregate(…) before a class."
+        hint = "Write @penstock.function() before each function that queries may call, or @penstock.aggregate(…)."
         problems.append(Problem(ProjectError(f"{PYTHON_FILE} marks no function", hint=hint), PYTHON_FILE))
     return tuple(found)
 

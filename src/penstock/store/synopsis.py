@@ -72,7 +72,7 @@ class Synopsis:
     @property
     def state_bytes(self) -> int:
         """Return about how much memory frequency tables, sketches and other states take."""
-        return sum(lane.state_bytes for lane in self.lanes.values())
+        return sum(lane.state_bytes for lane in list(self.lanes.values()))  # asked for while a batch may open lanes
 
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
