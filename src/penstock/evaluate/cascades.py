@@ -6,12 +6,13 @@ States are dear to merge and to keep, so nodes above the slices are made only wh
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from penstock.evaluate.component import Array, Component, Int64Array, Planes
-from penstock.evaluate.states import bytes_of, combine_states, merge_states
+from penstock.evaluate.frequencies import objects
+from penstock.evaluate.states import bytes_of, combine_states, merge_each
 
 FAN: Final = 8
 
@@ -92,12 +93,12 @@ class Cascade:
 
     def _merged(self, parts: list[Array], width: int) -> Array:
         """Merge several states of each column; a node made when there were fewer columns has none of the others."""
-        found = np.full(width, None, object)
-        for column in range(width):
-            states = [s for part in parts if column < len(part) and (s := part[column]) is not None]
-            if states:
-                found[column] = merge_states(self.component, states)
-        return found
+        groups: list[list[Any]] = [[] for _ in range(width)]
+        for part in parts:
+            for column, state in enumerate(part):
+                if state is not None:
+                    groups[column].append(state)
+        return objects(merge_each(self.component, groups))
 
 
 def _cover(lo: int, hi: int) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -146,11 +147,31 @@ def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:
     return found
 
 
-def _runs(values: Array) -> Array:
-    """Return where each run of equal values begins; NaN equals NaN."""
+def merge_many(groups: Sequence[Sequence[Frequencies]]) -> list[Frequencies]:
+    """Add up the tables of each of many groups: all in one go where values are numbers and weights are counts."""
+    tables = [table for group in groups for table in group]
+    plain = all(not t.overflown and not t.negative and not t.weights.dtype.hasobject for t in tables)
+    if not plain or tables[0].values.dtype.hasobject:
+        return [merge_frequencies(group) for group in groups]
+    sizes = [sum(len(table) for table in group) for group in groups]
+    values, weights = (np.concatenate(parts) for parts in zip(*((t.values, t.weights) for t in tables), strict=True))
+    owner = np.repeat(np.arange(len(groups)), sizes)
+    order = np.lexsort((values, owner))
+    values, weights = values[order], weights[order]
+    starts = _runs(values, owner)
+    values, weights, owner = values[starts], np.add.reduceat(weights, starts), owner[starts]
+    bounds = [*np.searchsorted(owner, np.arange(len(groups))).tolist(), len(owner)]
+    found = [_table(values[lo:hi], weights[lo:hi]) for lo, hi in pairwise(bounds)]
+    return [table for table in found if table is not None]
+
+
+def _runs(values: Array, owner: Array | None = None) -> Array:
+    """Return where each run of equal values, of one owner, begins; NaN equals NaN."""
     changes = values[1:] != values[:-1]
     if values.dtype == np.float64:
         changes &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+    if owner is not None:
+        changes |= owner[1:] != owner[:-1]
     return np.concatenate([[0], np.flatnonzero(changes) + 1]).astype(np.int64)
 
 

@@ -5,7 +5,6 @@ Percentiles are Spark's, linear between the two nearest values. Ties go to the l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,34 +100,39 @@ def _whole(bound: BoundAggregate, value: int) -> Answer:
 def percentile(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Interpolate between the values next to each position; several percentages give an array."""
     wanted = bound.aggregate.parameters[0] if bound.aggregate.parameters else 0.5
-    several = isinstance(wanted, tuple)
     ranks = wanted if isinstance(wanted, tuple) else (wanted,)
+    states = np.asarray(values[bound.components[0]])
+    sound = [table for table in states if table is not None and not (table.overflown or table.negative)]
+    found = dict(zip(map(id, sound), zip(*_percentiles(sound, ranks), strict=True), strict=True))
 
-    def found(table: Table) -> Answer:
+    def answer(table: Table) -> Answer:
         if table is not None and table.negative:
             return Unanswerable(f"a negative frequency in {bound.aggregate}")
-        if table is None:
+        answers = found.get(id(table), (None,))
+        if answers[0] is None:
             return None
-        counts = np.asarray(table.weights, np.int64)
-        held = counts > 0
-        if not held.any():
-            return None
-        answers = _percentiles(table.values[held], np.cumsum(counts[held]), ranks)
-        return answers if several else answers[0]
+        return list(answers) if isinstance(wanted, tuple) else answers[0]
 
-    return _tables(bound, values, found)
+    return _tables(bound, values, answer)
 
 
-def _percentiles(values: Array, upto: Array, ranks: Sequence[float]) -> list[float]:
-    """Return the values at positions rank · (n - 1), given how many values there are up to each."""
-    found = []
+def _percentiles(tables: Sequence[Frequencies], ranks: Sequence[float]) -> list[list[float | None]]:
+    """Return for each rank the tables' values at positions rank · (n - 1), all tables at once; None of no value."""
+    if not tables:
+        return [[] for _ in ranks]
+    weights = [np.asarray(table.weights, np.int64) for table in tables]
+    values = np.concatenate([np.asarray(table.values, np.float64) for table in tables])
+    upto, totals = np.cumsum(np.concatenate(weights)), np.array([int(w.sum()) for w in weights])
+    before, found = np.cumsum(totals) - totals, []
     for rank in ranks:
-        position = float(int(upto[-1]) - 1) * rank
-        below, above = math.floor(position), math.ceil(position)
-        low = float(values[np.searchsorted(upto, below + 1)])
-        high = float(values[np.searchsorted(upto, above + 1)])
-        same = above == below or low == high
-        found.append(low if same else (above - position) * low + (position - below) * high)
+        position = np.maximum(totals - 1, 0).astype(np.float64) * rank
+        below, above = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+        places = (np.searchsorted(upto, before + at + 1) for at in (below, above))
+        low, high = (values[np.minimum(place, len(values) - 1)] for place in places)
+        with np.errstate(all="ignore"):
+            between = (above - position) * low + (position - below) * high
+        answers = np.where((above == below) | (low == high), low, between).tolist()
+        found.append([one if total else None for one, total in zip(answers, totals.tolist(), strict=True)])
     return found
 
 

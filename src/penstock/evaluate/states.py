@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.evaluate.component import Array, Column, Component
-from penstock.evaluate.frequencies import Frequencies, merge_frequencies, objects, read_frequencies
+from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects, read_frequencies
 from penstock.evaluate.ranked import greatest_of, least_of, read_ranked
 from penstock.evaluate.reading import whole
 from penstock.evaluate.sketches import merge_sketches
@@ -55,6 +55,21 @@ def merge_states(component: Component, states: Sequence[Any]) -> Any:
     return merge_sketches(component, states)
 
 
+def merge_each(component: Component, groups: Sequence[Sequence[Any]]) -> list[Any]:
+    """Merge the states of each group into one; None of none."""
+    several = [place for place, states in enumerate(groups) if len(states) > 1]
+    found = [states[0] if states else None for states in groups]
+    if not several:
+        return found
+    if component.kind in ("frequencies", "weights"):
+        merged: list[Any] = list(merge_many([groups[place] for place in several]))
+    else:
+        merged = [merge_states(component, groups[place]) for place in several]
+    for place, state in zip(several, merged, strict=True):
+        found[place] = state
+    return found
+
+
 def combine_states(component: Component, a: Array, b: Array) -> Array:
     """Merge states element by element, in arrays of any equal shape."""
     found = np.empty(a.shape, object)
@@ -72,7 +87,7 @@ def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
     """Merge each run of states, given where runs begin, into one."""
     bounds = [*starts.tolist(), len(plane)]
     runs = pairwise(bounds)
-    return objects([merge_states(component, [s for s in plane[lo:hi] if s is not None]) for lo, hi in runs])
+    return objects(merge_each(component, [[s for s in plane[lo:hi] if s is not None] for lo, hi in runs]))
 
 
 def bytes_of(plane: Array) -> int:

@@ -1,0 +1,195 @@
+"""States in the kernel: frequency tables, cascades of slices, sketches; each judged by a naive twin."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from decimal import Decimal
+from statistics import quantiles
+from typing import Any
+
+import datasketches as ds  # type: ignore[import-untyped]
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.evaluate.component import ROWS, Component
+from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects
+from penstock.evaluate.lanes import DenseLane
+from penstock.evaluate.scan import ScanLane
+from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_for, merge_sketches, quantiles_in
+
+FREQUENCIES = Component("frequencies", "`x`", pa.float64())
+NUMBERS = st.sampled_from([0.0, 1.5, -2.0, math.nan, math.inf, 7.25, 7.5])
+
+
+def table(values: list[float]) -> Frequencies:
+    """Count values one by one."""
+    merged = [Frequencies(np.array([v + 0.0]), np.array([1])) for v in values]
+    return merge_frequencies(merged)
+
+
+def counted(found: Frequencies) -> Counter[str]:
+    return Counter(dict(zip(map(str, found.values.tolist()), found.weights.tolist(), strict=True)))
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), min_size=1, max_size=6))
+def test_tables_add_up_in_any_order_and_all_at_once(parts: list[list[float]]) -> None:
+    whole = Counter(str(v) for part in parts for v in part)
+    tables = [table(part) for part in parts]
+    assert counted(merge_frequencies(tables)) == whole
+    assert counted(merge_frequencies(tables[::-1])) == whole
+    for found, part in zip(merge_many([[t, t] for t in tables]), parts, strict=True):
+        assert counted(found) == Counter({v: 2 * n for v, n in Counter(map(str, part)).items()})
+        assert repr(list(found.values)) == repr(sorted(found.values, key=lambda v: (v != v, v)))
+
+
+@given(st.lists(st.sampled_from([b"a", b"ab", b"", b"\xff"]), min_size=1, max_size=9))
+def test_tables_of_objects_add_up_too(values: list[bytes]) -> None:
+    merged = merge_frequencies([Frequencies(objects([v]), np.array([1])) for v in values])
+    assert dict(zip(merged.values.tolist(), merged.weights.tolist(), strict=True)) == Counter(values)
+    assert merged.values.tolist() == sorted(set(values))
+
+
+def states(rng: random.Random, count: int) -> tuple[Any, Any, Any]:
+    labels = np.array([rng.randrange(60) for _ in range(count)], np.int64)
+    groups = np.array([rng.randrange(3) for _ in range(count)], np.int64)
+    values = objects([table([float(rng.randrange(4))]) if rng.random() < 0.8 else None for _ in range(count)])
+    return labels, groups, values
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_cascade_answers_as_a_scan_of_all_slices(seed: int) -> None:
+    rng = random.Random(seed)
+    dense, scan = DenseLane([ROWS, FREQUENCIES]), ScanLane([ROWS, FREQUENCIES])
+    for step in range(6):
+        labels, groups, values = states(rng, rng.randrange(1, 40))
+        for lane in (dense, scan):
+            lane.add(labels, groups, [np.ones(len(labels), np.int64), values])
+        if step == 3:
+            for lane in (dense, scan):
+                lane.expire(30)
+        lo = np.array(sorted(rng.randrange(30, 60) for _ in range(9)), np.int64)
+        hi = lo + np.array([rng.randrange(0, 40) for _ in lo])
+        one, other = dense.evaluate(lo, hi), scan.evaluate(lo, hi)
+        assert one.evaluation.tolist() == other.evaluation.tolist()
+        assert one.group.tolist() == other.group.tolist()
+        for a, b in zip(one.values[1], other.values[1], strict=True):
+            assert (a is None) == (b is None)
+            assert a is None or counted(a) == counted(b)
+    assert dense.state_bytes > 0
+    assert scan.state_bytes > 0
+
+
+def test_a_cascade_merges_few_nodes_for_a_long_window() -> None:
+    lane = DenseLane([ROWS, FREQUENCIES])
+    labels = np.arange(4_096, dtype=np.int64)
+    tables = objects([table([float(n % 5)]) for n in range(4_096)])
+    lane.add(labels, np.zeros(4_096, np.int64), [np.ones(4_096, np.int64), tables])
+    lane.evaluate(np.array([0]), np.array([4_000]))
+    before = lane.operations
+    lane.evaluate(np.array([1]), np.array([4_001]))
+    assert lane.operations - before < 60  # not 4,000
+
+
+# -- sketches ----------------------------------------------------------------------------------------------------
+
+
+def hll(values: range, lg_k: int) -> bytes:
+    sketch = ds.hll_sketch(lg_k, ds.tgt_hll_type.HLL_8)
+    for value in values:
+        sketch.update(value)
+    return bytes(sketch.serialize_compact())
+
+
+def kll(values: list[float], k: int) -> bytes:
+    sketch = ds.kll_doubles_sketch(k)
+    sketch.update(np.array(values))
+    return bytes(sketch.serialize())
+
+
+def test_distinct_counts_stay_within_three_deviations() -> None:
+    size = lg_k_for(0.02)
+    component = Component("hll", "`x`", pa.int64(), size=size)
+    parts = [hll(range(start, start + 3_000), size) for start in range(0, 20_000, 1_000)]
+    found = distinct_in(merge_sketches(component, parts))
+    assert abs(found - 22_000) <= 3 * 0.02 * 22_000
+    assert distinct_in(None) == 0
+
+
+def rank_error(seed: int, k: int) -> float:
+    """Return by how much of all values the worst of nine percentiles is off."""
+    rng = random.Random(seed)
+    values = [rng.gauss(0, 1) for _ in range(20_000)]
+    component = Component("kll", "`x`", pa.float64(), size=k)
+    merged = merge_sketches(component, [kll(values[i : i + 1_000], k) for i in range(0, 20_000, 1_000)])
+    ranks = [n / 10 for n in range(1, 10)]
+    found = quantiles_in(merged, ranks)
+    assert found is not None
+    ordered = np.sort(values)
+    return max(
+        abs(np.searchsorted(ordered, q, side="right") / len(values) - r) for q, r in zip(found, ranks, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_percentiles_stay_within_the_stated_rank_error(seed: int) -> None:
+    stated = ds.kll_doubles_sketch(K).normalized_rank_error(False)
+    assert rank_error(seed, K) <= stated
+    assert rank_error(seed, k_for(500)) <= 1 / 500
+
+
+@pytest.mark.soak
+def test_the_stated_errors_hold_at_their_confidence_over_many_seeds() -> None:
+    stated = ds.kll_doubles_sketch(K).normalized_rank_error(False)
+    beyond = sum(rank_error(seed, K) > stated for seed in range(300))
+    assert beyond <= 300 * 0.01 * 9 + 9  # 99 % of each of nine percentiles
+    size, wrong = lg_k_for(0.02), 0
+    for seed in range(300):
+        start = seed * 1_000_003
+        wrong += abs(distinct_in(hll(range(start, start + 30_000), size)) - 30_000) > 2 * 0.02 * 30_000
+    assert wrong <= 300 * 0.05 + 10
+
+
+def test_frequent_items_are_exact_while_all_are_tracked() -> None:
+    component = Component("items", "`k`", pa.string(), types=(pa.string(),), size=100)
+    parts = []
+    for word in ("abbb", "bcc", "c"):
+        sketch = ds.frequent_items_sketch(8)
+        for letter in word:
+            sketch.update(letter)
+        parts.append(bytes(sketch.serialize(ds.PyStringsSerDe())))
+    assert frequent_in(component, merge_sketches(component, parts), 2) == [("b", 4), ("c", 3)]
+    assert frequent_in(component, None, 2) == []
+
+
+def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
+    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.model.query import Aggregate
+
+    values = [1.0, 2.0, 4.0, 8.0, 16.0]
+    bound = bind_aggregate(Aggregate("percentile", ("`x`",), ((0.25, 0.5, 0.75, 0.9),)), [pa.float64()])
+    found = bound.lower({bound.components[0]: objects([table(values), None])}).array.to_pylist()
+    quarters = quantiles(values, n=4, method="inclusive")
+    assert found[0][:3] == quarters
+    assert found[0][3] == pytest.approx(12.8)
+    assert found[1] is None
+
+
+def test_a_distinct_sum_fails_only_if_the_true_sum_does_not_fit() -> None:
+    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.model.query import Aggregate
+
+    bound = bind_aggregate(Aggregate("sum", ("`x`",), distinct=True), [pa.int64()])
+    top = 2**63 - 1
+    tables = [Frequencies(np.array(v), np.ones(len(v), np.int64)) for v in ([top - 1, 1], [1, top], [-5, top])]
+    found = bound.lower({bound.components[0]: objects(tables)})
+    assert found.array.to_pylist() == [top, None, top - 5]
+    assert found.failed is not None
+    assert found.failed.tolist() == [False, True, False]
+    wide = bind_aggregate(Aggregate("avg", ("`x`",), distinct=True), [pa.decimal128(10, 2)])
+    thirds = Frequencies(objects([Decimal("0.01"), Decimal("1.00"), Decimal("1.01")]), np.ones(3, np.int64))
+    assert wide.lower({wide.components[0]: objects([thirds])}).array.to_pylist() == [Decimal("0.673333")]
