@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import pickle
 import random
 from collections import Counter
 from decimal import Decimal
@@ -18,9 +20,10 @@ from hypothesis import strategies as st
 
 from penstock.evaluate.component import ROWS, Component
 from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects
-from penstock.evaluate.lanes import DenseLane
+from penstock.evaluate.lanes import DenseLane, Lane
 from penstock.evaluate.scan import ScanLane
 from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_for, merge_sketches, quantiles_in
+from penstock.model.function import Function, PythonCode
 
 FREQUENCIES = Component("frequencies", "`x`", pa.float64())
 NUMBERS = st.sampled_from([0.0, 1.5, -2.0, math.nan, math.inf, 7.25, 7.5])
@@ -93,6 +96,39 @@ def test_a_cascade_merges_few_nodes_for_a_long_window() -> None:
     before = lane.operations
     lane.evaluate(np.array([1]), np.array([4_001]))
     assert lane.operations - before < 60  # not 4,000
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def take_out(a: int, b: int) -> int:
+    return a - b
+
+
+def test_an_inverted_window_slides_and_answers_as_a_scan() -> None:
+    parts = (int, add, int, None, take_out)
+    pickled = base64.b64encode(pickle.dumps(parts)).decode()
+    code = PythonCode("d", False, "3", "o", "id", pickled, aggregates=True, inverts=True)
+    component = Component("user", "`x`", pa.int64(), code=Function("f", (), "bigint", "", code))
+    rng = random.Random(4)
+    lanes: list[Lane] = [DenseLane([ROWS, component]), ScanLane([ROWS, component])]
+    for step in range(40):
+        labels = np.array([rng.randrange(10 * step, 10 * step + 40) for _ in range(12)], np.int64)
+        groups = np.array([rng.randrange(3) for _ in labels], np.int64)
+        values = objects([(rng.randrange(9),) if rng.random() < 0.7 else None for _ in labels])
+        for lane in lanes:
+            lane.add(labels, groups, [np.ones(len(labels), np.int64), values])
+        ends = np.arange(10 * step, 10 * step + 10, dtype=np.int64)
+        starts = ends - np.array([rng.choice([30, 30, 30, 11]) for _ in ends])
+        one, other = (lane.evaluate(starts, ends) for lane in lanes)
+        assert one.group.tolist() == other.group.tolist()
+        assert list(one.values[1]) == list(other.values[1])
+    fresh = DenseLane([ROWS, component])
+    fresh.add(np.arange(500), np.zeros(500, np.int64), [np.ones(500, np.int64), objects([(1,)] * 500)])
+    ends = np.arange(400, 460, dtype=np.int64)
+    fresh.evaluate(ends - 301, ends)
+    assert fresh.operations < 60 * 5 + 60  # two states a window, and one subtraction to count its rows
 
 
 # -- sketches ----------------------------------------------------------------------------------------------------

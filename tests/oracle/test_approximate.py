@@ -133,5 +133,6 @@ def test_an_approximate_answer_of_nothing_is_zero_null_or_an_empty_list(spark: S
         nothing: Row = {"k": None, "x": None, "i": None, "d": None, "day": None}
         bed.feed("t", [{"ts": 0.5, **nothing}, {"ts": 2.5, **nothing}])
         bed.flush()
-        for number, empty in enumerate([0, None, [], [], None]):
+        expected: list[Any] = [0, None, [], [], None]
+        for number, empty in enumerate(expected):
             assert bed.results(f"q{number}")["v"].to_pylist() == [empty] * 3

@@ -61,7 +61,7 @@ class Cascade:
             if before < number:
                 out[number] = out[before]
                 continue
-            parts = [self._node(level, at) for level, at in _cover(*stretch)]
+            parts = [self._node(level, at) for level, at in cover(*stretch)]
             nodes += len(parts)
             out[number] = self._merged(parts, width)
         return (out,), nodes
@@ -101,7 +101,7 @@ class Cascade:
         return objects(merge_each(self.component, groups))
 
 
-def _cover(lo: int, hi: int) -> list[tuple[int, int]]:
+def cover(lo: int, hi: int) -> list[tuple[int, int]]:
     """List the fewest nodes that make up slices lo … hi - 1, in order."""
     left: list[tuple[int, int]] = []
     right: list[tuple[int, int]] = []

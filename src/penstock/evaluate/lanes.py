@@ -24,6 +24,7 @@ from penstock.evaluate.components import (
 from penstock.evaluate.partials import Merged, Partials, compact, concatenate, fill_empty, join_planes, no_partials
 from penstock.evaluate.prefixes import Prefixes
 from penstock.evaluate.scan import MOST_CELLS, ScanLane
+from penstock.evaluate.sliding import Sliding
 from penstock.evaluate.trees import Tree
 
 __all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
@@ -268,5 +269,6 @@ class _Columns:
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
     if component.is_state:
-        return Cascade(component)
+        slides = component.code is not None and component.code.python is not None and component.code.python.inverts
+        return Sliding(component) if slides else Cascade(component)
     return Prefixes(component, len(identity_of(component))) if component.invertible else Tree(component)

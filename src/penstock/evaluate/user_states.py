@@ -69,6 +69,20 @@ def merge_user_states(component: Component, states: Sequence[Any]) -> Any:
     return (whole_state,)
 
 
+def invert_user_state(component: Component, whole: Any, part: Any) -> Any:
+    """Take the second state out of the first."""
+    failed = next((state for state in (whole, part) if isinstance(state, Failed)), None)
+    if failed is not None:
+        return failed
+    assert component.code is not None
+    try:
+        invert = algebra_of(component.code).invert
+        assert invert is not None
+        return (invert(whole[0], part[0]),)
+    except Exception as error:
+        return Failed(f"invert failed: {told(error)}")
+
+
 def lower_user_state(function: Function, state: Any) -> Any:
     """Turn a state into an answer, or into what the user's code raised; without rows NULL, or that of the identity."""
     if isinstance(state, Failed):

@@ -99,5 +99,6 @@ def define_aggregate(name: str, algebra: Algebra, wish: AggregateWish) -> Functi
         if called is not None:
             check_arity(f"{name}.{part}", called, parameters[:1] * count)
     digest = digest_of("aggregate", [(p.name, p.type) for p in parameters], returns, *algebra.parts)
-    code = PythonCode(digest, False, VERSION, origin_of(algebra.lift), digest[:ID], aggregates=True)
+    inverts = algebra.invert is not None
+    code = PythonCode(digest, False, VERSION, origin_of(algebra.lift), digest[:ID], aggregates=True, inverts=inverts)
     return Function(name, parameters, returns, "", code)

@@ -24,6 +24,7 @@ class PythonCode:
     id: str = field(compare=False)  # what calls are written with; stays when the code is registered again elsewhere
     pickled: str = field(default="", compare=False, repr=False)  # in base64
     aggregates: bool = False  # it is the parts of an aggregate, not one function
+    inverts: bool = False  # and one of them takes a state out of another
 
 
 @dataclass(frozen=True, slots=True)
