@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from penstock.store.answers import DEFINITION
 from penstock.store.revisions import ROW
 
 Int64Array = npt.NDArray[np.int64]
+RULERS: Final = 1 << 40  # numbers of rulers begin here, each with its query's on top; no definition has them
 _FIRST, _LAST = "first", "last"
 
 
@@ -46,7 +48,7 @@ def _ruler(definition: Definition, window: RowsWindow, time: str) -> Definition:
     asked = Query("#ruler", "", query.stream, window, (), None, keys, aggregates, outputs, None, bool(keys))
     bound = tuple(bind_aggregate(aggregate, [INSTANT]) for aggregate in aggregates)
     told = TypedQuery(asked, types, bound, (INSTANT, INSTANT), frozenset({time}), (INSTANT, INSTANT))
-    return replace(definition, id=-definition.id, typed=told)
+    return replace(definition, id=definition.id + RULERS, typed=told)
 
 
 def dated(tables: Sequence[pa.Table], origins: dict[int, int | None], stride: int = 1 << 62) -> list[pa.Table]:
@@ -55,13 +57,13 @@ def dated(tables: Sequence[pa.Table], origins: dict[int, int | None], stride: in
     found = []
     for table in tables:
         definitions = _column(table, DEFINITION)
-        for number in np.unique(definitions[definitions < 0]).tolist():
+        for number in np.unique(definitions[definitions >= RULERS]).tolist():
             mine = table.filter(pa.array(definitions == number))
             ends = _column(mine, "window_end")
             order = np.argsort(ends)
-            rulers[-number] = ends[order], mine.take(pa.array(order))
-        if (definitions > 0).any():
-            found.append(table.filter(pa.array(definitions > 0)))
+            rulers[number - RULERS] = ends[order], mine.take(pa.array(order))
+        if (definitions < RULERS).any():
+            found.append(table.filter(pa.array(definitions < RULERS)))
     shown = [_dated(table, rulers, origins) for table in found]
     rows = [(_column(table, ROW) - 1) % stride + 1 for table in shown]  # of parts, each counts its own
     return [t.set_column(t.num_columns - 1, ROW, pa.array(row)) for t, row in zip(shown, rows, strict=True)]
