@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.evaluate.typed import Definition
+from penstock.model.derived import is_line
 from penstock.model.duration import SECOND
+from penstock.model.window import RowsWindow
 from penstock.share.cells import Cells
 from penstock.share.explained_cells import explain_cells
 from penstock.share.explanation import (
@@ -32,6 +34,7 @@ def explain_plan(
     stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, rate: float | None
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
+    rate = float(SECOND) if is_line(stream) else rate  # there, a row stands for a microsecond
     plan, rows_per_second = plan_queries(definitions, strategy, version), rate or ASSUMED_RATE
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
@@ -52,9 +55,15 @@ def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], in
         tree.slicing,
         tuple(dict.fromkeys(tree.windows)),
         manager.edge_rate(SECOND),
-        str(choose_locating(manager, many=tree.many_partials)),
+        _found_by(tree, manager),
         tuple(_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings),
     )
+
+
+def _found_by(tree: Tree, manager: SliceManager) -> str:
+    """Word how a row finds its slice."""
+    words = str(choose_locating(manager, many=tree.many_partials))
+    return words.replace(" us", " rows") if any(isinstance(w, RowsWindow) for w in tree.windows) else words
 
 
 def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int) -> GroupingPlan:

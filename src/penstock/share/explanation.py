@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from penstock.model.derived import is_line, source_of
 from penstock.model.duration import SECOND, format_duration
-from penstock.model.window import Window
+from penstock.model.window import RowsWindow, Window
 from penstock.share.explained_cells import PredicatesPlan
 from penstock.share.slices import Slicing
 
 MOST_NAMES: Final = 8  # of a long list, in text
+
+
+def _measure(by_rows: bool) -> str:
+    """Name what edges and operations are counted by: on a line of row numbers, rows stand for microseconds."""
+    return "million rows" if by_rows else "second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +115,13 @@ class TreePlan:
 
     def __str__(self) -> str:
         """Print the tree and its groupings."""
-        mean = self.mean_slice_us
-        often = f"one every {format_duration(mean)}" if mean else "none"
+        mean, by_rows = self.mean_slice_us, any(isinstance(window, RowsWindow) for window in self.windows)
+        length = "" if mean is None else f"{mean:,} rows" if by_rows else format_duration(mean)
+        often = f"one every {length}" if mean else "none"
         counted = f"{len(self.queries)} queries, {len(self.windows)} windows, {self.slicing} slices"
         lines = [
             f"tree {self.name}: {counted}",
-            f"  edges {self.edges_per_second:.4g} per second ({often}), found by {self.found_by}",
+            f"  edges {self.edges_per_second:.4g} per {_measure(by_rows)} ({often}), found by {self.found_by}",
         ]
         return "\n".join([*lines, *(_indented(str(g)) for g in self.groupings)])
 
@@ -199,13 +206,16 @@ class StreamPlan:
     def __str__(self) -> str:
         """Print the stream's plan; of many trees, the first."""
         counted = f"{len(self.queries)} queries, {self.strategy}, {len(self.trees)} tree(s)"
+        by_rows = is_line(self.stream)
         lines = [f"stream {self.stream}: {counted}, {self.rate}"]
+        if by_rows:
+            lines = [f"numbered rows of stream {source_of(self.stream)}: {counted}"]
         lines += [f"  {join}" for join in self.joins]
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
             lines.append(f"  … and {len(self.trees) - MOST_NAMES} more trees")
         if self.work is not None:
-            lines.append(f"  {self.work}")
+            lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

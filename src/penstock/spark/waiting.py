@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,6 +16,7 @@ from penstock.spark.commit_folders import TIME, CommitFolders
 from penstock.spark.literals import quoted
 from penstock.spark.sources import ddl_of
 
+FEW_COUNTED: Final = 1_000_000  # rows: up to so many, those that wait are counted one by one
 MOST_WAITING: Final = 50_000_000  # rows; beyond, a stream's lateness is too much for windows of rows
 
 
@@ -51,6 +53,15 @@ class Waiting:
         """Return how many rows, and how many bytes, the files hold; some rows of a file may have been taken."""
         spans = self.folders.spans
         return sum(map(self.folders.rows_in, spans)), sum(map(self.folders.bytes_in, spans))
+
+    def waiting(self, until_us: int) -> tuple[int, int]:
+        """Return how many rows are not before a time, and the bytes of their files; of very many rows, a bound."""
+        rows, size = self.held()
+        if rows > FEW_COUNTED:
+            return rows, size
+        files = (path for span in self.folders.spans for path in self.folders.path(span).glob("*.parquet"))
+        times = [pq.read_table(path, columns=[TIME])[TIME].to_numpy() for path in files]
+        return sum(int((column >= until_us).sum()) for column in times), size
 
     def expire(self, before_us: int) -> None:
         """Delete the files all of whose rows are before a time."""

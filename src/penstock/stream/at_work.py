@@ -73,6 +73,7 @@ class StreamAtWork:
         self._busy = threading.RLock()
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self.followers: list[Follower] = []  # streams that this one feeds
+        self._led = -1  # the last commit that they have taken
         pipeline.deliver, pipeline.taken = delivery.deliver, self._taken
         pipeline.recover(self.snapshot_at)
 
@@ -129,10 +130,11 @@ class StreamAtWork:
         """Let the streams that this one feeds take what is new."""
         for follower in self.followers:
             follower.follow()
-        lines = self._lines()
-        self.pipeline.intake.let_go([f.until_us for f in self.followers if f.stream.name in lines])
-        metrics = self.pipeline.metrics
-        metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.waiting.held() if lines else (0, 0)
+        if self._led != self.pipeline.progress.number:  # nothing else lets rows wait, or takes them
+            lines, metrics = self._lines(), self.pipeline.metrics
+            taken = [f.until_us for f in self.followers if f.stream.name in lines]
+            metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.let_go(taken) if lines else (0, 0)
+            self._led = self.pipeline.progress.number
 
     def _taken(self) -> int:
         """Return the last commit whose answers every sink and every stream made of them has."""

@@ -63,11 +63,11 @@ class Intake:
         else:
             self.waiting.expire(NEVER)
 
-    def let_go(self, taken: Iterable[int | None]) -> None:
-        """Let go of rows that waited and were taken by all who number rows."""
-        until = [NEVER if time is None else time for time in taken]
-        if until:
-            self.waiting.expire(min(until))
+    def let_go(self, taken: Iterable[int | None]) -> tuple[int, int]:
+        """Let go of rows that waited and were taken by all who number rows; return how many wait, and their bytes."""
+        until = min((-NEVER if time is None else time for time in taken), default=-NEVER)
+        self.waiting.expire(until)
+        return self.waiting.waiting(until)
 
     def forget(self, watermark_us: int, kept_for_us: int) -> None:
         """Let go of keys and rows that are not needed any more."""

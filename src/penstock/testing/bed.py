@@ -132,7 +132,9 @@ class TestBed:
         """Let a stream with ``idle`` see how far the clock has gone; tell whether its watermark moved."""
         at_work = self.engine.stream(stream)
         with self._working():
-            return at_work.pipeline.heartbeat(at_work.snapshot())
+            moved = at_work.pipeline.heartbeat(at_work.snapshot())
+            at_work.lead()
+            return moved
 
     def flush(self, stream: str | None = None) -> None:
         """End a stream, or all of them, and answer the last windows."""
