@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test soak bench clean
@@ -18,8 +19,8 @@ check: $(STAMP) ## lint, formatting, types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests
 
-test: check ## check, then all tests with fixed seeds
-	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak"
+test: check ## check, then all tests with fixed seeds, in WORKERS processes (2) with a Spark each
+	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile
 
 soak: $(STAMP) ## thousands of random cases with fresh seeds
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "soak or not soak" --timeout=7200
