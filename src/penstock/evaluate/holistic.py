@@ -124,7 +124,7 @@ def _weights(aggregate: Aggregate, types: Types) -> Component:
 
 def _picked(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind arg_min(x, y) and arg_max(x, y)."""
-    _check(aggregate, types[0], is_comparable)
+    _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
     _check(aggregate, types[1], is_ordered)
     kind: Kind = "arg_min" if aggregate.function == "arg_min" else "arg_max"
     component = Component(kind, aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
@@ -133,7 +133,7 @@ def _picked(aggregate: Aggregate, types: Types) -> BoundAggregate:
 
 def _ordered(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind first and last; the second argument tells which rows are taken."""
-    _check(aggregate, types[0], is_comparable)
+    _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
     kind: Kind = "first" if aggregate.function == "first" else "last"
     if len(types) > 1:
         _check(aggregate, types[1], lambda t: pa.types.is_boolean(t) or pa.types.is_null(t))

@@ -44,7 +44,8 @@ class Aggregate:
     def __str__(self) -> str:
         """Print the call as SQL writes it."""
         constants = [_written(p) for p in self.parameters]
-        listed = [*constants, *self.arguments] if self.function == "top" else [*self.arguments, *constants]
+        before = {"top": 0, "percentile": 1}.get(self.function, len(self.arguments))
+        listed = [*self.arguments[:before], *constants, *self.arguments[before:]]
         return f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(listed) or '*'})"
 
 
