@@ -35,9 +35,9 @@ from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
-from penstock.model.strategy import StrategyName, strategy_named
+from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
-from penstock.share.explain import explain_plan
+from penstock.share.explain import Seen, explain_plan
 from penstock.share.explanation import Explanation, StreamPlan
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
@@ -71,8 +71,9 @@ class Engine(Registering):
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
+        spread_over: int = SPREAD_OVER,
     ) -> None:
-        """Open a state folder (or keep everything in memory) and bring back what it holds."""
+        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it."""
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self._folder = None if state is None else StateFolder(Path(state))
@@ -81,10 +82,8 @@ class Engine(Registering):
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
         self._frames: dict[str, DataFrame] = {}
-        scratch = Path(self._scratch.name)
-        settings = Settings(
-            self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, self.strategy, kernel, clock
-        )
+        shared = self.session, self._tables, self.catalog, self._folder, Path(self._scratch.name)
+        settings = Settings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
         self._fleet = Fleet(settings, self._frame)
         self._at_work = self._fleet.at_work
         self._changing = Changing(self.catalog, self._fleet.with_past)
@@ -236,7 +235,7 @@ class Engine(Registering):
         plans: list[StreamPlan] = []
         for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
-            plans += explain_plan(name, definitions, self.strategy, version, self._rate(name)).streams
+            plans += explain_plan(name, definitions, self.strategy, version, self._seen(name)).streams
         return Explanation(tuple(plans))
 
     def _repr_html_(self) -> str:
@@ -274,7 +273,7 @@ class Engine(Registering):
     @property
     def _execution(self) -> Execution:
         """Give statements the hands they need."""
-        questions = Questions(self.catalog, self.strategy, self.typed, self._rate)
+        questions = Questions(self.catalog, self.strategy, self.typed, self._seen)
         return Execution(
             self.catalog,
             questions,
@@ -299,9 +298,10 @@ class Engine(Registering):
         else:
             self.catalog.create_table(replace(source, columns=columns))
 
-    def _rate(self, name: str) -> float | None:
-        """Return the rows a second that a stream was seen to bring."""
-        return self._at_work[name].pipeline.progress.rate() if name in self._at_work else None
+    def _seen(self, name: str) -> Seen | None:
+        """Return what is known of a stream that has run."""
+        pipeline = self._at_work[name].pipeline if name in self._at_work else None
+        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
 
     def _frame(self, stream: Stream) -> DataFrame:
         """Open a stream's source."""

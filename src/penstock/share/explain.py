@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.evaluate.typed import Definition
@@ -30,11 +31,20 @@ from penstock.share.telling import tell_apart
 ASSUMED_RATE: Final = 1_000.0  # rows per second, before any row was seen
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a stream that has run: its rows a second, and how groupings are made, by tree and keys."""
+
+    rate: float | None = None
+    made: Mapping[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+
+
 def explain_plan(
-    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, rate: float | None
+    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, seen: Seen | None = None
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
-    rate = float(SECOND) if is_line(stream) else rate  # there, a row stands for a microsecond
+    seen = seen or Seen()
+    rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     plan, rows_per_second = plan_queries(definitions, strategy, version), rate or ASSUMED_RATE
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
@@ -42,21 +52,22 @@ def explain_plan(
     numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number
-    trees = tuple(_explain_tree(tree, cells, numbers[i]) for i, tree in enumerate(plan.trees))
+    trees = tuple(_explain_tree(tree, cells, numbers[i], seen) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
-def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int]) -> TreePlan:
+def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen) -> TreePlan:
     """Explain one tree; ``numbers`` are its groupings' among the cells."""
     manager = tree.manager()
+    groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
     return TreePlan(
         tree.name,
         tree.slicing,
         tuple(dict.fromkeys(tree.windows)),
         manager.edge_rate(SECOND),
         _found_by(tree, manager),
-        tuple(_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings),
+        tuple(replace(one, made=seen.made.get((tree.name, one.keys))) for one in groupings),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -84,6 +85,7 @@ class Commit:
     answered: int | None = None  # the last commit before this one that has answers
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
+    feeding: Mapping[str, Any] = field(default_factory=dict)  # which groupings its partials hold for others
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -267,4 +269,5 @@ def _shape(commit: Commit, partials: pa.Table) -> str | None:
     """Name what partials must have in common to be put together; None: these stay alone."""
     if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
         return None
-    return f"{commit.catalog_version} {','.join(map(str, commit.attempts))} {shape_of(partials)}"
+    fed = f" {json.dumps(commit.feeding, sort_keys=True)}" if commit.feeding else ""
+    return f"{commit.catalog_version} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"

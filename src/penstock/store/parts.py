@@ -19,7 +19,8 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import stride_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
-from penstock.store.synopsis import Arrived, Kernel, Synopsis
+from penstock.store.arrived import Arrived
+from penstock.store.synopsis import Kernel, Synopsis
 
 Int64Array = npt.NDArray[np.int64]
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.share.feeding import to_record
 from penstock.share.layout import Layout
 from penstock.store.answering import Due
+from penstock.store.arrived import Arrived
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
 from penstock.store.described import about
-from penstock.store.synopsis import Arrived
 from penstock.stream.computing import Computed
 from penstock.stream.progress import Progress
 
@@ -63,6 +64,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         judged_us=step.judged_us,
         backfilled=step.backfilled,
         answered=answered,
+        feeding=to_record(layout.feeding),
         checkpoint=checkpoint_id(checkpoint) if fed and progress.source else None,
     )
 

@@ -14,6 +14,7 @@ from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.model.schema import Stream
+from penstock.model.strategy import SPREAD_OVER
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.attempted import watched_with
@@ -22,14 +23,16 @@ from penstock.spark.finish import finish
 from penstock.spark.tables import Tables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
+from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
 from penstock.store.described import check_described
-from penstock.store.synopsis import Arrived, Kernel, Synopsis
+from penstock.store.synopsis import Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
 from penstock.stream.committing import Step, counts_of
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering
+from penstock.stream.groupings import Groupings
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
@@ -37,6 +40,7 @@ from penstock.stream.past import Places
 from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
+from penstock.stream.spreading import open_spreading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,11 +66,12 @@ class Pipeline:
         strategy: Strategy = "shared paired",
         kernel: Kernel = "fast",
         clock: Clock = wall_clock_us,
+        spread_over: int = SPREAD_OVER,
     ) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
         self.stream, self.session, self.tables = stream, session, tables
         self.commits, self.answers, self.places = commits, answers, places
-        self.strategy, self.kernel, self.clock = strategy, kernel, clock
+        self.strategy, self.kernel, self.clock, self.spread_over = strategy, kernel, clock, spread_over
         self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
@@ -84,13 +89,15 @@ class Pipeline:
         self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
         self.ledger.shown = lambda tables: self.shown(tables)
-        self.computing = Computing(self.stream, self.tables, self.progress)
-        self.entering = Entering(
-            self.intake.past, self.progress, self.synopsis, self.computing, self.agenda, self._pause
-        )
+        self.spreading = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
+        self.ledger.spreading = self.spreading
+        self.computing = Computing(self.stream, self.tables, self.progress, self.spreading)
+        self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
+        shared = self.progress, self.synopsis, self.computing, self.agenda
+        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
-        self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
+        self._half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
 
     @property
@@ -172,6 +179,7 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
+            self.groupings.pause_what_cannot_be(layout, self.agenda)
             told = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
@@ -217,11 +225,9 @@ class Pipeline:
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
         self.settle(snapshot)
-        layout = self.layout
-        assert layout is not None
-        if not self._attempts:
-            return layout
-        return replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
+        assert self.layout is not None
+        watched = watched_with(self.layout.plan.definitions, self._attempts) if self._attempts else self._attempts
+        return replace(self.layout, attempts=watched) if watched else self.layout
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
@@ -232,6 +238,8 @@ class Pipeline:
         with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
             with self.metrics.timed("job"):
                 try:
+                    layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged)
+                    self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     computed = self.computing.run(rows, layout, snapshot.tables, judged)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
@@ -241,8 +249,8 @@ class Pipeline:
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 if arrived.invalid:
                     self.intake.put_aside(rows, number, judged)
-                kept_for_us = self.intake.kept_for_us(snapshot.definitions)
-                self.intake.keep(rows, number, judged, kept_for_us, self.progress.frontier_us)
+                kept = self.intake.kept_for_us(snapshot.definitions), self.progress.frontier_us
+                self.intake.keep(rows, number, judged, *kept)
                 self.intake.wait(rows, number, judged, wanted=snapshot.numbered)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
@@ -251,10 +259,10 @@ class Pipeline:
                 self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.ledger.commit(step, computed.layout)
-                if self.progress.number % COMPACTED_EVERY == 0:  # before partials are let go: a restart answers again
+                if compact := self.progress.number % COMPACTED_EVERY == 0:  # before partials go
                     self.commits.compact()
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
-                self._forget(snapshot)
+                self.ledger.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on."""
@@ -279,23 +287,13 @@ class Pipeline:
         progress.watermark_us = watermark
         return due
 
-    def _forget(self, snapshot: Snapshot) -> None:
-        """Let go of keys and rows that are not needed any more, and now and then of small files."""
-        watermark = self.progress.watermark_us
-        if watermark is None:
-            return
-        self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
-        if self.progress.number % COMPACTED_EVERY == 0:
-            self.synopsis.forget_groups(self.ledger.revising.groupings(self.layout))
-            self.answers.expire({d.id: watermark - d.typed.keep_us for d in snapshot.definitions if d.typed.keep_us})
-            self.answers.compact(self.progress.number if self.taken is None else self.taken())
-
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
     def _switch(self, snapshot: Snapshot) -> Layout:
         """Plan anew; new queries get their start, and queries are paused and resumed."""
         before = None if self.layout is None else self.layout.plan
-        layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version, before), self.stream.time)
+        plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before)
+        layout = lay_out(plan, self.stream.time, self.groupings.feeding)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
@@ -330,7 +328,9 @@ class Pipeline:
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
         self.intake.forget_after(-1 if last is None else last.number)
+        self.groupings.recover(snapshot_at, -1 if last is None else last.number)
         for commit, partials in self.commits.replay():
+            self.groupings.restore(commit)
             layout = replace(self._switch(snapshot_at(commit)), attempts=frozenset(commit.attempts))
             edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
             if partials is not None and commit.kind == "backfill":
