@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -279,3 +280,24 @@ def test_what_windows_of_rows_cannot_do_is_refused(
         bed.query("q", "SELECT count(*) AS n FROM s [ROWS 2 SLIDE 2]")
         with pytest.raises(kind, match=what):
             tried(bed)
+
+
+def test_holistic_aggregates_are_of_the_rows_in_their_order(spark: SparkSession) -> None:
+    draw = random.Random(1)
+    rows: list[Row] = [{"ts": i / 3, "k": draw.choice("ab"), "v": draw.randrange(100)} for i in range(60)]
+    asked = "count(DISTINCT v % 5) AS d, median(v) AS m, first(v) AS f, last(v) AS l"
+
+    def told(window: list[int]) -> tuple[Any, ...]:
+        return len({v % 5 for v in window}), statistics.median(window), window[0], window[-1]
+
+    with opened(spark, None) as bed:
+        bed.query("q", f"SELECT {asked} FROM s [ROWS 10 SLIDE 4]")
+        bed.query("apart", f"SELECT k, {asked} FROM s [PARTITION BY k ROWS 6 SLIDE 3] GROUP BY k")
+        bed.feed("s", draw.sample(rows, len(rows)))
+        bed.flush()
+        values = [row["v"] for row in rows]
+        assert [one[1:] for one in bed.timeline("q")] == [told(values[max(0, e - 10) : e]) for e in range(4, 61, 4)]
+        for key in "ab":
+            mine = [row["v"] for row in rows if row["k"] == key]
+            wanted = [told(mine[max(0, end - 6) : end]) for end in range(3, len(mine) + 1, 3)]
+            assert [one[2:] for one in bed.timeline("apart") if one[1] == key] == wanted
