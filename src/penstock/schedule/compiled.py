@@ -43,9 +43,14 @@ def compiled(function: F) -> F:
     return cast(F, numba.njit(nogil=True, cache=True)(function))
 
 
+def lean(function: F) -> F:
+    """Compile a function that makes no arrays: then nothing counts who holds the arrays it reads, which costs most."""
+    return cast(F, numba.njit(nogil=True, cache=True, _nrt=False)(function))
+
+
 def inlined(function: F) -> F:
-    """Compile a function into its callers: a call would copy the description of every array it is given."""
-    return cast(F, numba.njit(nogil=True, cache=True, forceinline=True)(function))
+    """Compile a lean function into its callers: a call would copy the description of every array it is given."""
+    return cast(F, numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)(function))
 
 
 @cache

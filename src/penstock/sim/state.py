@@ -31,7 +31,13 @@ OPERATOR: Final = _record(
 # What a policy knows of the segment from an operator on; with adaptive selectivities it changes.
 FACTS: Final = _record("", "selectivity mean_cost ideal weight extra passed")
 # An operator's queue and its head; `left` is work left on a head that was begun, or -1; `kept` a join side's table.
-QUEUE: Final = _record("head consumed first last seen seen_out kept", "pending rank head_time due head_size left")
+QUEUE: Final = _record(
+    "head consumed first last seen seen_out kept place", "pending rank head_time due head_size left"
+)
+# A place in the list of those that may run: the operator, its head (-1: nothing waits) and what decides.
+PLACE: Final = _record("operator head", "rank time")
+# A stretch of the list: the first head in it by number, the highest rank and the earliest time of a head.
+STRETCH: Final = _record("first", "top early")
 # An item in the pool, in a queue or on the stack; on the stack, `next` is the operator that goes on.
 ITEM: Final = _record("next tuple", "time amount ideal")
 TUPLE: Final = _record("stream", "time")
@@ -49,7 +55,6 @@ class How(NamedTuple):
     """Settings of a run."""
 
     manner: int
-    turns: int  # how many take turns
     window: int  # of adaptive selectivities, in tuples; 0: static
     seed: int
     until: int  # scheduling points after which to pause
@@ -60,7 +65,18 @@ class How(NamedTuple):
     trace: bool
     alpha: float
     quantum: float
-    charge: float  # time for each priority that is computed or compared
+    charge: float  # time for each priority that is computed or compared, or each use of the calendar
+    highest: float  # priority, of a calendar queue; 0: none is used
+
+
+class Calendar(NamedTuple):
+    """A calendar queue of operators (schedule/calendar.py)."""
+
+    day: Array
+    before: Array
+    after: Array
+    first: Array
+    last: Array
 
 
 class World(NamedTuple):
@@ -70,7 +86,10 @@ class World(NamedTuple):
     op: Records
     facts: Records
     queue: Records
-    entries: Array  # operators that have a queue
+    entries: Array  # operators that have a queue, in the order of their places
+    places: Records
+    stretches: Records
+    calendar: Calendar
     edge_to: Array
     edge_inline: Array  # the next operator goes on at once, without a queue
     tuples: Records
@@ -82,6 +101,7 @@ class World(NamedTuple):
     work: Array  # for oracles: time to take all tuples before a place through
     pool: Records
     stack: Records
+    scratch: Records  # for deadlines: all that waits
     log: Records
     trace: Records
     state: Records
