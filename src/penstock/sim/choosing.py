@@ -11,7 +11,7 @@ from penstock.schedule.compiled import inlined, lean
 from penstock.schedule.policy import Manner
 from penstock.sim.flushing import flush_heads, flush_limit
 from penstock.sim.queues import rank_of
-from penstock.sim.ready import LENGTH, best_by_age, best_by_rank
+from penstock.sim.ready import LENGTH, NEVER, best_by_age, best_by_rank
 from penstock.sim.state import World
 
 _STATIC, _AGING, _LIVE, _TURNS = int(Manner.STATIC), int(Manner.AGING), int(Manner.LIVE), int(Manner.TURNS)
@@ -72,13 +72,13 @@ def best_of_all(limit: float, w: World, priority: Callable[..., float]) -> int:
 @lean
 def next_in_turn(w: World) -> int:
     """Choose the next query after the last that has something waiting, and its highest rank; places follow turns."""
-    many, start, seen = w.places.shape[0], w.state[0].turn, 0
+    many, start, seen = w.entries.shape[0], w.state[0].turn, 0
     while seen < many:
         place = (start + seen) % many
         if place % LENGTH == 0 and w.stretches[place // LENGTH].early == np.inf:
             seen += min(LENGTH, many - place)
             continue
-        if w.places[place].head >= 0 and can_run(w.places[place].operator, w):
+        if w.places[place].head < NEVER and can_run(w.places[place].operator, w):
             return _best_of_turn(place, w)
         seen += 1
     return -1
@@ -87,7 +87,7 @@ def next_in_turn(w: World) -> int:
 @lean
 def _best_of_turn(place: int, w: World) -> int:
     """Choose the highest rank of one turn, whose first operator that can run is known; note where the next begins."""
-    best, many = w.places[place].operator, w.places.shape[0]
+    best, many = w.places[place].operator, w.entries.shape[0]
     turn = w.op[best].turn
     while place < many and w.op[w.places[place].operator].turn == turn:
         k = w.places[place].operator
@@ -153,4 +153,4 @@ def choose(w: World, priority: Callable[..., float]) -> int:
         return best_of_all(w.state[0].latest_due, w, priority)
     if w.how.manner == _AGING:
         return best_by_age(w.places, w.stretches, w.state[0].now)
-    return best_by_rank(w.places, w.stretches, w.how.manner == _STATIC and w.how.window == 0)
+    return best_by_rank(w.places, w.stretches, w.state, w.how.manner == _STATIC and w.how.window == 0)

@@ -96,22 +96,41 @@ def finish(
 ) -> int:
     """Let the outputs of an operator go on, and note what was learnt."""
     w.state[0].run += 1
+    joins = w.op[k].partner >= 0 and not w.how.fluid
+    copies = 1
+    if not w.how.fluid and not joins:
+        copies = outcome(w.op[k].chance, w.values[tuple_, w.op[k].attribute])
+    begin, end = w.op[k].edge_first, w.op[k].edge_end
+    if copies == 1 and end - begin == 1 and w.edge_inline[begin] and not (joins or w.how.fluid or w.how.trace):
+        # One for one, at once: memory stays as it is.
+        if w.how.window > 0:
+            learn(k, copies, w, priority)
+        return go_on(w.edge_to[begin], tuple_, time, size, ideal, w)
     failed = account(-size, w.state[0].now, w)
     if failed != DONE:
         return failed
-    if w.op[k].partner >= 0 and not w.how.fluid:
+    if joins:
         return join(k, tuple_, time, size, ideal, w, priority)
-    copies = 1
     if w.how.fluid:
         size *= w.op[k].chance
-    else:
-        copies = outcome(w.op[k].chance, w.values[tuple_, w.op[k].attribute])
     if w.how.window > 0:
         learn(k, copies, w, priority)
     for _copy in range(copies):
         failed = hand_on(k, tuple_, time, size, ideal, w, priority)
         if failed != DONE:
             return failed
+    return DONE
+
+
+@inlined
+def go_on(k: int, tuple_: int, time: float, size: float, ideal: float, w: World) -> int:
+    """Put an item on the stack: its next operator runs at once."""
+    top = w.state[0].stacked
+    if top >= w.stack.shape[0]:
+        return STACK_FULL
+    w.stack[top].next, w.stack[top].tuple = k, tuple_
+    w.stack[top].time, w.stack[top].amount, w.stack[top].ideal = time, size, ideal
+    w.state[0].stacked = top + 1
     return DONE
 
 
@@ -137,16 +156,11 @@ def hand_on(
         target = w.edge_to[place]
         begun = ideal if end - begin == 1 else time + w.facts[target].ideal
         if w.edge_inline[place]:
-            if w.state[0].stacked >= w.stack.shape[0]:
-                return STACK_FULL
-            top = w.state[0].stacked
-            w.stack[top].next, w.stack[top].tuple = target, tuple_
-            w.stack[top].time, w.stack[top].amount, w.stack[top].ideal = time, size, begun
-            w.state[0].stacked += 1
+            failed = go_on(target, tuple_, time, size, begun, w)
         else:
             failed = enqueue(target, tuple_, time, size, begun, w, priority)
-            if failed != DONE:
-                return failed
+        if failed != DONE:
+            return failed
     return DONE
 
 
@@ -248,7 +262,7 @@ def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None
             w.queue[k].rank = unit_rank(k, w, priority)
             if w.queue[k].place >= 0:
                 note_head(k, w.queue, w.places)
-                note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches)
+                note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
         k = w.op[k].before
 
 

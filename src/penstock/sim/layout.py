@@ -15,7 +15,7 @@ from penstock.sim import state
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.foresight import foreseen
 from penstock.sim.network import Network
-from penstock.sim.ready import LENGTH, listed
+from penstock.sim.ready import listed
 
 Array = np.ndarray[Any, Any]
 CHUNK = 2_000_000  # scheduling points between two reports of progress
@@ -74,10 +74,9 @@ def lay_out(
     entries = _entries(net, inline)
     if not settings.adapt_window or policy.manner is Manner.TURNS:  # otherwise ranks change
         entries = _ordered(policy, entries, ranks, operators.turn)
-    queue, places = _queues(net), state.records(state.PLACE, len(entries))
-    stretches = state.records(state.STRETCH, -(-len(entries) // LENGTH))
-    listed(queue, entries, places, stretches)
+    queue = _queues(net)
     queue.rank = ranks
+    places, stretches = listed(queue, entries)
     return state.World(
         how=_how(policy, settings, _highest(policy, facts) if settings.calendar else 0.0),
         op=operators,

@@ -145,7 +145,7 @@ def admit(until: float, w: World, priority: Callable[..., float]) -> int:
         if failed != DONE:
             return failed
     for number in range(w.stretches.shape[0]):
-        note_stretch(number, w.places, w.stretches)
+        note_stretch(number, w.places, w.stretches, w.state)
     w.state[0].now = until
     return DONE
 
@@ -196,7 +196,7 @@ def enqueue(
         lengthen(k, w, priority)
     else:
         return DONE
-    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches)
+    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
     return DONE
 
 
@@ -211,4 +211,4 @@ def dequeue(k: int, w: World, priority: Callable[..., float]) -> None:
         give_back(w.pool, spot)
     w.queue[k].pending -= 1.0
     renew(k, w, priority)
-    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches)
+    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)

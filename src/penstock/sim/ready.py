@@ -13,18 +13,22 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.schedule.compiled import inlined, lean
-from penstock.sim.state import Records
+from penstock.sim.state import PLACE, STRETCH, Records, records
 
 LENGTH: Final = 16
 NEVER: Final = 1 << 62
 
 
-def listed(queue: Records, entries: np.ndarray[Any, Any], places: Records, stretches: Records) -> None:
-    """Give every operator that has a queue its place; nothing waits yet."""
+def listed(queue: Records, entries: np.ndarray[Any, Any]) -> tuple[Records, Records]:
+    """Give every operator that has a queue its place; nothing waits yet. The last stretch is filled up with nobody."""
+    stretches = records(STRETCH, -(-len(entries) // LENGTH))
+    places = records(PLACE, len(stretches) * LENGTH)
     queue.place = -1
     queue.place[entries] = np.arange(len(entries))
-    places.operator, places.head, places.rank, places.time = entries, -1, -np.inf, np.inf
+    places.operator[: len(entries)] = entries
+    places.head, places.rank, places.time = NEVER, -np.inf, np.inf
     stretches.first, stretches.top, stretches.early = NEVER, -np.inf, np.inf
+    return places, stretches
 
 
 @inlined
@@ -36,33 +40,36 @@ def note_head(k: int, queue: Records, places: Records) -> None:
         places[place].rank = queue[k].rank
         places[place].time = queue[k].head_time
     else:
-        places[place].head = -1
+        places[place].head = NEVER
         places[place].rank = -math.inf
         places[place].time = math.inf
 
 
 @inlined
-def note_stretch(number: int, places: Records, stretches: Records) -> None:
-    """Find the highest rank and the earliest head of a stretch again."""
+def note_stretch(number: int, places: Records, stretches: Records, state: Records) -> None:
+    """Find the highest rank and the earliest head of a stretch again; two at a time, as each waits for the one before."""
+    begin = number * LENGTH
     top, early, first = -math.inf, math.inf, NEVER
-    for place in range(number * LENGTH, min(number * LENGTH + LENGTH, places.shape[0])):
-        top = max(top, places[place].rank)
-        early = min(early, places[place].time)
-        if places[place].head >= 0:
-            first = min(first, places[place].head)
+    other_top, other_early = -math.inf, math.inf
+    for place in range(begin, begin + LENGTH, 2):
+        top = places[place].rank if places[place].rank > top else top
+        early = places[place].time if places[place].time < early else early
+        other_top = places[place + 1].rank if places[place + 1].rank > other_top else other_top
+        other_early = places[place + 1].time if places[place + 1].time < other_early else other_early
+        first = min(first, places[place].head, places[place + 1].head)
+    if first < NEVER and number < state[0].waiting:
+        state[0].waiting = number
     stretches[number].first = first
-    stretches[number].top = top
-    stretches[number].early = early
+    stretches[number].top = top if top > other_top else other_top
+    stretches[number].early = early if early < other_early else other_early
 
 
 @inlined
-def best_in(
-    number: int, best: int, best_value: float, aging: bool, now: float, places: Records
-) -> tuple[int, float]:
+def best_in(number: int, best: int, best_value: float, aging: bool, now: float, places: Records) -> tuple[int, float]:
     """Find what is better in a stretch than what was found before; ties go to the earlier tuple, then the first named."""
-    for place in range(number * LENGTH, min(number * LENGTH + LENGTH, places.shape[0])):
+    for place in range(number * LENGTH, number * LENGTH + LENGTH):
         head = places[place].head
-        if head < 0:
+        if head == NEVER:
             continue
         value = places[place].rank * (now - places[place].time) if aging else places[place].rank
         if best < 0 or value > best_value:
@@ -75,15 +82,19 @@ def best_in(
 
 
 @lean
-def best_by_rank(places: Records, stretches: Records, falling: bool) -> int:
-    """Choose the highest rank; where ranks fall along the list, what follows the first that waits is not looked at.
+def best_by_rank(places: Records, stretches: Records, state: Records, falling: bool) -> int:
+    """Choose the highest rank; where ranks fall along the list, only the first stretch that waits is looked at.
 
     Operators of equal rank stand in the order of their names, so that a later one is better by an earlier head only.
     """
     best, best_value = -1, -math.inf
-    for number in range(stretches.shape[0]):
-        if stretches[number].early == math.inf or stretches[number].top < best_value:
-            if falling and best >= 0:
+    for number in range(state[0].waiting if falling else 0, stretches.shape[0]):
+        if stretches[number].early == math.inf:
+            continue
+        if best < 0:
+            state[0].waiting = number  # nothing waits before it, until something comes there
+        if stretches[number].top < best_value:
+            if falling:
                 break
         elif best < 0 or stretches[number].top > best_value or stretches[number].first < places[best].head:
             best, best_value = best_in(number, best, best_value, False, 0.0, places)

@@ -34,7 +34,7 @@ FACTS: Final = _record("", "selectivity mean_cost ideal weight extra passed")
 QUEUE: Final = _record(
     "head consumed first last seen seen_out kept place", "pending rank head_time due head_size left"
 )
-# A place in the list of those that may run: the operator, its head (-1: nothing waits) and what decides.
+# A place in the list of those that may run: the operator, its head (very large: nothing waits) and what decides.
 PLACE: Final = _record("operator head", "rank time")
 # A stretch of the list: the first head in it by number, the highest rank and the earliest time of a head.
 STRETCH: Final = _record("first", "top early")
@@ -44,9 +44,9 @@ TUPLE: Final = _record("stream", "time")
 STREAM: Final = _record("leaf_first leaf_end member_first", "")
 ANSWER: Final = _record("query tuple", "time ideal done")
 TRACE: Final = _record("", "time amount")
-# The clock, memory and counts, once. `area` is memory times time until `last`, `charged` time spent on choosing.
+# The clock, memory and counts, once. No stretch before `waiting` holds anything that waits, `area` is memory times time until `last`, `charged` time spent on choosing.
 STATE: Final = _record(
-    "arrived points weighed free logged traced stacked turn flushing run",
+    "arrived points weighed free logged traced stacked turn flushing run waiting",
     "now memory peak area last charged latest_due judged_until flush_due",
 )
 
