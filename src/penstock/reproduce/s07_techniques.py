@@ -46,9 +46,9 @@ def figures(size: Size) -> dict[str, Callable[[], Figure]]:
 
 @cache
 def norm(
-    size: Size, kind: str, clusters: int, prune: bool = True, together: bool = True, charged: bool = True
+    size: Size, kind: str, clusters: int, prune: bool = True, together: bool = True, charged: float = 1.0
 ) -> float:
-    """Return the ℓ2 norm of slowdowns of BSD with one way to choose."""
+    """Return the ℓ2 norm of slowdowns of BSD with one way to choose, each step of which costs as the cheapest operator."""
     size.say(f"{kind}, {clusters} clusters")
     arrivals = packets(size)
     net = network(three_operators(size.queries, size.seed, FULL, arrivals.gap))
@@ -56,14 +56,14 @@ def norm(
     rank = (s.selectivity / (s.mean_cost * s.ideal**2))[leaf]
     exact = np.arange(len(rank)), rank
     of, pseudo = exact if clusters == 0 else (logarithmic if kind == "BSD-Logarithmic" else uniform)(rank, clusters)
-    charge = float(s.cost.min()) if charged else 0.0
+    charge = charged * float(s.cost.min())
     values = fates.uniform(len(arrivals), 3, size.seed, steps=STEPS)
     return summary(clustered(net, arrivals, values, Technique(kind, of, pseudo, prune, together, charge))).norm
 
 
 def _clusters(size: Size) -> Figure:
     """ℓ2 of slowdowns over the number of clusters."""
-    ideal = norm(size, "BSD-Hypothetical", 0, False, False, False)
+    ideal = norm(size, "BSD-Hypothetical", 0, False, False, 0.0)
     arrivals = packets(size)
     net = network(three_operators(size.queries, size.seed, FULL, arrivals.gap))
     values = fates.uniform(len(arrivals), 3, size.seed, steps=STEPS)
@@ -71,7 +71,9 @@ def _clusters(size: Size) -> Figure:
     at = {kind: {m: norm(size, kind, m) for m in CLUSTERS} for kind in ("BSD-Uniform", "BSD-Logarithmic")}
     judge, log = Judge("s07", "Figure 27"), at["BSD-Logarithmic"]
     claims = (
-        judge.percent(1, "12 logarithmic clusters above BSD-Hypothetical", 5, -below(log[12], ideal), CHARGE),
+        judge.percent(
+            1, "12 logarithmic clusters above BSD-Hypothetical", 5, -below(log[12], ideal), charge_alone(size, ideal)
+        ),
         judge.sign(
             2,
             "uniform clusters far worse at 12",
@@ -95,15 +97,20 @@ def _clusters(size: Size) -> Figure:
     )
 
 
-CHARGE: Final = (
-    "cause not isolated yet; "
-    "each look at a cluster is charged a computation and a comparison, as much as the cheapest operator each"
-)
+CHARGES: Final = (0.0, 0.1, 0.5)
+
+
+def charge_alone(size: Size, ideal: float) -> str:
+    """Tell what 12 clusters cost when choosing takes less time: the rest is the load that choosing adds."""
+    log = {c: 100 * (norm(size, "BSD-Logarithmic", 12, charged=c) / ideal - 1) for c in CHARGES}
+    return "the time that choosing takes comes on top of a load of 0.95 here: 12 clusters are " + ", ".join(
+        f"{v:.0f} % above with {c:g} of the charge" for c, v in log.items()
+    )
 
 
 def _techniques(size: Size) -> Figure:
     """Each technique added to the ones before."""
-    ideal = norm(size, "BSD-Hypothetical", 0, False, False, False)
+    ideal = norm(size, "BSD-Hypothetical", 0, False, False, 0.0)
     steps = {
         "naive": norm(size, "BSD", 0, False, False),
         "clusters": norm(size, "BSD-Logarithmic", 12, False, False),
@@ -116,7 +123,9 @@ def _techniques(size: Size) -> Figure:
     claims = (
         judge.sign(1, "naive BSD far worse (6470 % above)", above["naive"] > 500, told),
         judge.sign(2, "each technique gains", falling, told),
-        judge.percent(3, "all together above BSD-Hypothetical", 5, above["clustered processing"], CHARGE),
+        judge.percent(
+            3, "all together above BSD-Hypothetical", 5, above["clustered processing"], charge_alone(size, ideal)
+        ),
     )
     curve = Curve("above BSD-Hypothetical", tuple((float(i), v) for i, v in enumerate(above.values(), 1)))
     note = "1 naive, 2 with logarithmic clusters, 3 with pruning, 4 with clustered processing"
@@ -136,8 +145,11 @@ def _techniques(size: Size) -> Figure:
 # -- shared operators --------------------------------------------------------------------------------------------
 
 
-def beliefs(net: Network, policy: str, strategy: Strategy) -> Beliefs:
-    """Give shared operators their priority, and let the segments that define it run with them (§3.6)."""
+def beliefs(net: Network, policy: str, strategy: Strategy, whole: bool = False) -> Beliefs:
+    """Give shared operators their priority; the segments of the priority-defining tree run with them (§3.6.2).
+
+    The strategies differ in the priority only: with ``whole``, Sum runs all segments and Max one.
+    """
     s, power = net.segments, {"HR": 0, "HNR": 1, "BSD": 2}[policy]
     selectivity, mean_cost, ideal = s.selectivity.copy(), s.mean_cost.copy(), s.ideal.copy()
     inline = [[True] * len(e) for e in net.edges]
@@ -149,12 +161,13 @@ def beliefs(net: Network, policy: str, strategy: Strategy) -> Beliefs:
         ]
         found = shared(parts, cost, strategy)
         selectivity[leaf], mean_cost[leaf], ideal[leaf] = found.gain, found.mean_cost, 1.0
-        inline[leaf] = [i in found.chosen for i in range(len(members))]
+        run_with = found.chosen if whole else shared(parts, cost, Strategy.PDT).chosen
+        inline[leaf] = [i in run_with for i in range(len(members))]
     return Beliefs(selectivity, mean_cost, ideal, tuple(map(tuple, inline)))
 
 
 @cache
-def grouped(size: Size, policy: str, strategy: Strategy, load: float) -> float:
+def grouped(size: Size, policy: str, strategy: Strategy, load: float, whole: bool = False) -> float:
     """Run groups of ten queries that share their selection (§3.8.4)."""
     size.say(f"{policy}-{strategy.value} at {load:g}")
     arrivals = packets(size)
@@ -162,7 +175,7 @@ def grouped(size: Size, policy: str, strategy: Strategy, load: float) -> float:
     groups = [drawn[i : i + GROUP] for i in range(0, len(drawn), GROUP)]
     net = network([Group(f"g{i}", g[0].operators[0], tuple(q.operators[1:] for q in g)) for i, g in enumerate(groups)])
     values = fates.uniform(len(arrivals), 3, size.seed, steps=STEPS)
-    found = run(net, arrivals, values, policy_named(policy), beliefs=beliefs(net, policy, strategy))
+    found = run(net, arrivals, values, policy_named(policy), beliefs=beliefs(net, policy, strategy, whole))
     measure, as_norm = MEASURE[policy]
     total = summary(getattr(found, measure))
     return total.norm if as_norm else total.average
@@ -181,8 +194,10 @@ def _sharing(size: Size, number: str) -> Figure:
         max(below(p, o) for p, o in zip(at[Strategy.PDT], at[st], strict=True)) for st in (Strategy.MAX, Strategy.SUM)
     ]
     names = ("Max", "Sum")
+    all_run = below(*(grouped(size, policy, st, 0.9, True) for st in (Strategy.PDT, Strategy.SUM)))
+    split = f"the strategies differ in the shared operator's priority only; if Sum also runs all segments with it, PDT is {all_run:.0f} % below it at 0.9"
     claims = tuple(
-        judge.percent(i, f"PDT's {words.lower()} below {n}'s, up to", s, g, SPLIT)
+        judge.percent(i, f"PDT's {words.lower()} below {n}'s, up to", s, g, split)
         for i, (n, s, g) in enumerate(zip(names, stated, gains, strict=True), 1)
     )
     curves = tuple(Curve(f"{policy}-{st.value}", tuple(zip(loads, found, strict=True))) for st, found in at.items())
@@ -194,13 +209,8 @@ def _sharing(size: Size, number: str) -> Figure:
         words,
         curves,
         claims,
+        note=split[0].upper() + split[1:] + ".",
     )
-
-
-SPLIT: Final = (
-    "cause not isolated yet; "
-    "the thesis does not say what Max runs besides the best segment; here the others wait in queues of their own"
-)
 
 
 # -- adaptivity --------------------------------------------------------------------------------------------------
@@ -209,7 +219,7 @@ SPLIT: Final = (
 @cache
 def adapted(size: Size, policy: str, spread: float, window: int, alpha: float) -> float:
     """Run over values whose mean moves, with selectivities estimated anew or believed uniform (§3.8.5)."""
-    size.say(f"{policy}, σ = {spread:g}, window {window}, α = {alpha:g}")
+    size.say(f"{policy}, σ = {spread:g}, window {window}, α = {alpha:g}, {size.tuples:,} packets")
     arrivals = packets(size)
     queries = three_operators(size.queries, size.seed, FULL, arrivals.gap)
     values = fates.moving_gaussian(len(arrivals), 3, size.seed, spread=spread)
@@ -225,64 +235,91 @@ def ratio(size: Size, policy: str, spread: float, window: int = 100, alpha: floa
     return 100 * adapted(size, policy, spread, window, alpha) / adapted(size, policy, spread, 0, 0.0)
 
 
+def long(size: Size) -> Size:
+    """Take a longer stream and fewer queries: a hundredth of it must hold several windows for anything to be learnt."""
+    return Size(size.tuples * 12, max(10, size.queries // 8), size.seed, size.say)
+
+
+def _note(size: Size) -> str:
+    """Say what was run."""
+    return f"{long(size).queries} queries over {long(size).tuples:,} packets; predicates take values up to a constant."
+
+
 def _spreads(size: Size) -> Figure:
     """Adaptive by static over the spread of values."""
-    at = {p: [ratio(size, p, spread) for spread in SPREADS] for p in MEASURE}
+    at = {p: [ratio(long(size), p, spread) for spread in SPREADS] for p in MEASURE}
+    brief = {p: ratio(size, p, 5.0) for p in ("HR", "HNR")}
     judge = Judge("s07", "Figure 32")
+    why = (
+        "it is the length of the stream: a window of 100 tuples with α = 0.175 learns in about a thousand, and the mean "
+        f"moves every {long(size).tuples // 100}; over {size.tuples:,} packets it is {brief['HR']:.0f} % for HR and "
+        f"{brief['HNR']:.0f} % for HNR, over the {long(size).tuples:,} shown {at['HR'][0]:.0f} % and {at['HNR'][0]:.0f} %; "
+        "the thesis has an hour's, over a million"
+    )
     claims = (
-        judge.percent(1, "HR-A's response at σ = 25, of HR's", 74, at["HR"][-1], DRIFT),
-        judge.percent(2, "HNR-A's slowdown at σ = 25, of HNR's", 76, at["HNR"][-1], DRIFT),
-        judge.percent(3, "HR-A's response at σ = 5, of HR's", 10, at["HR"][0], DRIFT),
-        judge.percent(4, "HNR-A's slowdown at σ = 5, of HNR's", 15, at["HNR"][0], DRIFT),
+        judge.percent(1, "HR-A's response at σ = 25, of HR's", 74, at["HR"][-1], why),
+        judge.percent(2, "HNR-A's slowdown at σ = 25, of HNR's", 76, at["HNR"][-1], why),
+        judge.percent(3, "HR-A's response at σ = 5, of HR's", 10, at["HR"][0], why),
+        judge.percent(4, "HNR-A's slowdown at σ = 5, of HNR's", 15, at["HNR"][0], why),
         judge.sign(
             5,
             "adaptive below static everywhere",
             max(map(max, at.values())) < 100,
             f"at most {max(map(max, at.values())):.0f} %",
-            DRIFT,
         ),
     )
     curves = tuple(Curve(f"{p}-A vs. {p}", tuple(zip(SPREADS, found, strict=True))) for p, found in at.items())
     title = "Ratio of adaptive scheduler performance vs. static"
-    return Figure("s07", "Figure 32", title, "standard deviation", "percent of static", curves, claims)
+    return Figure(
+        "s07", "Figure 32", title, "standard deviation", "percent of static", curves, claims, note=_note(size)
+    )
 
 
-DRIFT: Final = (
-    "cause not isolated yet; how predicates meet values beyond 100, and the load while the mean moves, are not given"
-)
+WINDOWS: Final = (10, 50, 100, 150, 300, 1000)
+ALPHAS: Final = (0.02, 0.1, 0.175, 0.25, 0.5, 1.0)
+NEAR: Final = 3.0  # percentage points from the least
 
 
 def _windows(size: Size) -> Figure:
     """Adaptive by static over the window."""
-    windows = (10, 50, 100, 150, 300, 1000)
-    at = {p: [ratio(size, p, 5.0, window) for window in windows] for p in MEASURE}
-    best = {p: windows[int(np.argmin(found))] for p, found in at.items()}
+    at = {p: [ratio(long(size), p, 5.0, window) for window in WINDOWS] for p in MEASURE}
+    holds = all(max(found[1:4]) <= min(found) + NEAR < found[-1] for found in at.values())
+    told = "; ".join(f"{p} {found[0]:.0f}, {found[2]:.0f}, {found[-1]:.0f} %" for p, found in at.items())
     claim = Judge("s07", "Figure 33").sign(
-        1, "windows of 50 to 150 best", all(50 <= b <= 150 for b in best.values()), str(best), DRIFT
+        1,
+        "windows of 50 to 150 best in general (all within 3 points of the least, 1000 not)",
+        holds,
+        f"at 10, 100 and 1000: {told}",
+        learnt(size),
     )
     curves = tuple(
-        Curve(f"{p}-A vs. {p}", tuple(zip(map(float, windows), found, strict=True))) for p, found in at.items()
+        Curve(f"{p}-A vs. {p}", tuple(zip(map(float, WINDOWS), found, strict=True))) for p, found in at.items()
     )
-    return Figure(
-        "s07",
-        "Figure 33",
-        "Impact of monitoring window length",
-        "window, tuples",
-        "percent of static",
-        curves,
-        (claim,),
-    )
+    title = "Impact of monitoring window length"
+    return Figure("s07", "Figure 33", title, "window, tuples", "percent of static", curves, (claim,), note=_note(size))
 
 
 def _alphas(size: Size) -> Figure:
     """Adaptive by static over α."""
-    alphas = (0.02, 0.1, 0.175, 0.25, 0.5, 1.0)
-    at = {p: [ratio(size, p, 5.0, 100, alpha) for alpha in alphas] for p in MEASURE}
-    best = {p: alphas[int(np.argmin(found))] for p, found in at.items()}
+    at = {p: [ratio(long(size), p, 5.0, 100, alpha) for alpha in ALPHAS] for p in MEASURE}
+    holds = all(max(found[1:4]) <= min(found) + NEAR < found[0] for found in at.values())
+    told = "; ".join(f"{p} {found[0]:.0f}, {found[2]:.0f}, {found[-1]:.0f} %" for p, found in at.items())
     claim = Judge("s07", "Figure 34").sign(
-        1, "α of 0.1 to 0.25 best", all(0.1 <= b <= 0.25 for b in best.values()), str(best), DRIFT
+        1,
+        "α of 0.1 to 0.25 best in general (all within 3 points of the least, 0.02 not)",
+        holds,
+        f"at 0.02, 0.175 and 1: {told}",
+        learnt(size),
     )
-    curves = tuple(Curve(f"{p}-A vs. {p}", tuple(zip(alphas, found, strict=True))) for p, found in at.items())
-    return Figure(
-        "s07", "Figure 34", "Impact of α value on adaptive scheduling", "α", "percent of static", curves, (claim,)
+    curves = tuple(Curve(f"{p}-A vs. {p}", tuple(zip(ALPHAS, found, strict=True))) for p, found in at.items())
+    title = "Impact of α value on adaptive scheduling"
+    return Figure("s07", "Figure 34", title, "α", "percent of static", curves, (claim,), note=_note(size))
+
+
+def learnt(size: Size) -> str:
+    """Tell how little a quick estimate costs where values are spread little, and how much where they are spread more."""
+    quick = {s: ratio(long(size), "HNR", s, 10, 1.0) - ratio(long(size), "HNR", s) for s in (5.0, 25.0)}
+    return (
+        "at σ = 5 a predicate takes nearly all values or none, so that ten tuples tell as much as a hundred: HNR-A with a "
+        f"window of 10 and α = 1 is {quick[5.0]:+.0f} points from that with 100 and 0.175; at σ = 25, {quick[25.0]:+.0f}"
     )

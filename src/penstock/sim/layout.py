@@ -94,7 +94,9 @@ def lay_out(
         work=work,
         pool=state.records(state.ITEM, places_in_pool),
         stack=state.records(state.ITEM, places_in_pool),
-        scratch=state.records(state.ITEM, _waiting(net, arrivals) + places_in_pool if policy.manner is Manner.FLUSH else 1),
+        scratch=state.records(
+            state.ITEM, _waiting(net, arrivals) + places_in_pool if policy.manner is Manner.FLUSH else 1
+        ),
         log=state.records(state.ANSWER, answers),
         trace=state.records(state.TRACE, places_in_pool * 16 if settings.trace else 1),
         state=_state(),

@@ -31,9 +31,7 @@ OPERATOR: Final = _record(
 # What a policy knows of the segment from an operator on; with adaptive selectivities it changes.
 FACTS: Final = _record("", "selectivity mean_cost ideal weight extra passed")
 # An operator's queue and its head; `left` is work left on a head that was begun, or -1; `kept` a join side's table.
-QUEUE: Final = _record(
-    "head consumed first last seen seen_out kept place", "pending rank head_time due head_size left"
-)
+QUEUE: Final = _record("head consumed first last seen seen_out kept place", "pending rank head_time due head_size left")
 # A place in the list of those that may run: the operator, its head (very large: nothing waits) and what decides.
 PLACE: Final = _record("operator head", "rank time")
 # A stretch of the list: the first head in it by number, the highest rank and the earliest time of a head.
