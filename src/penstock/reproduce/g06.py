@@ -18,17 +18,17 @@ GROUPS: Final = 8
 COUNTS: Final = (40, 80, 160, 240)
 REPETITIONS: Final = 5
 SECONDS: Final = 200
-# Distinct values of what the groups count (§5.1): addresses, their pairs, protocol, port, their pair; the paper names six of
-# its eight groups, so addresses are taken twice.
+# Distinct values of what the groups count (§5.1): addresses, their pairs, protocol, port, their pair; the paper names
+# six of its eight groups, so addresses are taken twice.
 DISTINCT: Final = (1_000, 1_000, 1_000**2, 100, 100, 100**2, 1_000, 1_000)
 WINDOW: Final = 60  # the mean of 20 to 100
 MERGE_US: Final = 4.0  # to add one counter of an interval to a hash table
 COMPARE_US: Final = 0.4  # to look at one counter for an answer: a tenth
 DERIVED: Final = (
-    "Costs are derived: a scan adds every counter of every interval (as many as values are expected among the tuples of an "
-    "update), an answer looks once at every counter of its window; 3000 tuples/s have twice the values of each field. One "
-    "number is set: 4 µs for a counter, the first power of two with which conservative scheduling is late at 40 queries and "
-    "1500 tuples/s, as §5.2 says it is."
+    "Costs are derived: a scan adds every counter of every interval (as many as values are expected among the tuples "
+    "of an update), an answer looks once at every counter of its window; 3000 tuples/s have twice the values of each "
+    "field. One number is set: 4 µs for a counter, the first power of two with which conservative scheduling is late "
+    "at 40 queries and 1500 tuples/s, as §5.2 says it is."
 )
 
 
@@ -154,6 +154,6 @@ def aggressive_if_sorted(rate: Rate, seed: int) -> str:
     by_name = {t.name: t for t in TECHNIQUES}
     late = {n: averaged(160, by_name[n], rate, seed, True).latency for n in ("AS", "HS", "H-LP")}
     return (
-        "AS makes most answers, which are cheap beside scans here; if every answer sorts all its counters, at 160 queries "
+        "AS makes most answers, which are cheap beside scans here; if every answer sorts its counters, at 160 queries "
         + ", ".join(f"{n} is late by {v:.2g}" for n, v in late.items())
     )

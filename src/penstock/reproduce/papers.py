@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.errors import ProjectError, nearest
-from penstock.reproduce import b04, g06, s07_fresh, s07_load, s07_more, s07_techniques
+from penstock.reproduce import b04, g06, s07_adapt, s07_fresh, s07_load, s07_more, s07_techniques
 from penstock.reproduce.figure import Figure, Size
 
 Maker = Callable[[], Figure]
 PAPERS: Final[Mapping[str, tuple[Callable[[Size], dict[str, Maker]], ...]]] = {
-    "s07": (s07_load.figures, s07_more.figures, s07_techniques.figures, s07_fresh.figures),
+    "s07": (s07_load.figures, s07_more.figures, s07_techniques.figures, s07_adapt.figures, s07_fresh.figures),
     "b04": (b04.figures,),
     "g06": (g06.figures,),
 }

@@ -98,12 +98,12 @@ def gains(size: Size, setting: Setting) -> tuple[float, float]:
 
 
 def overloaded(size: Size) -> str:
-    """Tell at which load the stated figures come out: the thesis charges every use of the calendar on top of the load."""
+    """Tell at which load the stated figures come out: the thesis charges the calendar on top of the load."""
     full = Setting(1.05)
     hr, fas = (fresh(size, full, p).staleness for p in ("HR", "FAS-MCQ"))
     return (
-        "choosing takes no time here, and the thesis charges it on top of the load: at a load of 1.05 HR's staleness is "
-        f"{hr:.0f} %, FAS's {fas:.0f} %, {below(fas, hr):.0f} % below"
+        "choosing takes no time here, and the thesis charges it on top of the load: at a load of 1.05 HR's staleness "
+        f"is {hr:.0f} %, FAS's {fas:.0f} %, {below(fas, hr):.0f} % below"
     )
 
 
@@ -124,7 +124,10 @@ def _staleness(size: Size, number: str) -> Figure:
     hr, fas = (fresh(size, Setting(), p).staleness for p in ("HR", "FAS-MCQ"))
     judge = Judge("s07", "Figure 36")
     longer, fuller = gains(size, Setting(0.1, burst=40))[0], gains(size, Setting(0.5))[0]
-    why = f"at 0.1 only what comes together waits: with bursts of 40 instead of 10 it is {longer:.0f} %, at a load of 0.5 {fuller:.0f} %"
+    why = (
+        f"at 0.1 only what comes together waits: with bursts of 40 instead of 10 it is {longer:.0f} %, "
+        f"at a load of 0.5 {fuller:.0f} %"
+    )
     claims = (
         judge.percent(1, "FAS's staleness below HR's at 0.95", 40, below(fas, hr), overloaded(size)),
         judge.percent(2, "HR's staleness at 0.95", 16, hr),
@@ -141,7 +144,10 @@ def _response(size: Size, number: str) -> Figure:
     """Response over load."""
     hr, fas = (fresh(size, Setting(), p).response for p in ("HR", "FAS-MCQ"))
     calm, half = gains(size, Setting(bursty=0))[1], gains(size, Setting(0.5))[1]
-    why = f"long queues wait for last under FAS, the longer the higher the load: {half:.0f} % at 0.5; without bursts {calm:.0f} % at 0.95"
+    why = (
+        "long queues wait for last under FAS, the longer the higher the load: "
+        f"{half:.0f} % at 0.5; without bursts {calm:.0f} % at 0.95"
+    )
     claim = Judge("s07", "Figure 37").percent(1, "FAS's response above HR's at 0.95", 23, -below(fas, hr), why)
     curves = tuple(Curve(p, tuple((u, fresh(size, Setting(u), p).response) for u in LOADS)) for p in NAMES)
     title = "Average response time vs. system utilization"

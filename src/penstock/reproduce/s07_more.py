@@ -252,6 +252,6 @@ def _aggregates(size: Size, number: str) -> Figure:
 
 
 SHORT: Final = (
-    "The thesis gives no slides; here they are 1 to 10 mean gaps between packets. With 10 to 100, EDF is in time up to a "
-    "load of 0.7 but for the last packet of a slide, and the hybrid does the same."
+    "The thesis gives no slides; here they are 1 to 10 mean gaps between packets. With 10 to 100, EDF is in time up to "
+    "a load of 0.7 but for the last packet of a slide, and the hybrid does the same."
 )

@@ -51,7 +51,7 @@ def value_of(k: int, now: float, w: World, priority: Callable[..., float]) -> fl
 
 @lean
 def best_of_all(limit: float, w: World, priority: Callable[..., float]) -> int:
-    """Choose the highest priority among heads that are due by the limit; ties go to the earlier tuple, then the first named."""
+    """Choose the highest priority among heads due by the limit; ties go to the earlier tuple, then the first named."""
     best, best_value = -1, 0.0
     now = w.state[0].now
     for place in range(w.entries.shape[0]):

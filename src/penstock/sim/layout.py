@@ -107,8 +107,13 @@ def _ranks(policy: Policy, facts: state.Records) -> Array:
     """Compute the priority of each segment for a head that has waited one unit of time, where no more is needed."""
     if policy.manner in (Manner.LIVE, Manner.HEAD, Manner.QUEUE):
         return np.zeros(len(facts))
-    known = zip(*(facts[n].tolist() for n in ("selectivity", "mean_cost", "ideal", "weight", "extra")), strict=True)
-    return np.array([policy.priority(*one, 0.0, 0.0, 0.0, 1.0) for one in known])
+    return np.array([policy.priority(s, c, t, w, e, 0.0, 0.0, 0.0, 1.0) for s, c, t, w, e in _known(facts)])
+
+
+def _known(facts: state.Records) -> list[tuple[float, float, float, float, float]]:
+    """List what a priority knows of every segment."""
+    names = ("selectivity", "mean_cost", "ideal", "weight", "extra")
+    return list(zip(*(facts[name].tolist() for name in names), strict=True))
 
 
 def _ordered(policy: Policy, entries: Array, ranks: Array, turns: Array) -> Array:
@@ -128,8 +133,7 @@ def _highest(policy: Policy, facts: state.Records) -> float:
             detail="a calendar queue keeps priorities that change with the queue only",
             hint="Use it with FAS-MCQ or a static policy such as HR.",
         )
-    known = zip(*(facts[n].tolist() for n in ("selectivity", "mean_cost", "ideal", "weight", "extra")), strict=True)
-    return max(policy.priority(*one, 0.0, 1.0, 0.0, 0.0) for one in known)
+    return max(policy.priority(s, c, t, w, e, 0.0, 1.0, 0.0, 0.0) for s, c, t, w, e in _known(facts))
 
 
 def _calendar(operators: int) -> state.Calendar:

@@ -23,9 +23,10 @@ def listed(queue: Records, entries: np.ndarray[Any, Any]) -> tuple[Records, Reco
     """Give every operator that has a queue its place; nothing waits yet. The last stretch is filled up with nobody."""
     stretches = records(STRETCH, -(-len(entries) // LENGTH))
     places = records(PLACE, len(stretches) * LENGTH)
-    queue.place = -1
-    queue.place[entries] = np.arange(len(entries))
-    places.operator[: len(entries)] = entries
+    place_of = np.full(len(queue), -1, dtype=np.int64)
+    place_of[entries] = np.arange(len(entries))
+    queue.place = place_of
+    places.operator = np.resize(entries, len(places)) if len(entries) else 0
     places.head, places.rank, places.time = NEVER, -np.inf, np.inf
     stretches.first, stretches.top, stretches.early = NEVER, -np.inf, np.inf
     return places, stretches
@@ -47,7 +48,7 @@ def note_head(k: int, queue: Records, places: Records) -> None:
 
 @inlined
 def note_stretch(number: int, places: Records, stretches: Records, state: Records) -> None:
-    """Find the highest rank and the earliest head of a stretch again; two at a time, as each waits for the one before."""
+    """Find the highest rank and the earliest head of a stretch again, two at a time: each waits for the one before."""
     begin = number * LENGTH
     top, early, first = -math.inf, math.inf, NEVER
     other_top, other_early = -math.inf, math.inf
@@ -66,7 +67,7 @@ def note_stretch(number: int, places: Records, stretches: Records, state: Record
 
 @inlined
 def best_in(number: int, best: int, best_value: float, aging: bool, now: float, places: Records) -> tuple[int, float]:
-    """Find what is better in a stretch than what was found before; ties go to the earlier tuple, then the first named."""
+    """Find what is better in a stretch than what was found; ties go to the earlier tuple, then the first named."""
     for place in range(number * LENGTH, number * LENGTH + LENGTH):
         head = places[place].head
         if head == NEVER:
@@ -98,7 +99,7 @@ def best_by_rank(places: Records, stretches: Records, state: Records, falling: b
                 break
         elif best < 0 or stretches[number].top > best_value or stretches[number].first < places[best].head:
             best, best_value = best_in(number, best, best_value, False, 0.0, places)
-    return places[best].operator if best >= 0 else -1
+    return int(places[best].operator) if best >= 0 else -1
 
 
 @lean
@@ -118,4 +119,4 @@ def best_by_age(places: Records, stretches: Records, now: float) -> int:
             continue
         if max(0.0, stretches[number].top) * (now - stretches[number].early) >= best_value:
             best, best_value = best_in(number, best, best_value, True, now, places)
-    return places[best].operator
+    return int(places[best].operator)

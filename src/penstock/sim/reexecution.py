@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -52,11 +53,17 @@ class Refreshed:
     tasks: int
 
 
+@cache
+def _periods(technique: Technique, parts: Parts) -> Parts:
+    """Choose periods; the search for the best takes long enough to keep what it found."""
+    return technique.periods(parts)
+
+
 def refresh(
     groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, work: Sequence[Work], ticks: int
 ) -> Refreshed:
     """Re-execute groups of queries (window, slide), each with its work, for some time."""
-    scheduled = [technique.periods(sub_groups(group)) for group in groups]
+    scheduled = [_periods(technique, sub_groups(group)) for group in groups]
     flat = [(number, part) for number, parts in enumerate(scheduled) for part in parts]
     members = [member for _, part in flat for member in part.members]
     period = np.array([part.period for _, part in flat], dtype=np.int64)

@@ -42,7 +42,8 @@ TUPLE: Final = _record("stream", "time")
 STREAM: Final = _record("leaf_first leaf_end member_first", "")
 ANSWER: Final = _record("query tuple", "time ideal done")
 TRACE: Final = _record("", "time amount")
-# The clock, memory and counts, once. No stretch before `waiting` holds anything that waits, `area` is memory times time until `last`, `charged` time spent on choosing.
+# The clock, memory and counts, once. No stretch before `waiting` holds anything that waits; `area` is memory times time
+# until `last`, `charged` time spent on choosing.
 STATE: Final = _record(
     "arrived points weighed free logged traced stacked turn flushing run waiting",
     "now memory peak area last charged latest_due judged_until flush_due",

@@ -76,5 +76,5 @@ def _summed(name: str, values: Array) -> dict[str, float]:
 
 def _tardiness(outcome: Outcome, slides: Array, last: float) -> Array:
     """Return how late the answers of all aggregates were."""
-    found = [tardiness(outcome, slides, last, query) for query in np.flatnonzero(slides > 0)]
+    found = [tardiness(outcome, slides, last, query) for query in np.flatnonzero(slides > 0).tolist()]
     return np.concatenate(found) if found else np.zeros(0)
