@@ -147,8 +147,9 @@ def choose(w: World, priority: Callable[..., float]) -> int:
     if w.how.manner == _FLUSH:
         flush_limit(w)
     if w.how.highest > 0.0:
-        w.state[0].weighed += 1
-        return first_of(w.calendar.first)
+        k = first_of(w.calendar.first)
+        w.state[0].weighed += 1 if k >= 0 else 0
+        return k
     if w.how.synced or w.how.charge > 0.0 or w.how.manner == _LIVE or w.how.manner == _FLUSH:
         return best_of_all(w.state[0].latest_due, w, priority)
     if w.how.manner == _AGING:
