@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import ProjectError, nearest
@@ -10,15 +11,28 @@ from penstock.reproduce import b04, g06, s07_adapt, s07_fresh, s07_load, s07_mor
 from penstock.reproduce.figure import Figure, Size
 
 Maker = Callable[[], Figure]
-PAPERS: Final[Mapping[str, tuple[Callable[[Size], dict[str, Maker]], ...]]] = {
-    "s07": (s07_load.figures, s07_more.figures, s07_techniques.figures, s07_adapt.figures, s07_fresh.figures),
-    "b04": (b04.figures,),
-    "g06": (g06.figures,),
-}
-TITLES: Final = {
-    "s07": "Sharaf 2007: Metrics and Algorithms for Processing Multiple Continuous Queries",
-    "b04": "Babcock, Babu, Datar, Motwani and Thomas 2004: Operator scheduling in data stream systems",
-    "g06": "Golab, Bijay and Özsu 2006: Multi-Query Optimization … by Schedule Synchronization",
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper: its title, and what makes its figures at a size."""
+
+    title: str
+    parts: tuple[Callable[[Size], dict[str, Maker]], ...]
+
+    def __str__(self) -> str:
+        """Print the title."""
+        return self.title
+
+
+S07: Final = (s07_load.figures, s07_more.figures, s07_techniques.figures, s07_adapt.figures, s07_fresh.figures)
+# A new paper is a line here.
+PAPERS: Final[Mapping[str, Paper]] = {
+    "s07": Paper("Sharaf 2007: Metrics and Algorithms for Processing Multiple Continuous Queries", S07),
+    "b04": Paper(
+        "Babcock, Babu, Datar, Motwani and Thomas 2004: Operator scheduling in data stream systems", (b04.figures,)
+    ),
+    "g06": Paper("Golab, Bijay and Özsu 2006: Multi-Query Optimization … by Schedule Synchronization", (g06.figures,)),
 }
 
 
@@ -30,7 +44,7 @@ def makers(paper: str, figure: str | None, size: Size) -> dict[tuple[str, str], 
             f'there is no paper "{paper}"', detail=f"papers: {', '.join(names)}", hint=nearest(paper, names)
         )
     chosen = PAPERS if paper == "all" else {paper: PAPERS[paper]}
-    found = {(p, name): make for p, parts in chosen.items() for part in parts for name, make in part(size).items()}
+    found = {(p, name): make for p, one in chosen.items() for part in one.parts for name, make in part(size).items()}
     if figure is None:
         return found
     wanted = {key: make for key, make in found.items() if key[1].lower() == figure.lower().removeprefix("figure ")}

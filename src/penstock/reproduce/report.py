@@ -10,7 +10,7 @@ from penstock.report.curves import curve_chart
 from penstock.report.markup import details, escaped, figures, section, table
 from penstock.report.page import page
 from penstock.reproduce.figure import Claim, Figure, Size
-from penstock.reproduce.papers import TITLES
+from penstock.reproduce.papers import PAPERS
 
 
 def as_json(made: Sequence[Figure], size: Size) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def report(made: Sequence[Figure], size: Size) -> str:
     head = figures([(str(len(made)), "figures and tables"), (str(len(claims)), "claims"), (str(holding), "hold")])
     parts = [head]
     for paper, group in groupby(made, key=lambda f: f.paper):
-        parts.append(section(TITLES[paper], _paper(list(group))))
+        parts.append(section(PAPERS[paper].title, _paper(list(group))))
     lead = f"{size.queries} queries over {size.tuples:,} tuples, seed {size.seed}, unless a figure says otherwise."
     return page("The papers' figures, made again", parts, lead=lead)
 
