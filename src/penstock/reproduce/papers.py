@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import ProjectError, nearest
-from penstock.reproduce import b04, g06, s07_adapt, s07_fresh, s07_load, s07_more, s07_techniques
+from penstock.reproduce import b04, b04_examples, g06, s07_adapt, s07_fresh, s07_load, s07_more, s07_techniques
 from penstock.reproduce.figure import Figure, Size
 
 Maker = Callable[[], Figure]
@@ -30,7 +30,8 @@ S07: Final = (s07_load.figures, s07_more.figures, s07_techniques.figures, s07_ad
 PAPERS: Final[Mapping[str, Paper]] = {
     "s07": Paper("Sharaf 2007: Metrics and Algorithms for Processing Multiple Continuous Queries", S07),
     "b04": Paper(
-        "Babcock, Babu, Datar, Motwani and Thomas 2004: Operator scheduling in data stream systems", (b04.figures,)
+        "Babcock, Babu, Datar, Motwani and Thomas 2004: Operator scheduling in data stream systems",
+        (b04.figures, b04_examples.figures),
     ),
     "g06": Paper("Golab, Bijay and Özsu 2006: Multi-Query Optimization … by Schedule Synchronization", (g06.figures,)),
 }
