@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from penstock.cli import cli
 from penstock.project.scenario import read_scenario
 from penstock.project.scenario_queries import expected_work
+from penstock.reproduce.figure import Size
+from penstock.reproduce.papers import makers
 from penstock.sim.network import Group, JoinQuery, Operator
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -114,6 +116,15 @@ def test_a_figure_is_made_again_with_page_and_claims(tmp_path: Path) -> None:
     assert {c["id"]: c["verdict"] for c in found["claims"]} == {"b04-figure-6-1": "holds", "b04-figure-6-2": "holds"}
     assert [c["name"] for c in found["figures"][0]["curves"]] == ["Chain", "Greedy", "FIFO", "RR"]
     assert "<svg" in page.read_text(encoding="utf-8")
+
+
+def test_all_figures_of_the_papers_are_there_in_order() -> None:
+    found = list(makers("all", None, Size(100, 10)))
+    numbers = {paper: [int(n) for p, n in found if p == paper and n.isdigit()] for paper in ("s07", "b04", "g06")}
+    assert numbers["s07"] == [n for n in range(7, 44) if n != 35]  # 35 explains, it measures nothing
+    assert numbers["b04"] == list(range(4, 21))
+    assert numbers["g06"] == [5, 6, 7, 8]
+    assert {("b04", "Table 1"), ("b04", "Example 2")} <= set(found)
 
 
 def test_an_unknown_paper_or_figure_is_refused() -> None:

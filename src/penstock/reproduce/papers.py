@@ -37,6 +37,12 @@ PAPERS: Final[Mapping[str, Paper]] = {
 }
 
 
+def _in_order(paper: Paper, size: Size) -> list[tuple[str, Maker]]:
+    """List a paper's figures by number, then what has none."""
+    made = [item for part in paper.parts for item in part(size).items()]
+    return sorted(made, key=lambda item: (not item[0].isdigit(), int(item[0]) if item[0].isdigit() else 0))
+
+
 def makers(paper: str, figure: str | None, size: Size) -> dict[tuple[str, str], Maker]:
     """List the figures of a paper, of all papers, or one figure."""
     if paper != "all" and paper not in PAPERS:
@@ -45,7 +51,7 @@ def makers(paper: str, figure: str | None, size: Size) -> dict[tuple[str, str], 
             f'there is no paper "{paper}"', detail=f"papers: {', '.join(names)}", hint=nearest(paper, names)
         )
     chosen = PAPERS if paper == "all" else {paper: PAPERS[paper]}
-    found = {(p, name): make for p, one in chosen.items() for part in one.parts for name, make in part(size).items()}
+    found = {(tag, name): make for tag, one in chosen.items() for name, make in _in_order(one, size)}
     if figure is None:
         return found
     wanted = {key: make for key, make in found.items() if key[1].lower() == figure.lower().removeprefix("figure ")}

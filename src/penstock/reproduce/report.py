@@ -41,7 +41,9 @@ def _paper(made: Sequence[Figure]) -> str:
 def _plot(figure: Figure) -> str:
     """Draw one figure and list what it claims."""
     title = f"{figure.number}: {figure.title}"
-    drawn = curve_chart(title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers)
+    drawn = f"<h3>{escaped(title)}</h3>" + curve_chart(
+        title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers, headed=False
+    )
     words = "".join(
         f"<li>{escaped(c.verdict)}: {escaped(c.stated)} (measured {escaped(c.measured)})</li>" for c in figure.claims
     )
@@ -51,5 +53,5 @@ def _plot(figure: Figure) -> str:
 
 def _claims(claims: Sequence[Claim]) -> str:
     """List claims as a table."""
-    rows = [(c.place, c.stated, c.measured, c.verdict, c.reason) for c in claims]
-    return table(("place", "stated", "measured", "verdict", "reason"), rows)
+    rows = [(c.place, c.verdict, c.stated, c.measured, c.reason) for c in claims]
+    return f'<div class="text">{table(("place", "verdict", "stated", "measured", "reason"), rows)}</div>'
