@@ -25,6 +25,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from penstock.engine import Engine
+from penstock.model.strategy import SPREAD_OVER
 from penstock.spark.session import embedded
 
 START_S: Final = 1_767_623_400  # 2026-01-05 14:30:00 UTC
@@ -43,6 +44,7 @@ class Crowd:
     seconds: int = 300
     queries: int = 50
     sampled: int = 200
+    spread_over: int = SPREAD_OVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
     source, state = scratch / "events", scratch / "state"
     write_events(session, crowd, source)
     queries = asked(crowd)
-    with Engine(state, spark=session) as engine, DriverMemory(session) as memory:
+    with Engine(state, spark=session, spread_over=crowd.spread_over) as engine, DriverMemory(session) as memory:
         engine.execute(
             "CREATE STREAM events (ts TIMESTAMP, account BIGINT, bytes INT, kind INT) USING parquet "
             f"OPTIONS (path = '{source}', maxFilesPerTrigger = '1') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS;"

@@ -12,6 +12,7 @@ import pytest
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.store import spread
+from penstock.store.verifying import verify_state
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 
@@ -192,3 +193,17 @@ def test_late_rows_reach_windows_that_the_executors_keep(spark: SparkSession, tm
         assert counts.late == 20
         totals = {end: total for end, a, total in bed.timeline("q") if a == 0}
         assert totals == {1: 0, 2: 1, 3: 5, 4: 12, 5: 14, 6: 18, 7: 16, 8: 13, 9: 7}
+
+
+def test_a_damaged_file_of_the_executors_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+    assert verify_state(tmp_path / "state").sound
+    for folder, end in (("spread", "*.arrow"), ("answers", "*.spread")):
+        path = next((tmp_path / "state" / folder / "r").glob(end))
+        content = path.read_bytes()
+        path.write_bytes(content[:-9] + b"x" + content[-8:])
+        assert [path.name in problem.what for problem in verify_state(tmp_path / "state").problems] == [True]
+        path.write_bytes(content)

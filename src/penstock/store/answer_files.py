@@ -95,15 +95,16 @@ class AnswerFile:
 
     def read(self, part: Part) -> pa.Table:
         """Read one part; a file that is gone raises FileNotFoundError: compaction may have replaced it."""
+        path = self.path.with_name(part.file) if part.file else self.path
         try:
-            with (self.path.with_name(part.file) if part.file else self.path).open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(part.offset)
                 content = file.read(part.length)
             return _table(content, part.sum)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise damaged(self.path, error) from error
+            raise damaged(path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
