@@ -33,6 +33,7 @@ QUERIES = (
     Grouped("by_x", f"x, {AGGREGATES}", "x", where="v > 0"),
     Grouped("by_ab", f"a, b, {AGGREGATES}", "a, b", 30, 6, where="a > 1 OR b = 'x'"),
     Grouped("by_ba", f"a, b, {AGGREGATES}", "b, a"),
+    Grouped("holistic", "b, count(DISTINCT a) AS n, percentile(v, 0.25) AS mean", "b"),
     Grouped("by_a_more", f"a, {AGGREGATES}", "a", where="v > 0"),
 )
 

@@ -26,6 +26,7 @@ QUERIES = (
     Grouped("by_abx", f"a, b, x, {AGGREGATES}", "a, b, x", having="count(*) > 1"),
     Grouped("rolled", f"b, x, grouping_id() AS g, {AGGREGATES}", "ROLLUP (b, x)"),  # stays in the driver
     Grouped("by_a", f"a, {AGGREGATES}", "a", 15, 10),
+    Grouped("holistic", "a, b, count(DISTINCT x) AS n, median(v) AS mean", "a, b"),
 )
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.evaluate.finishing import Finisher
 from penstock.evaluate.typed import Definition
+from penstock.language.functions import AGGREGATES
 from penstock.language.options import says_changes
 from penstock.share.feeding import from_record, to_record
 from penstock.share.layout import Layout, lay_out
@@ -57,10 +58,11 @@ class Spreading:
         """Tell whether some queries can be answered here, bucket by bucket.
 
         Subtotals of grouping sets are made of several buckets, revisions and changes need what was answered before,
-        and workers have no Spark to ask for expressions that only it computes.
+        workers have no Spark to ask for expressions that only it computes, and users' aggregates stay in the driver.
         """
         plain = all(not d.query.sets and not d.typed.revise_us and not says_changes(d.query) for d in definitions)
-        return plain and all(map(self._is_listed, definitions))
+        ours = all(a.function in AGGREGATES for d in definitions for a in d.query.aggregates)
+        return plain and ours and all(map(self._is_listed, definitions))
 
     def _is_listed(self, definition: Definition) -> bool:
         """Tell whether Arrow computes a query's outputs and HAVING."""
