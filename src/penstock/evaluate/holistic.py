@@ -172,11 +172,12 @@ def _approx_percentile(aggregate: Aggregate, types: Types) -> BoundAggregate:
 
 def _approx_top_k(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind approx_top_k(x [, k [, tracked]])."""
-    _check(aggregate, types[0], lambda t: is_ordered(t) and not pa.types.is_binary(t))
+    _check(aggregate, types[0], is_ordered)
     k, tracked = _parameter(aggregate, 0, TOP_ITEMS), _parameter(aggregate, 1, TRACKED)
     if k > tracked:
         raise WrongType(f"approx_top_k() cannot list {k:,} items and track {tracked:,}", detail=f"in {aggregate}")
-    written = pa.types.is_string(types[0]) or pa.types.is_floating(types[0]) or pa.types.is_decimal(types[0])
+    tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_floating, pa.types.is_decimal)
+    written = any(test(types[0]) for test in tests)
     kept = pa.string() if written else pa.int64()
     component = Component("items", aggregate.arguments[0], kept, types=(types[0],), size=tracked)
     return BoundAggregate(aggregate, (component,), items_of(types[0], "count", pa.int64()), lower_states.approx_top_k)
