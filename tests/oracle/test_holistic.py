@@ -347,3 +347,22 @@ def test_too_many_distinct_values_pause_their_query_alone(spark: SparkSession, m
         assert bed.results("few")["v"].to_pylist() == [7, 7, 7]
         assert bed.results("many").num_rows == 0
         assert "distinct values in count(DISTINCT `x`); approx_count_distinct()" in (bed.paused("many") or "")
+
+
+def test_an_argument_that_fails_on_a_row_pauses_its_query_alone(spark: SparkSession) -> None:
+    calls = ["median(1 / i)", "count(DISTINCT 10 / i)", "first(1 / i)", "arg_max(k, 1 / i)", "top(2, k, 1 / i)",
+             "approx_count_distinct(1 / i)", "sum(x) FILTER (WHERE 1 / i > 0)"]  # fmt: skip
+    guarded = "median(1 / i) FILTER (WHERE i <> 0)"
+    rows = [{"ts": float(n), "k": "a", "x": 1.0, "i": n - 25, "d": None} for n in range(40)]
+    with TestBed(spark, epoch=START) as bed:
+        bed.stream("r", TRADES)
+        for number, call in enumerate([*calls, guarded]):
+            bed.query(f"q{number}", f"SELECT {call} AS v FROM r [RANGE 10 s SLIDE 10 s]")
+        bed.feed("r", rows_at(TRADES, rows[:15]))
+        bed.feed("r", rows_at(TRADES, rows[15:]))
+        bed.flush()
+        for number in range(len(calls)):
+            assert "DIVIDE_BY_ZERO" in (bed.paused(f"q{number}") or ""), calls[number]
+            assert bed.results(f"q{number}").num_rows == 2
+        assert bed.paused(f"q{len(calls)}") is None
+        assert bed.results(f"q{len(calls)}").num_rows == 4
