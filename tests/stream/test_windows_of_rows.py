@@ -268,6 +268,13 @@ Refused = Callable[[TestBed], object]
             'column "k" of PARTITION BY is not in GROUP BY',
         ),
         (
+            lambda bed: bed.query(
+                "x", "SELECT k, count(*) AS n FROM s [PARTITION BY k ROWS 5 SLIDE 1] GROUP BY CUBE (k)"
+            ),
+            Unsupported,
+            "PARTITION BY with ROLLUP, CUBE or GROUPING SETS is not available",
+        ),
+        (
             lambda bed: bed.engine.execute("CREATE STREAM x AS SELECT count(*) AS n FROM s [ROWS 5 SLIDE 1]"),
             Unsupported,
             "cannot be a stream",

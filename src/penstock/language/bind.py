@@ -74,7 +74,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     having = _having(tree, items, keys, read)
     _check_shape(tree, items, having, grouped, text)
     _check_names(items, revises(options), text)
-    _check_sets(grouping, revises(options))
+    _check_sets(grouping, read, revises(options))
     over = _Placeholders(read, keys, bool(grouping.sets))
     _check_rows(read, over, select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
@@ -153,10 +153,12 @@ def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr]
         raise LanguageError(what, text=text, place=place_of(tree.expressions[0]))
 
 
-def _check_sets(grouping: Keys, revised: bool) -> None:
-    """Refuse grouping sets of a query whose answers are revised: a subtotal is no group that a row belongs to."""
-    if grouping.sets and revised:
-        what = "late = 'revise' with ROLLUP, CUBE or GROUPING SETS is not available"
+def _check_sets(grouping: Keys, read: From, revised: bool) -> None:
+    """Refuse grouping sets where a subtotal has no meaning: it is revised by no row, and of one part it is the part."""
+    parted = isinstance(read.window, RowsWindow) and read.window.partition
+    if grouping.sets and (revised or parted):
+        with_it = "PARTITION BY" if parted else "late = 'revise'"
+        what = f"{with_it} with ROLLUP, CUBE or GROUPING SETS is not available"
         complain(what, grouping.nodes[0], grouping.read, Unsupported, "Write a query for each grouping set.")
 
 
