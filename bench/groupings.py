@@ -49,6 +49,7 @@ class Workload:
     files: int = 8
     seed: int = 1
     repetitions: int = 3
+    each: int = 8  # queries of each of eight groupings
     packet_seconds: int = 200
     packet_rate: int = 1_500
     packet_queries: int = 30  # of each of eight groups
@@ -106,7 +107,7 @@ def _option_bars(bench: Bench) -> None:
     if stream is None:
         _skip(bench, "option bars", "the data set is not here; set PENSTOCK_DATA to its folder")
         return
-    _compare(bench, stream, grouped_queries(OPTION_KEYS, 300))
+    _compare(bench, stream, grouped_queries(OPTION_KEYS, 300, bench.workload.each))
 
 
 def _trades(bench: Bench) -> None:
@@ -114,7 +115,7 @@ def _trades(bench: Bench) -> None:
     workload = bench.workload
     bench.say(f"generating {workload.rows:,} trades in {workload.files} files")
     stream = trades(bench.session, bench.scratch / "trades", workload.rows, workload.files, workload.seed)
-    _compare(bench, stream, grouped_queries(TRADE_KEYS, 60))
+    _compare(bench, stream, grouped_queries(TRADE_KEYS, 60, workload.each))
 
 
 def _compare(bench: Bench, stream: Stream, queries: Sequence[Query]) -> None:

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def test_groupings_together_answer_as_each_alone(spark: SparkSession, tmp_path: Path) -> None:
-    workload = groupings.Workload(rows=2_000, files=2, repetitions=1, warm=False)
+    workload = groupings.Workload(rows=2_000, files=1, repetitions=1, each=2, warm=False)
     bench = groupings.Bench(workload, spark, tmp_path, Progress())
     groupings._trades(bench)
     found = as_json({}, bench.figures)
-    assert found["measurements"]["trades"]["queries"] == 64
+    assert found["measurements"]["trades"]["queries"] == 16
     assert found["measurements"]["trades"]["differing"] == []
     assert [target["target"] for target in found["targets"]] == ["holds", ">= 3"]
 

@@ -104,6 +104,7 @@ def test_a_large_batch_is_looked_at_and_a_phantom_made(spark: SparkSession, monk
         assert estimate.rows == 8_000
         by_ab = {(r["ts"].second // 10, r["a"], r["b"], (r["v"] or 0) > 0) for r in rows[1_000:9_000]}
         assert abs(estimate.partials[AB] - len(by_ab)) <= 0.2 * len(by_ab)
+        assert estimate.groups == {A: 4.0, B: 4.0}
         assert pipeline.groupings.feeding == {"all": {AB: (A, B)}}
         bed.feed("r", rows[9_000:])
         bed.flush()

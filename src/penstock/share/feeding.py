@@ -9,7 +9,7 @@ Whether it pays depends on the data: with as many partials as rows, feeding woul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from penstock.evaluate.components import Component
@@ -37,10 +37,11 @@ class Fed:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a batch would cost: its rows, and the partials of each grouping that may be made."""
+    """What a batch holds: its rows, the partials of each grouping that may be made, the groups of those asked for."""
 
     rows: float
     partials: Mapping[Keys, float]
+    groups: Mapping[Keys, float] = field(default_factory=dict)
 
 
 def candidates(groupings: Iterable[Grouping]) -> list[Keys]:

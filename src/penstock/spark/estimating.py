@@ -26,27 +26,36 @@ def estimate(
 ) -> dict[str, Estimate]:
     """Estimate, tree by tree, what the groupings of a layout and their unions would be made of."""
     writer, layout = job.writer, job.layout
-    asked = {
-        (number, keys): _counted(writer, number, keys, [m for m in layout.members if m.tree == number])
-        for number, tree in enumerate(layout.plan.trees)
-        for keys in candidates(tree.groupings)
-    }
+    asked: dict[tuple[int, Keys, bool], str] = {}  # tree, keys, whether groups are counted and not partials
+    for number, tree in enumerate(layout.plan.trees):
+        members = [m for m in layout.members if m.tree == number]
+        for keys in candidates(tree.groupings):
+            asked[number, keys, False] = _counted(writer, keys, members, [] if writer.direct else [f"__l{number}"])
+        for member in members:
+            if member.grouping.keys:
+                asked[number, member.grouping.keys, True] = _counted(writer, member.grouping.keys, [member], None)
     counted = [written(text, f"n{i}") for i, text in enumerate(asked.values())]
     found = job.rows(batch, tables, bounds).agg(written(f"count_if({writer.valid})", "rows"), *counted).toArrow()
     numbers = found.to_pylist()[0]
-    sizes: dict[int, dict[Keys, float]] = {}
-    for i, (number, keys) in enumerate(asked):
-        sizes.setdefault(number, {})[keys] = float(numbers[f"n{i}"])
-    return {layout.plan.trees[n].name: Estimate(float(numbers["rows"]), each) for n, each in sizes.items()}
+    sizes: dict[tuple[int, bool], dict[Keys, float]] = {}
+    for i, (number, keys, groups) in enumerate(asked):
+        sizes.setdefault((number, groups), {})[keys] = float(numbers[f"n{i}"])
+    rows = float(numbers["rows"])
+    return {
+        tree.name: Estimate(rows, sizes.get((number, False), {}), sizes.get((number, True), {}))
+        for number, tree in enumerate(layout.plan.trees)
+    }
 
 
-def _counted(writer: Writer, tree: int, keys: Keys, members: Sequence[Member]) -> str:
-    """Write the sketch of a grouping's partials: rows that one of the groupings takes which it could feed."""
+def _counted(writer: Writer, keys: Keys, members: Sequence[Member], label: Sequence[str] | None) -> str:
+    """Write the sketch of a grouping's partials, or of its groups without a ``label``.
+
+    Counted are the rows that one of the groupings takes which it could feed.
+    """
     fed = [m for m in members if set(m.grouping.keys) <= set(keys)]
-    cells = [name for m in fed if m.signed for name in writer.columns_of(m)]
+    cells = [name for m in fed if m.signed for name in writer.columns_of(m)] if label is not None else []
     taken = " OR ".join("true" if not m.signed else f"{name} > 0" for m in fed for name in writer.columns_of(m))
-    label = [] if writer.direct else [f"__l{tree}"]
-    hashed = ", ".join([*label, *cells, *(writer.value(key) for key in keys)]) or "0"
+    hashed = ", ".join([*(label or ()), *cells, *(writer.value(key) for key in keys)]) or "0"
     return f"approx_count_distinct(IF({writer.valid} AND ({taken}), xxhash64({hashed}), NULL), {ERROR}D)"
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MANY_ROWS: Final = 20_000  # of a batch: with fewer, copies of rows cost less than looking at them
+PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the driver takes for one group
 LOOK_AGAIN: Final = 4  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
 
@@ -123,7 +124,7 @@ class Groupings:
     def _feeders(self, tree: Tree, before: Feeders | None) -> Feeders:
         """Choose among the groupings that the driver keeps; what outgrows it feeds nobody."""
         estimate = self.estimates[tree.name]
-        most = float("inf") if self.spreading is None else self.spread_over
+        most = float("inf") if self.spreading is None else self.spread_over * PARTIALS_A_GROUP
         small = {keys: partials for keys, partials in estimate.partials.items() if partials <= most}
         asked = [g.keys for g in tree.groupings if (tree.name, g.keys) not in self.spread]
         return choose_feeders([keys for keys in asked if keys in small], Estimate(estimate.rows, small), before)
@@ -155,10 +156,11 @@ class Groupings:
                 LOG.info(f"the partials by {', '.join(name[1])} are kept by the executors from now on", extra=about)
 
     def _size(self, name: GroupingName) -> float:
-        """Return how large a grouping is: its groups, or its partials of the batch last looked at."""
+        """Return how large a grouping is: its groups, known or estimated; many slices and predicates count too."""
         tree, keys = name
-        estimate = self.estimates.get(tree)
-        return max(self.synopsis.group_count(name), estimate.partials.get(keys, 0.0) if estimate else 0.0)
+        estimate = self.estimates.get(tree) or Estimate(0.0, {})
+        partials = estimate.partials.get(keys, 0.0) / PARTIALS_A_GROUP
+        return max(self.synopsis.group_count(name), estimate.groups.get(keys, 0.0), partials)
 
     def pause_what_cannot_be(self, layout: Layout, agenda: Agenda) -> None:
         """Pause queries that joined a spread grouping and cannot be answered there."""

@@ -46,7 +46,7 @@ class Settings:
     strategy: Strategy
     kernel: Kernel
     clock: Clock
-    spread_over: int  # groups of one grouping, or its partials of a batch, that the driver keeps
+    spread_over: int  # groups of one grouping that the driver keeps
 
 
 def put_to_work(
