@@ -16,7 +16,7 @@ from penstock.schedule.policy import Manner, Policy
 from penstock.sim.layout import Level
 from penstock.sim.run import run
 from tests.sim.scenarios import Case, case
-from tests.sim.twin import Twin
+from tests.sim.twin import Twin, slowdowns, staleness
 
 HOUSE = Path(__file__).resolve().parents[2]
 SCENARIOS = 200
@@ -43,6 +43,11 @@ def disagreement(seed: int, policy: Policy, **changes: object) -> str | None:
     theirs = [answer[:3] for answer in twin.answers]
     if mine != theirs or not np.allclose(found.done, [a[3] for a in twin.answers], rtol=0, atol=1e-9):
         return f"seed {seed}, {policy}: answers\n{mine}\n{theirs}"
+    if not np.allclose(found.slowdown, slowdowns(twin), rtol=0, atol=1e-9):
+        return f"seed {seed}, {policy}: slowdowns\n{found.slowdown.tolist()}\n{slowdowns(twin)}"
+    end = max(found.end, 1.0)
+    if not np.allclose(found.staleness(0.0, end), staleness(twin, end), rtol=0, atol=1e-9):
+        return f"seed {seed}, {policy}: staleness\n{found.staleness(0.0, end).tolist()}\n{staleness(twin, end)}"
     traces = np.column_stack([found.trace_time, found.trace_size]), np.array(twin.memory).reshape(-1, 2)
     if traces[0].shape != traces[1].shape or not np.allclose(*traces, rtol=0, atol=1e-9):
         return f"seed {seed}, {policy}: memory\n{traces[0].tolist()}\n{traces[1].tolist()}"

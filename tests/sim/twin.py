@@ -84,7 +84,7 @@ class Twin:
             for k in range(len(s))
         ]
         self.now, self.next, self.turn = 0.0, 0, -1
-        self.answers: list[tuple[int, int, float, float]] = []
+        self.answers: list[tuple[int, int, float, float, float]] = []
         self.flushing: tuple[int, float] | None = None
         self.memory: list[tuple[float, float]] = []
         self.size = 0.0
@@ -363,7 +363,7 @@ class Twin:
         moved = []
         for output in outputs:
             if not node.targets:
-                self.answers.append((node.query, output.tuple, output.time, self.now))
+                self.answers.append((node.query, output.tuple, output.time, self.now, output.ideal))
             for target in node.targets:
                 ideal = output.ideal if len(node.targets) == 1 else output.time + self.nodes[target].ideal
                 moved.append((target, Item(output.tuple, output.time, output.size, ideal)))
@@ -403,6 +403,24 @@ class Twin:
         first, second = (mate, item) if item.time >= mate.time else (item, mate)
         common = sum(n.cost for n in self.path(node)[1:])
         return max(first.time + costs[id(first)], second.time) + costs[id(second)] + common
+
+
+def slowdowns(twin: Twin) -> list[float]:
+    """1 plus the delay beyond the ideal, by the query's own time."""
+    return [1 + (done - ideal) / float(twin.net.ideal_of_query[query]) for query, _, _, done, ideal in twin.answers]
+
+
+def staleness(twin: Twin, end: float) -> list[float]:
+    """The share of the time until the end covered by [arrival, done] of some answer, for every query."""
+    found = []
+    for query in range(len(twin.net.ideal_of_query)):
+        spans = sorted((t, min(done, end)) for q, _, t, done, _ in twin.answers if q == query)
+        covered, reached = 0.0, 0.0
+        for begin, done in spans:
+            covered += max(0.0, done - max(begin, reached))
+            reached = max(reached, done)
+        found.append(covered / end)
+    return found
 
 
 def pair_value(seed: int, first: int, second: int) -> float:

@@ -62,13 +62,18 @@ class Outcome:
 
     def staleness(self, begin: float, end: float) -> Array:
         """Return the share of a time in which each query's output lacked an answer (Sharaf 2007, §4.1)."""
-        order = np.lexsort((self.done, self.query))
-        query, done = self.query[order], np.minimum(self.done[order], end)
-        arrival = np.clip(self.arrival[order], begin, end)
-        first = np.concatenate([[True], query[1:] != query[:-1]]) if len(query) else np.zeros(0, dtype=bool)
-        before = np.where(first, begin, np.concatenate([[begin], done[:-1]])) if len(query) else done
-        stale = np.maximum(0.0, done - np.maximum(arrival, before))
-        return np.asarray(np.bincount(query, stale, len(self.ideal_of_query)) / (end - begin))
+        if len(self.query) == 0:
+            return np.zeros(len(self.ideal_of_query))
+        order = np.lexsort((self.arrival, self.query))
+        query, length = self.query[order], end - begin
+        arrival, done = (np.clip(times[order] - begin, 0.0, length) for times in (self.arrival, self.done))
+        # Answers may come in another order than tuples: what counts is how far all earlier ones reach. Queries are
+        # laid side by side, so that one running maximum serves all.
+        side = query * (length + 1.0)
+        reach = np.maximum.accumulate(done + side)
+        before = np.concatenate([[0.0], reach[:-1]])
+        stale = np.maximum(0.0, done + side - np.maximum(arrival + side, before))
+        return np.asarray(np.bincount(query, stale, len(self.ideal_of_query)) / length)
 
 
 def tardiness(outcome: Outcome, slides: Array, until: float, only: int | None = None) -> Array:
