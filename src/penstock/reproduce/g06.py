@@ -27,9 +27,10 @@ COMPARE_US: Final = 0.4  # to look at one counter for an answer: a tenth
 DERIVED: Final = (
     "The paper gives no costs. Counts are derived: a scan adds every counter of every interval (as many as values are "
     "expected among the tuples of an update), an answer looks once at every counter of its window; 3000 tuples/s have "
-    "twice the values of each field. Three choices are ours, made after several were tried and seen: 4 µs a counter (of "
-    "0.1 to 16, so that conservative scheduling is late at 40 queries, as §5.2 says), a tenth of it a look, and that "
-    "answers do not sort; with sorting, which §4.3 names, HS does not reach twice CS. So sizes are partly fitted."
+    "twice the values of each field. Three choices are ours, made after several were tried and seen: 4 µs a counter "
+    "(of 0.1 to 16; with 2 conservative scheduling is never late at 40 queries, which §5.2 says it is), a tenth of it "
+    "a look, and that answers do not sort; with sorting, which §4.3 names, HS does not reach twice CS. So sizes are "
+    "partly fitted."
 )
 
 
