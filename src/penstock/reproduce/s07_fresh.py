@@ -103,8 +103,8 @@ def overloaded(size: Size) -> str:
     hr, fas = (fresh(size, full, p).staleness for p in ("HR", "FAS-MCQ"))
     return (
         f"cause not isolated: at a load of 1.05 HR's staleness is {hr:.0f} %, FAS's {fas:.0f} %, "
-        f"{below(fas, hr):.0f} % below, but then its response is many times HR's; charging FAS alone for its calendar, as "
-        "the thesis does, takes its gain away"
+        f"{below(fas, hr):.0f} % below, but then its response is many times HR's; charging FAS alone for its calendar, "
+        "as the thesis does, takes its gain away"
     )
 
 
