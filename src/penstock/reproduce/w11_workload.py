@@ -15,7 +15,9 @@ from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.weave.strands import Strand
 
-TEMPLATES_S: Final = tuple(sorted((m * 10**k for k in range(6) for m in (1, 2, 5) if m * 10**k <= 100_000), reverse=True))
+TEMPLATES_S: Final = tuple(
+    sorted((m * 10**k for k in range(6) for m in (1, 2, 5) if m * 10**k <= 100_000), reverse=True)
+)
 
 
 def windows(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int = 1) -> list[Window]:

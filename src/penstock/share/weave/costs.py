@@ -1,9 +1,9 @@
 """Strands and the price of each step come in; what a tree costs a second of event time goes out.
 
-Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one each,
-so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: rows are copied for every tree and grouping, every
-slice makes a partial for each group and fragment that holds a row of it, and the kernel answers a window from two
-prefixes, from a tree of partials, or slice by slice.
+Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one
+each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: rows are copied for every tree and grouping,
+every slice makes a partial for each group and fragment that holds a row of it, and the kernel answers a window from
+two prefixes, from a tree of partials, or slice by slice.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class UnitWeighing:
 
     def merged(self, row: int, others: Places, rates: FloatArray) -> FloatArray:
         """Return λ + E·Ω of unions."""
-        return self.rows_per_second + rates * (self.overlaps[row] + self.overlaps[others])
+        found: FloatArray = self.rows_per_second + rates * (self.overlaps[row] + self.overlaps[others])
+        return found
 
     def merge(self, row: int, other: int) -> None:
         """Add up overlap factors (Eq. 2)."""

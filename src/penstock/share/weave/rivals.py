@@ -57,7 +57,7 @@ def insert_then_weave(strands: Sequence[Strand], costs: Costs) -> Woven:
 def local_search(
     strands: Sequence[Strand], costs: Costs, steps: int, seed: int, trees: Sequence[Sequence[int]] | None = None
 ) -> Woven:
-    """Move strands one by one, drawn at random, to the tree where they cost least; begin with No Share or with trees."""
+    """Move strands one by one, drawn at random, where they cost least; begin with No Share or with trees."""
     draw, board = np.random.default_rng(seed), Board(strands, costs, trees)
     home = {strand: row for row, members in enumerate(board.members) for strand in members}
     for strand in draw.integers(0, len(strands), steps).tolist():
@@ -77,27 +77,28 @@ def local_search(
 
 
 def exhaustive(strands: Sequence[Strand], costs: Costs) -> Woven:
-    """Find the cheapest of all set partitions: the cheapest tree of the first strand left, with the best of the rest."""
+    """Find the cheapest of all set partitions: a tree for the first strand left, and the best of the rest."""
     if len(strands) > MOST_EXHAUSTED:
         what = f"all plans of {len(strands)} queries cannot be tried"
         raise Unsupported(what, detail=f"at most {MOST_EXHAUSTED} can", hint="Use Weave Share.")
     prices = _prices(strands, costs)
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # of every set of strands
     for wanted in range(1, len(prices)):
-        first, found = wanted & -wanted, (float("inf"), ())
+        first = wanted & -wanted
+        found: tuple[float, tuple[int, ...]] = (float("inf"), ())
         others = rest = wanted ^ first
         while True:  # over all subsets of the others
             tree = first | rest
             cost, trees = best[wanted ^ tree]
             if prices[tree] + cost < found[0]:
-                found = (prices[tree] + cost, (tree, *trees))  # type: ignore[assignment]
+                found = (prices[tree] + cost, (tree, *trees))
             if not rest:
                 break
             rest = (rest - 1) & others
         best.append(found)
     chosen = best[-1][1]
-    trees = tuple(tuple(i for i in range(len(strands)) if tree >> i & 1) for tree in chosen)
-    return Woven(trees, tuple(prices[tree] for tree in chosen), len(prices) - 1)
+    members = tuple(tuple(i for i in range(len(strands)) if tree >> i & 1) for tree in chosen)
+    return Woven(members, tuple(prices[tree] for tree in chosen), len(prices) - 1)
 
 
 def _prices(strands: Sequence[Strand], costs: Costs) -> list[float]:

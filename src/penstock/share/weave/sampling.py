@@ -1,9 +1,10 @@
 """Arithmetic progressions come in; the density of their union goes out, estimated, with a bound that holds at 99.9 %.
 
-A few dozen co-prime slides have a composite slide of 10³⁰: no bitmap holds it. Karp and Luby (1983) estimate the size of
-a union by drawing from its parts: a progression is drawn by its density, a time within it at random, and the mean of
-1 / (progressions that hold the time) times the sum of densities is the union's density. Times are kept as residues modulo
-pairwise co-prime factors of the steps, drawn independently, so every remainder is exact however long the composite slide.
+A few dozen co-prime slides have a composite slide of 10³⁰: no bitmap holds it. Karp and Luby (1983) estimate the size
+of a union by drawing from its parts: a progression is drawn by its density, a time within it at random, and the mean
+of 1 / (progressions that hold the time) times the sum of densities is the union's density. Times are kept as residues
+modulo pairwise co-prime factors of the steps, drawn independently, so every remainder is exact however long the
+composite slide is.
 """
 
 from __future__ import annotations

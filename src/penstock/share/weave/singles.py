@@ -1,4 +1,4 @@
-"""Trees of one window each come in; their edges, and those they have in common, go out: exact, by gcd, for many at once."""
+"""Trees of one window each come in; the edge rates of their pairs go out: exact, by gcd, for many at once."""
 
 from __future__ import annotations
 
