@@ -79,6 +79,8 @@ def test_the_curve_extrapolates_along_the_slope_of_the_last_two_plans() -> None:
     assert curve.strayed(30, 241.0, 0.2)
     curve.note(20, 160.0)
     assert curve.points == [(10, 100.0), (20, 160.0)]
+    curve.note(21, 170.0)
+    assert curve.expected(32) == pytest.approx(240.0)  # from 10 on: 20 and 21 are nearly alike
 
 
 def test_without_tolerance_every_rise_is_woven_anew_and_with_all_of_it_none_is() -> None:

@@ -84,6 +84,7 @@ class Commit:
     answered: int | None = None  # the last commit before this one that has answers
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
+    trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees are woven
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -267,4 +268,5 @@ def _shape(commit: Commit, partials: pa.Table) -> str | None:
     """Name what partials must have in common to be put together; None: these stay alone."""
     if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
         return None
-    return f"{commit.catalog_version} {','.join(map(str, commit.attempts))} {shape_of(partials)}"
+    woven = checksum(" ".join(f"{d}:{t}" for d, t in sorted(commit.trees.items())).encode()) if commit.trees else ""
+    return f"{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}"

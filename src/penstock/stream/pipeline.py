@@ -16,6 +16,7 @@ from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.model.schema import Stream
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
+from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.spark.attempted import watched_with
 from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
@@ -37,6 +38,7 @@ from penstock.stream.past import Places
 from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
+from penstock.stream.weaving import Weaving
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,17 +64,17 @@ class Pipeline:
         strategy: Strategy = "shared paired",
         kernel: Kernel = "fast",
         clock: Clock = wall_clock_us,
+        rates: Rates = DEFAULT_RATES,
     ) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
         self.stream, self.session, self.tables = stream, session, tables
         self.commits, self.answers, self.places = commits, answers, places
-        self.strategy, self.kernel, self.clock = strategy, kernel, clock
+        self.strategy, self.kernel, self.clock, self.rates = strategy, kernel, clock, rates
         self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
         self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
-        self.metrics = Metrics()
-        self.intake = Intake(session, stream, places)
+        self.metrics, self.intake = Metrics(), Intake(session, stream, places)
         self._snapshot_at: Callable[[Commit], Snapshot] | None = None
         self._begin()
 
@@ -85,9 +87,9 @@ class Pipeline:
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
         self.ledger.shown = lambda tables: self.shown(tables)
         self.computing = Computing(self.stream, self.tables, self.progress)
-        self.entering = Entering(
-            self.intake.past, self.progress, self.synopsis, self.computing, self.agenda, self._pause
-        )
+        self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
+        past, pause = self.intake.past, self._pause
+        self.entering = Entering(past, self.progress, self.synopsis, self.computing, self.agenda, pause)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
@@ -168,7 +170,7 @@ class Pipeline:
     def settle(self, snapshot: Snapshot) -> None:
         """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
         self._mend()
-        if self.layout is not None and snapshot.is_of(self.layout.plan):
+        if self.layout is not None and snapshot.is_of(self.layout.plan) and not self.weaving.ready:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
@@ -187,8 +189,7 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
-        asking = {} if self.progress.watermark_us is None else self.entering.going_back(chosen, layout)
-        if not asking:
+        if self.progress.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
             return {}
         past = self.entering.read(asking, layout, snapshot.tables)
         with self._whole():
@@ -209,19 +210,18 @@ class Pipeline:
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
         """Raise if a query asks for a past that cannot be had."""
         self._mend()
-        try:
-            self.entering.promise(new, (*snapshot.definitions, new), self.layout)
-        finally:
-            self.progress.forget(new.id)
+        self.entering.try_out(new, snapshot.definitions, self.layout)
 
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
         self.settle(snapshot)
         layout = self.layout
         assert layout is not None
-        if not self._attempts:
-            return layout
-        return replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
+        return (
+            replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
+            if self._attempts
+            else layout
+        )
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
@@ -241,8 +241,8 @@ class Pipeline:
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 if arrived.invalid:
                     self.intake.put_aside(rows, number, judged)
-                kept_for_us = self.intake.kept_for_us(snapshot.definitions)
-                self.intake.keep(rows, number, judged, kept_for_us, self.progress.frontier_us)
+                kept_us = self.intake.kept_for_us(snapshot.definitions)
+                self.intake.keep(rows, number, judged, kept_us, self.progress.frontier_us)
                 self.intake.wait(rows, number, judged, wanted=snapshot.numbered)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
@@ -255,6 +255,7 @@ class Pipeline:
                     self.commits.compact()
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
                 self._forget(snapshot)
+        self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on."""
@@ -292,10 +293,12 @@ class Pipeline:
 
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
-    def _switch(self, snapshot: Snapshot) -> Layout:
-        """Plan anew; new queries get their start, and queries are paused and resumed."""
+    def _switch(self, snapshot: Snapshot, trees: Mapping[str, str] | None = None) -> Layout:
+        """Plan anew; new queries get their start, and queries are paused and resumed; ``trees``: those of a commit."""
         before = None if self.layout is None else self.layout.plan
-        layout = lay_out(plan_queries(snapshot.definitions, self.strategy, snapshot.version, before), self.stream.time)
+        woven = self.weaving.trees_of(snapshot.definitions, trees)
+        plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
+        layout = lay_out(plan, self.stream.time)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
@@ -331,7 +334,7 @@ class Pipeline:
         last, layout, arrived = self.commits.last(), None, None
         self.intake.forget_after(-1 if last is None else last.number)
         for commit, partials in self.commits.replay():
-            layout = replace(self._switch(snapshot_at(commit)), attempts=frozenset(commit.attempts))
+            layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
             edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
             if partials is not None and commit.kind == "backfill":
                 arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)
@@ -342,6 +345,7 @@ class Pipeline:
         self._attempts = frozenset(d for d, paused in self.progress.paused.items() if paused.reason != BY_HAND)
         if layout is None or last is None:
             return
+        self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.ledger.restore(layout)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None

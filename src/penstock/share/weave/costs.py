@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -93,6 +93,9 @@ class Rates:
     partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
     merged: float = 40e-9  # a partial merged into an answer
     evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
+
+
+DEFAULT_RATES: Final = Rates()
 
 
 @dataclass(frozen=True, slots=True)

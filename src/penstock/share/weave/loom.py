@@ -19,6 +19,8 @@ from penstock.share.weave.strands import Strand, Woven
 from penstock.share.weave.weaving import weave_share
 
 TOLERANCE: Final = 0.2  # 20 to 30 % balance quality and work (§7.2)
+REMEMBERED: Final = 8  # plans woven from scratch
+APART: Final = 0.8  # of the strands of another plan are clearly fewer
 SPARE: Final = 64  # strands for which a board has room when it is laid out
 Name = TypeVar("Name", bound=Hashable)
 
@@ -31,14 +33,19 @@ class CostCurve:
 
     def note(self, strands: int, cost: float) -> None:
         """Add a plan; of two with as many strands the later one counts."""
-        self.points = [*(p for p in self.points if p[0] != strands), (strands, cost)][-2:]
+        self.points = [*(p for p in self.points if p[0] != strands), (strands, cost)][-REMEMBERED:]
 
     def expected(self, strands: int) -> float:
-        """Extrapolate along the performance slope; a single plan is scaled."""
+        """Extrapolate along the performance slope; a single plan is scaled.
+
+        The slope is that from the last plan to the latest one of clearly fewer or more strands: between two plans
+        nearly alike it would be left to chance.
+        """
         known, cost = self.points[-1]
-        if len(self.points) == 1:
+        others = [p for p in self.points[:-1] if not APART < p[0] / max(1, known) < 1 / APART]
+        if not others:
             return cost * strands / max(1, known)
-        before, less = self.points[-2]
+        before, less = others[-1]
         return max(cost + (cost - less) / (known - before) * (strands - known), 1e-12)
 
     def strayed(self, strands: int, cost: float, tolerance: float) -> bool:
@@ -50,12 +57,18 @@ class Loom(Generic[Name]):
     """A plan that is kept while strands come and go."""
 
     def __init__(
-        self, costs: Costs, strands: Mapping[Name, Strand] | None = None, tolerance: float = TOLERANCE
+        self,
+        costs: Costs,
+        strands: Mapping[Name, Strand] | None = None,
+        tolerance: float = TOLERANCE,
+        *,
+        bound: bool = False,
+        curve: CostCurve | None = None,
     ) -> None:
-        """Weave what is there already."""
-        self.costs, self.tolerance = costs, tolerance
+        """Weave what is there already; ``bound``: strands of one grouping and condition always share a tree."""
+        self.costs, self.tolerance, self.bound = costs, tolerance, bound
         self.strands: dict[Name, Strand] = dict(strands or {})
-        self.curve = CostCurve()
+        self.curve = CostCurve() if curve is None else curve
         self.reconstructions = 0
         self._compared = 0
         self._names: list[Name] = []
@@ -96,7 +109,7 @@ class Loom(Generic[Name]):
             self.strands[name] = strand
             self._names.append(name)
             row = self._board.enter(strand)
-        self._settle(row)
+        self._settle(self._joined(row, strand))
 
     def drop(self, name: Name) -> None:
         """Let a strand go, and see whether its tree now weaves with another."""
@@ -110,14 +123,21 @@ class Loom(Generic[Name]):
             self._settle(row)
 
     def reconstruct(self) -> None:
-        """Weave all strands from scratch, and note the cost."""
+        """Weave all strands from scratch, and note the cost; the first time that of half of them, for a slope."""
+        if not self.curve.points and len(self.strands) > 3:
+            half = [strand for i, strand in enumerate(self.strands.values()) if i % 2]
+            self.curve.note(len(half), self._scratch(half).cost)
         self.adopt(*self.woven())
 
     def woven(self) -> tuple[tuple[tuple[Name, ...], ...], Woven]:
         """Weave all strands from scratch aside, so that another thread may do it."""
         names = tuple(self.strands)
-        woven = weave_share([self.strands[name] for name in names], self.costs)
+        woven = self._scratch([self.strands[name] for name in names])
         return tuple(tuple(names[i] for i in tree) for tree in woven.trees), woven
+
+    def _scratch(self, strands: Sequence[Strand]) -> Woven:
+        """Weave strands; those that are bound to each other begin in one tree."""
+        return weave_share(strands, self.costs, _bound(strands) if self.bound else None)
 
     def adopt(self, trees: Sequence[Sequence[Name]], woven: Woven) -> None:
         """Take over a plan woven from scratch; strands that came meanwhile are taken in, those gone are left out."""
@@ -131,7 +151,8 @@ class Loom(Generic[Name]):
         for name in late:
             assert self._board is not None
             place = self._names.index(name)
-            self._settle(next(r for r, members in enumerate(self._board.members) if place in members))
+            row = next(r for r, members in enumerate(self._board.members) if place in members)
+            self._settle(self._joined(row, self.strands[name]))
 
     def lay_out(self, trees: Sequence[Sequence[Name]]) -> None:
         """Take trees as they are."""
@@ -140,6 +161,16 @@ class Loom(Generic[Name]):
         place = {name: i for i, name in enumerate(self._names)}
         rows = [[place[name] for name in tree] for tree in trees]
         self._board = Board([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
+
+    def _joined(self, row: int, strand: Strand) -> int:
+        """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
+        board = self._board
+        assert board is not None
+        for other, members in enumerate(board.members) if self.bound else ():
+            if other != row and any(_partials(board.strands[i]) == _partials(strand) for i in members):
+                board.merge(other, row)
+                return other
+        return row
 
     def _settle(self, row: int) -> None:
         """Merge a tree with the one it weaves best with, again and again while it pays."""
@@ -154,3 +185,16 @@ class Loom(Generic[Name]):
             into = int(others[np.argmax(saved)])
             board.merge(into, row)
             row = into
+
+
+def _partials(strand: Strand) -> tuple[int, int]:
+    """Return what decides which partials a strand reads."""
+    return strand.grouping, strand.condition
+
+
+def _bound(strands: Sequence[Strand]) -> list[list[int]]:
+    """Collect the strands that read the same partials."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for number, strand in enumerate(strands):
+        found.setdefault(_partials(strand), []).append(number)
+    return list(found.values())

@@ -6,7 +6,7 @@ all comparisons of one tree with all others are a few operations on arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -17,17 +17,23 @@ from penstock.share.weave.strands import FloatArray, Strand, Woven
 Watch = Callable[[Board, int, int], None]
 
 
-def weave_share(strands: Sequence[Strand], costs: Costs, watch: Watch | None = None) -> Woven:
-    """Merge the two trees that lower the cost the most, until none do (Figure 2); ``watch`` is told of every merge."""
+def weave_share(strands: Sequence[Strand], costs: Costs, trees: Collection[Iterable[int]] | None = None) -> Woven:
+    """Merge the two trees that lower the cost the most, until none do (Figure 2).
+
+    At first every strand is a tree of its own, unless trees that are to stay whole are given.
+    """
     if not strands:
         return Woven((), ())
-    board = Board(strands, costs)
-    weave(board, watch)
+    board = Board(strands, costs, trees)
+    weave(board)
     return board.woven()
 
 
 def weave(board: Board, watch: Watch | None = None) -> None:
-    """Weave the trees of a board: the first of equally good pairs in their order is taken, as the naive loops do."""
+    """Weave the trees of a board; ``watch`` is told of every merge.
+
+    The first of equally good pairs in their order is taken, as the naive loops do.
+    """
     table = _lookup(board)
     best = table.max(axis=1)  # of each tree with later ones
     while True:
