@@ -138,15 +138,17 @@ def expected(rows: list[tuple[int, str, int]], known: dict[str, Any], end: int) 
 
 def check_flow(spark: SparkSession, changes: int, seed: int, state: Path | None) -> int:
     """Add and drop queries at random between batches; return how many plans were woven aside and taken over."""
-    draw, rows, taken = random.Random(seed), [], 0
-    alive: dict[str, tuple[dict[str, Any], int | None]] = {}
+    draw, taken = random.Random(seed), 0
+    rows: list[tuple[int, str, int]] = []
+    alive: dict[str, tuple[dict[str, Any], float | None]] = {}
     clock, made = 0, 0
     with feeding.open_bed(spark, strategy="weave", state=state) as bed:
         pipeline = bed.engine.stream("s").pipeline
         while made < changes:
             for _ in range(draw.randint(1, 8)):
                 if alive and draw.random() < 0.45:
-                    check_answers(bed, name := draw.choice(sorted(alive)), *alive.pop(name), rows, clock)
+                    name = draw.choice(sorted(alive))
+                    check_answers(bed, name, *alive.pop(name), rows, clock)
                     bed.engine.drop_query(name)
                 else:
                     text, known = written(draw)
