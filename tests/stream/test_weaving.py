@@ -14,7 +14,8 @@ import pytest
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.share.weave.costs import Rates
-from penstock.stream.weaving import Seen, Weaving, named
+from penstock.share.weave.queries import Seen, named
+from penstock.stream.weaving import Weaving
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, moments

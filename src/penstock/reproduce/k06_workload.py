@@ -41,8 +41,10 @@ def trades(seed: int) -> Trades:
     order = np.repeat(np.arange(number), draw.geometric(1 / FILLS, number))[:number]  # each trade's
     symbol = draw.choice(SYMBOLS, size=number, p=chances / chances.sum())[order]
     price = draw.lognormal(3.2, 0.8, SYMBOLS)[symbol].round(2)
-    volume = 100.0 * draw.geometric(0.6, number)[order]
-    change = np.abs(draw.normal(0, 0.02, SYMBOLS)[symbol] + draw.normal(0, 0.001, number)[order]).round(3)
+    volume: npt.NDArray[np.float64] = 100.0 * draw.geometric(0.6, number)[order]
+    change: npt.NDArray[np.float64] = np.abs(
+        draw.normal(0, 0.02, SYMBOLS)[symbol] + draw.normal(0, 0.001, number)[order]
+    ).round(3)
     member = tuple((symbol >= low) & (symbol < high) for _, low, high in MEMBERS)
     return Trades(np.sort(draw.integers(0, HOUR_S, number)), member, (volume, volume * price, change))
 

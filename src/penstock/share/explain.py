@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
@@ -11,6 +10,7 @@ from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
 from penstock.share.cells import Cells
 from penstock.share.explained_cells import explain_cells
+from penstock.share.explained_weave import WeavePlan, explain_weave
 from penstock.share.explanation import (
     ConditionPlan,
     Explanation,
@@ -26,28 +26,31 @@ from penstock.share.locate import choose_locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
 from penstock.share.telling import tell_apart
-
-ASSUMED_RATE: Final = 1_000.0  # rows per second, before any row was seen
+from penstock.share.weave.queries import ASSUMED_RATE, Standing
 
 
 def explain_plan(
-    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, rate: float | None
+    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, standing: Standing
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
+    rate, names = standing.seen.rows_per_second, standing.woven(definitions) if strategy == "weave" else None
     rate = float(SECOND) if is_line(stream) else rate  # there, a row stands for a microsecond
-    plan, rows_per_second = plan_queries(definitions, strategy, version), rate or ASSUMED_RATE
+    plan, rows_per_second = plan_queries(definitions, strategy, version, None, names), rate or ASSUMED_RATE
+    woven = explain_weave(plan, standing) if strategy == "weave" else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
     cells = tell_apart(layout)
     numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number
-    trees = tuple(_explain_tree(tree, cells, numbers[i]) for i, tree in enumerate(plan.trees))
+    trees = tuple(_explain_tree(tree, cells, numbers[i], woven.get(tree.name)) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
-def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int]) -> TreePlan:
+def _explain_tree(
+    tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], woven: WeavePlan | None
+) -> TreePlan:
     """Explain one tree; ``numbers`` are its groupings' among the cells."""
     manager = tree.manager()
     return TreePlan(
@@ -57,6 +60,7 @@ def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], in
         manager.edge_rate(SECOND),
         _found_by(tree, manager),
         tuple(_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings),
+        woven,
     )
 
 
