@@ -244,8 +244,7 @@ class Engine(Registering):
     def what_if(self, text: str) -> WhatIf:
         """Tell which tree a query would join, with whom, and what it would cost; nothing is entered."""
         new = Definition(self.catalog.next_id, self.typed(parse_query(text), "this query"))
-        others, standing = self.catalog.definitions(new.query.stream), self._standing(new.query.stream)
-        return what_if(others, new, self.strategy, standing)
+        return what_if(self.catalog.definitions(s := new.query.stream), new, self.strategy, self._standing(s))
 
     def _repr_html_(self) -> str:
         """Show the engine in a notebook: its streams with what came and went, then who shares what."""
@@ -303,8 +302,8 @@ class Engine(Registering):
 
     def _standing(self, name: str) -> Standing:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""
-        known = self._at_work.get(name)
-        return Standing() if known is None else known.pipeline.weaving.standing()
+        known, unknown = self._at_work.get(name), Standing(rates=self._fleet.settings.rates)
+        return unknown if known is None else known.pipeline.weaving.standing()
 
     def _frame(self, stream: Stream) -> DataFrame:
         """Open a stream's source."""

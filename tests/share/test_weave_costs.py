@@ -18,7 +18,7 @@ from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 
 EXAMPLE_3 = list(EXAMPLE)
-DEAR_PARTIALS = Rates(scanned=0.0, sliced=1e-7, partial=1e-5, merged=0.0, evaluation=0.0)
+DEAR_PARTIALS = Rates(scanned=0.0, sliced=1e-8, copied=1e-7, partial=1e-5, merged=0.0, evaluation=0.0)
 
 
 def test_example_3_weaves_a_and_c_and_leaves_b_alone() -> None:
@@ -64,7 +64,7 @@ def test_many_groups_are_not_cut_by_the_short_slides_of_a_grouping_with_few() ->
     apart = weave_share([short, long], measured(1_000.0, (1.0, 3_000.0)))
     assert apart.trees == ((0,), (1,))
     few = weave_share([short, long], measured(1_000.0, (1.0, 2.0), Rates(partial=1e-9)))
-    assert few.trees == ((0,), (1,))  # two groupings are two copies of a row, in one tree or in two: nothing to gain
+    assert few.trees == ((0, 1),)  # with next to nothing to pay for partials, a row is better placed once
 
 
 def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
@@ -76,7 +76,7 @@ def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:
     strands, rate = small_workload(random.Random(8))
-    rates = Rates(scanned=0.0, sliced=1.0, partial=0.0, merged=1.0, evaluation=0.0)
+    rates = Rates(scanned=0.0, sliced=1.0, copied=0.0, partial=0.0, merged=1.0, evaluation=0.0)
     ours = weave_share(strands, measured(rate, (1.0,), rates))
     theirs = weave_share(strands, UnitCosts(rate))
     assert ours.trees == theirs.trees
@@ -84,7 +84,7 @@ def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> 
 
 
 def test_windows_of_long_ranges_cost_more_where_they_are_merged_from_trees() -> None:
-    rates = Rates(scanned=0.0, sliced=0.0, partial=0.0, merged=1.0, evaluation=0.0)
+    rates = Rates(scanned=0.0, sliced=0.0, copied=0.0, partial=0.0, merged=1.0, evaluation=0.0)
     windows = [Window(r * SECOND, SECOND) for r in (4, 64)]
     costs = [no_share([Strand(w, merging="tree")], measured(1.0, (1.0,), rates)).cost for w in windows]
     assert costs == pytest.approx([4.0, 12.0])  # two nodes a level, log₂ of the slices in a range

@@ -17,6 +17,7 @@ from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size
 from penstock.reproduce.k06_workload import HOUR_S, RATE, Trades, predicates, trades, windows
 from penstock.share.slices import SliceManager, Slicing, break_even_rate, shared_operations, unshared_operations
+from penstock.share.weave.density import progressions_of, union_density
 
 COUNTS: Final = (16, 32, 64, 128, 256)
 LOW_RATE: Final = 0.0005
@@ -58,7 +59,7 @@ def _break_even(size: Size) -> Figure:
     turned = None
     for count in range(4, most + 1, 4):
         some = drawn[:count]
-        edges = SliceManager(some).edge_rate(1)
+        edges = union_density(progressions_of(some)).value
         if turned is None and break_even_rate(some, edges) > LOW_RATE:
             turned = count
         for rate in (375.0, LOW_RATE):

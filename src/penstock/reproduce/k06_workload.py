@@ -41,7 +41,7 @@ def trades(seed: int) -> Trades:
     order = np.repeat(np.arange(number), draw.geometric(1 / FILLS, number))[:number]  # each trade's
     symbol = draw.choice(SYMBOLS, size=number, p=chances / chances.sum())[order]
     price = draw.lognormal(3.2, 0.8, SYMBOLS)[symbol].round(2)
-    volume: npt.NDArray[np.float64] = 100.0 * draw.geometric(0.6, number)[order]
+    volume = 100.0 * draw.geometric(0.6, number)[order].astype(np.float64)
     change: npt.NDArray[np.float64] = np.abs(
         draw.normal(0, 0.02, SYMBOLS)[symbol] + draw.normal(0, 0.001, number)[order]
     ).round(3)

@@ -33,10 +33,11 @@ def explain_plan(
     stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, standing: Standing
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
-    rate, names = standing.seen.rows_per_second, standing.woven(definitions) if strategy == "weave" else None
-    rate = float(SECOND) if is_line(stream) else rate  # there, a row stands for a microsecond
-    plan, rows_per_second = plan_queries(definitions, strategy, version, None, names), rate or ASSUMED_RATE
-    woven = explain_weave(plan, standing) if strategy == "weave" else {}
+    is_woven = strategy == "weave" and not is_line(stream)
+    rate = float(SECOND) if is_line(stream) else standing.seen.rows_per_second  # there, a row stands for a microsecond
+    names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
+    plan = plan_queries(definitions, strategy, version, None, names)
+    woven = explain_weave(plan, standing) if is_woven else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
     cells = tell_apart(layout)

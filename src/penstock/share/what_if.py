@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from penstock.errors import Unsupported
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
+from penstock.model.window import RowsWindow
 from penstock.share.plan import Plan, plan_queries
 from penstock.share.weave.board import Board
 from penstock.share.weave.density import edge_rate, weaveability
@@ -54,6 +56,8 @@ class WhatIf:
 
 def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: Standing) -> WhatIf:
     """Plan with one query more, and compare."""
+    if isinstance(new.query.window, RowsWindow):
+        raise Unsupported("what a window of rows would cost is not told", hint="Ask for a window of time.")
     woven = strategy == "weave"
     before = standing.woven(definitions) if woven else None
     after = replace(standing, trees=before or {}).woven((*definitions, new)) if woven else None

@@ -217,11 +217,8 @@ class Pipeline:
         self.settle(snapshot)
         layout = self.layout
         assert layout is not None
-        return (
-            replace(layout, attempts=watched_with(layout.plan.definitions, self._attempts))
-            if self._attempts
-            else layout
-        )
+        watched = self._attempts and watched_with(layout.plan.definitions, self._attempts)
+        return replace(layout, attempts=watched) if watched else layout
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
@@ -282,8 +279,7 @@ class Pipeline:
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Let go of keys and rows that are not needed any more, and now and then of small files."""
-        watermark = self.progress.watermark_us
-        if watermark is None:
+        if (watermark := self.progress.watermark_us) is None:
             return
         self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
         if self.progress.number % COMPACTED_EVERY == 0:

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
+from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import MeasuredCosts, Rates
 from penstock.share.weave.loom import Loom
@@ -31,7 +32,8 @@ class Weaving:
         self, strategy: Strategy, rates: Rates, progress: Progress, synopsis: Synopsis, computing: Computing
     ) -> None:
         """Weave, if that is the strategy, by the engine's rates and by what the stream is seen to bring."""
-        self.woven, self.rates = strategy == "weave", rates
+        self.woven = strategy == "weave" and not is_line(computing.stream.name)  # rows have no rate on their own line
+        self.rates = rates
         self.progress, self.synopsis, self.computing = progress, synopsis, computing
         self.trees: dict[int, str] = {}  # definition → tree
         self._definitions: dict[int, Definition] = {}
@@ -49,6 +51,7 @@ class Weaving:
 
     def trees_of(self, definitions: Sequence[Definition], committed: Mapping[str, str] | None) -> dict[int, str] | None:
         """Return the tree of every query, as a commit had it or as it is woven now; None: trees are not woven."""
+        self._definitions = {d.id: d for d in definitions}
         if not self.woven:
             return None
         if committed is None:

@@ -1,9 +1,9 @@
 """Strands and the price of each step come in; what a tree costs a second of event time goes out.
 
 Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one
-each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: rows are copied for every tree and grouping,
-every slice makes a partial for each group and fragment that holds a row of it, and the kernel answers a window from
-two prefixes, from a tree of partials, or slice by slice.
+each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: a row finds its slice in every tree and is
+copied for every grouping of it, every slice makes a partial for each group and fragment that holds a row of it, and the
+kernel answers a window from two prefixes, from a tree of partials, or slice by slice.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Rates:
     """Seconds of this engine for one of each: what calibration measures."""
 
     scanned: float = 60e-9  # a row read, once for all trees
-    sliced: float = 90e-9  # a row copied for a tree and grouping, placed in its slice and aggregated
+    sliced: float = 8e-9  # a row placed in its slice, for every tree
+    copied: float = 90e-9  # a row copied and aggregated, for every grouping of a tree
     partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
     merged: float = 40e-9  # a partial merged into an answer
     evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
@@ -174,12 +175,13 @@ class MeasuredWeighing:
 
     def _cost(self, rates: FloatArray, answered: FloatArray, held: Sequence[np.ndarray]) -> FloatArray:
         """Add up rows copied, partials made and windows answered."""
-        arriving, total = self.load.rows_per_second, np.zeros(len(rates))
+        arriving = self.load.rows_per_second
+        total = np.full(len(rates), arriving * self.rates.sliced)
         for groups, part in zip(self.load.groups, held, strict=True):
             conditions = part.sum(axis=1)
             shards = groups * np.where(conditions > 1, 1 + self.load.fragments_per_condition * conditions, conditions)
             made = partials_per_second(arriving, rates, shards)
-            total += (conditions > 0) * arriving * self.rates.sliced + made * self.rates.partial
+            total += (conditions > 0) * arriving * self.rates.copied + made * self.rates.partial
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
         return out
