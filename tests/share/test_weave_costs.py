@@ -12,6 +12,7 @@ from penstock.model.window import Window
 from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts, partials_per_second
 from penstock.share.weave.density import edge_rate
+from penstock.share.weave.loom import Loom
 from penstock.share.weave.rivals import no_share, share_all
 from penstock.share.weave.strands import Strand
 from penstock.share.weave.weaving import weave_share
@@ -72,6 +73,14 @@ def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
     for _ in range(10):
         strands = [Strand(s.window, merging="prefix") for s in small_workload(draw)[0]]
         assert len(weave_share(strands, measured(500.0, (3_000.0,), Rates())).trees) == 1
+
+
+def test_nested_conditions_under_one_grouping_share_a_tree() -> None:
+    windows = [Window(r * SECOND, s * SECOND) for r, s in ((600, 300), (750, 410), (900, 333))]
+    strands = [Strand(w, 0, condition, "prefix") for w in windows for condition in range(8)]
+    loom = Loom(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
+    assert len(loom.trees) == 1
+    assert loom.cost <= no_share(strands, loom.costs).cost
 
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:

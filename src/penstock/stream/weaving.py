@@ -23,6 +23,7 @@ from penstock.stream.computing import Computing
 from penstock.stream.progress import Progress
 
 LOOKED_EVERY: Final = 8  # batches
+WORTH: Final = 0.05  # of its cost by which a plan must be cheaper: another plan is other code, to be generated anew
 
 
 class Weaving:
@@ -128,7 +129,11 @@ class Weaving:
         loom, seen, numbers = self._woven()
         before.curve.note(len(loom.strands), loom.cost)
         loom.curve = before.curve
-        self._fresh = loom, seen, numbers
+        current = loom_of(list(self._definitions.values()), Numbers(numbers.scans), self.rates, seen)
+        current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
+        self._known = seen
+        if current.cost > (1 + WORTH) * loom.cost:
+            self._fresh = loom, seen, numbers
 
     def _woven(self) -> tuple[Loom[int], Seen, Numbers]:
         """Weave all queries from scratch, with what the stream brings now."""

@@ -105,7 +105,7 @@ class Load:
 
     rows_per_second: float
     groups: tuple[float, ...] = (1.0,)
-    fragments_per_condition: float = 1.0  # beyond the first fragment
+    fragments_per_condition: float = 1.0  # where a tree has several; 1: they lie within one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,8 @@ class MeasuredWeighing:
         total = np.full(len(rates), arriving * self.rates.sliced)
         for groups, part in zip(self.load.groups, held, strict=True):
             conditions = part.sum(axis=1)
-            shards = groups * np.where(conditions > 1, 1 + self.load.fragments_per_condition * conditions, conditions)
+            several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
+            shards = groups * np.where(conditions > 1, several, conditions)
             made = partials_per_second(arriving, rates, shards)
             total += (conditions > 0) * arriving * self.rates.copied + made * self.rates.partial
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])

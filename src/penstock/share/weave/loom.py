@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Costs
+from penstock.share.weave.rivals import share_all
 from penstock.share.weave.strands import Strand, Woven
 from penstock.share.weave.weaving import weave_share
 
@@ -136,8 +137,13 @@ class Loom(Generic[Name]):
         return tuple(tuple(names[i] for i in tree) for tree in woven.trees), woven
 
     def _scratch(self, strands: Sequence[Strand]) -> Woven:
-        """Weave strands; those that are bound to each other begin in one tree."""
-        return weave_share(strands, self.costs, _bound(strands) if self.bound else None)
+        """Weave strands, those that are bound to each other from one tree on; one tree for all, if that costs less.
+
+        The greedy way may end where no two trees are worth merging, and all of them together are.
+        """
+        woven = weave_share(strands, self.costs, _bound(strands) if self.bound else None)
+        shared = share_all(strands, self.costs)
+        return shared if self.bound and shared.cost < woven.cost else woven
 
     def adopt(self, trees: Sequence[Sequence[Name]], woven: Woven) -> None:
         """Take over a plan woven from scratch; strands that came meanwhile are taken in, those gone are left out."""
