@@ -35,9 +35,9 @@ from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
-from penstock.model.strategy import StrategyName, strategy_named
+from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
-from penstock.share.explain import explain_plan
+from penstock.share.explain import Seen, explain_plan
 from penstock.share.explanation import Explanation, StreamPlan
 from penstock.share.weave.queries import Standing
 from penstock.share.what_if import WhatIf, what_if
@@ -73,8 +73,9 @@ class Engine(Registering):
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
+        spread_over: int = SPREAD_OVER,
     ) -> None:
-        """Open a state folder (or keep everything in memory) and bring back what it holds."""
+        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it."""
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self._folder = None if state is None else StateFolder(Path(state))
@@ -83,10 +84,8 @@ class Engine(Registering):
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
         self._frames: dict[str, DataFrame] = {}
-        scratch = Path(self._scratch.name)
-        settings = Settings(
-            self.session, self._tables, self.catalog, self._folder, scratch, self.sinks, self.strategy, kernel, clock
-        )
+        shared = self.session, self._tables, self.catalog, self._folder, Path(self._scratch.name)
+        settings = Settings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
         self._fleet = Fleet(settings, self._frame)
         self._at_work = self._fleet.at_work
         self._changing = Changing(self.catalog, self._fleet.with_past)
@@ -238,7 +237,8 @@ class Engine(Registering):
         plans: list[StreamPlan] = []
         for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
-            plans += explain_plan(name, definitions, self.strategy, version, self._standing(name)).streams
+            known = self._seen(name), self._standing(name)
+            plans += explain_plan(name, definitions, self.strategy, version, *known).streams
         return Explanation(tuple(plans))
 
     def what_if(self, text: str) -> WhatIf:
@@ -283,7 +283,7 @@ class Engine(Registering):
         """Give statements the hands they need."""
         return Execution(
             self.catalog,
-            Questions(self.catalog, self.strategy, self.typed, self._standing),
+            Questions(self.catalog, self.strategy, self.typed, self._seen, self._standing),
             self.typed,
             self._enter,
             self._functions.check_body,
@@ -299,6 +299,11 @@ class Engine(Registering):
         """Enter a stream or table of files, with the columns its files have if none are given."""
         whole = sources.with_columns(self.session, source)
         self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
+
+    def _seen(self, name: str) -> Seen | None:
+        """Return what is known of a stream that has run."""
+        pipeline = self._at_work[name].pipeline if name in self._at_work else None
+        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
 
     def _standing(self, name: str) -> Standing:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""

@@ -14,6 +14,7 @@ from penstock.catalog.typed_records import has_typed, read_typed, write_typed
 from penstock.engine import Engine
 from penstock.language.bind import bind
 from penstock.language.parse import parse_query
+from penstock.model.derived import source_of
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.typing import Typer
 from penstock.store.changes import ChangeLog, migrate_journal
@@ -71,7 +72,7 @@ def typed(spark: SparkSession) -> list[TypedQuery]:
     found = []
     for number, text in enumerate(queries()):
         query = bind(parse_query(text), catalog, f"q{number}")
-        stream = catalog.stream(query.stream)
+        stream = catalog.stream(source_of(query.stream))
         assert stream is not None
         found.append(typer.type_query(query, stream, tables))
     return found

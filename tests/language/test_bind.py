@@ -436,7 +436,10 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
         ),
         ("SELECT count(*) FROM trades @ JOIN lissting USING (symbol)", 'there is no table "lissting"'),
         ("SELECT count(*) FROM trades @ JOIN listing trades USING (symbol)", '"trades" is there twice'),
-        ("SELECT count(*) FROM trades @ GROUP BY ROLLUP (symbol)", "ROLLUP, CUBE and GROUPING SETS are not available"),
+        (
+            "SELECT count(*) FROM trades @ GROUP BY symbol GROUPING SETS ((symbol))",
+            "GROUPING SETS after a list of expressions are not available",
+        ),
         ("SELECT count(*) FROM trades @ GROUP BY ALL", "GROUP BY ALL queries are not available"),
         ("SELECT count(*) FROM trades @ GROUP BY 2", "GROUP BY 2: there are 1 outputs"),
         ("SELECT count(*) FROM trades @ GROUP BY 1", "aggregates are not allowed in GROUP BY"),

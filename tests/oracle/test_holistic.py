@@ -57,6 +57,14 @@ MEANINGS = (
         ),
         range_s=15,
     ),
+    Meaning(
+        "nested",
+        listed(
+            "min_by(st, ts)", "max_by(arr, ts)", "max_by(bin, ts)", "min_by(day, ts)", "max_by(ntz, ts)",
+            "min_by(f, ts)", "max_by(b, ts)", "min_by(t, ts)",
+        ),
+        range_s=20,
+    ),
     Meaning("no ties", listed("min_by(s, ts)", "max_by(x, ts)", "max_by(j, struct(ts).ts)", "min_by(d12, ts)")),
 )  # fmt: skip
 
@@ -308,6 +316,25 @@ def test_a_question_is_answered_from_stored_tables_and_sketches(spark: SparkSess
     assert answer["n"] == len(counted(held, "k"))
 
 
+def test_strings_need_not_be_utf_8(spark: SparkSession) -> None:
+    columns = pa.schema([("ts", INSTANT), ("bin", pa.binary())])
+    rows = [{"ts": float(n), "bin": [b"\xff\x00", b"a"][n % 3 > 1]} for n in range(9)]
+    with TestBed(spark, epoch=START) as bed:
+        bed.stream("r", columns)
+        text = "CAST(bin AS STRING)"
+        calls = f"mode({text}) AS m, first({text}) AS f, arg_min({text}, ts) AS a, hex(mode({text})) AS h"
+        bed.query("one", f"SELECT {calls}, top(1, {text}) AS t, approx_top_k(bin, 1) AS k FROM r [RANGE 9 s SLIDE 9 s]")
+        bed.query("two", f"SELECT approx_top_k({text}, 1) AS k FROM r [RANGE 9 s SLIDE 9 s]")
+        bed.feed("r", rows_at(columns, rows))
+        bed.flush()
+        answers = bed.results("one")
+        for name in ("m", "f", "a"):
+            assert answers[name].cast(pa.binary()).to_pylist() == [b"\xff\x00"]
+        assert answers["h"].to_pylist() == ["FF00"]
+        assert answers["k"].to_pylist() == [[{"item": b"\xff\x00", "count": 6}]]
+        assert bed.results("two")["k"].combine_chunks().flatten().field("count").to_pylist() == [6]
+
+
 def test_too_many_distinct_values_pause_their_query_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.evaluate.frequencies.MOST_VALUES", 20)
     with TestBed(spark, epoch=START) as bed:
@@ -320,3 +347,22 @@ def test_too_many_distinct_values_pause_their_query_alone(spark: SparkSession, m
         assert bed.results("few")["v"].to_pylist() == [7, 7, 7]
         assert bed.results("many").num_rows == 0
         assert "distinct values in count(DISTINCT `x`); approx_count_distinct()" in (bed.paused("many") or "")
+
+
+def test_an_argument_that_fails_on_a_row_pauses_its_query_alone(spark: SparkSession) -> None:
+    calls = ["median(1 / i)", "count(DISTINCT 10 / i)", "first(1 / i)", "arg_max(k, 1 / i)", "top(2, k, 1 / i)",
+             "approx_count_distinct(1 / i)", "sum(x) FILTER (WHERE 1 / i > 0)"]  # fmt: skip
+    guarded = "median(1 / i) FILTER (WHERE i <> 0)"
+    rows = [{"ts": float(n), "k": "a", "x": 1.0, "i": n - 25, "d": None} for n in range(40)]
+    with TestBed(spark, epoch=START) as bed:
+        bed.stream("r", TRADES)
+        for number, call in enumerate([*calls, guarded]):
+            bed.query(f"q{number}", f"SELECT {call} AS v FROM r [RANGE 10 s SLIDE 10 s]")
+        bed.feed("r", rows_at(TRADES, rows[:15]))
+        bed.feed("r", rows_at(TRADES, rows[15:]))
+        bed.flush()
+        for number in range(len(calls)):
+            assert "DIVIDE_BY_ZERO" in (bed.paused(f"q{number}") or ""), calls[number]
+            assert bed.results(f"q{number}").num_rows == 2
+        assert bed.paused(f"q{len(calls)}") is None
+        assert bed.results(f"q{len(calls)}").num_rows == 4

@@ -97,3 +97,41 @@ def test_tests_of_queries_run_the_functions(tmp_path: Path, penstock: Penstock) 
     )
     done = penstock("test", tmp_path)
     assert done.code == 0, done.out + done.err
+
+
+AGGREGATE = """
+import penstock
+
+@penstock.aggregate(samples=[(1,), (5,), (-3,)])
+class span:
+    @staticmethod
+    def lift(x: int):
+        return x, x
+
+    @staticmethod
+    def combine(a, b):
+        return min(a[0], b[0]), max(a[1], b[1])
+
+    @staticmethod
+    def lower(state) -> int:
+        return state[1] - state[0]
+"""
+SPAN = "SELECT span(volume) AS v FROM trades [RANGE 2 MIN SLIDE 2 MIN]"
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_marked_class_is_an_aggregate(tmp_path: Path, penstock: Penstock) -> None:
+    write(write_project(tmp_path, TRADES.split("tables:")[0], value=SPAN), AGGREGATE)
+    assert penstock("check", tmp_path).code == 0
+    (tmp_path / "tests").mkdir()
+    rows = ", ".join(f"{{ts: 2026-01-05 14:31:00, symbol: A, price: 2.0, volume: {v}}}" for v in (300, 3, 40))
+    (tmp_path / "tests" / "value.yml").write_text(f"rows: {{trades: [{rows}]}}\nexpect: [{{v: 297}}]\n")
+    done = penstock("test", tmp_path)
+    assert done.code == 0, done.out + done.err
+
+
+def test_a_marked_class_without_its_parts_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    project = read_project(write(write_project(tmp_path), AGGREGATE.replace("def lower", "def lowered")))
+    (problem,) = project.problems
+    assert problem.file == "functions.py"
+    assert 'aggregate "span" has no lower' in str(problem)

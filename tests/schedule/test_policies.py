@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import ProjectError
-from penstock.schedule import catalogue
+from penstock.schedule import calendar, catalogue
 from penstock.schedule.catalogue import POLICIES, policy_named
 from penstock.schedule.clusters import full_scan, logarithmic, pruned, uniform
 from penstock.schedule.policies.fas import fas
 from penstock.schedule.policy import Manner, Policy
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim.arrivals import Arrivals
+from penstock.sim.layout import Settings
 from penstock.sim.network import Operator, Query, network
 from penstock.sim.run import run
 
@@ -54,6 +55,8 @@ def test_a_policy_declares_what_it_depends_on(policy: Policy) -> None:
         assert at(1, 2, 3, 4) == at(5, 6, 7, 8)
     if policy.manner is Manner.HEAD:
         assert at(1, 2, 3, 4) == at(1, 9, 3, 50)
+    if policy.manner is Manner.QUEUE:
+        assert at(1, 2, 3, 4) == at(1, 2, 3, 50)
     if policy.manner is Manner.AGING:
         assert at(1, 2, 3, 4) == pytest.approx(3 * at(0, 9, 9, 1))
 
@@ -126,3 +129,41 @@ def test_the_priority_defining_tree_is_never_below_max_or_sum() -> None:
         segments = [Segment(draw.uniform(0.01, 1), cost + draw.uniform(0, 5)) for _ in range(draw.randint(1, 8))]
         joint = {strategy: shared(segments, cost, strategy).priority for strategy in Strategy}
         assert joint[Strategy.PDT] >= max(joint[Strategy.MAX], joint[Strategy.SUM]) - 1e-12
+
+
+# -- the calendar queue (Sharaf 2007, §4.4.1) --------------------------------------------------------------------
+
+
+def test_a_calendar_gives_one_of_the_highest_day_and_of_these_the_one_that_came_first() -> None:
+    draw, days = random.Random(7), 16
+    day, before, after = (np.full(20, -1, dtype=np.int64) for _ in range(3))
+    first, last = (np.full(days, -1, dtype=np.int64) for _ in range(2))
+    waiting: list[tuple[int, int]] = []  # (day, number) in the order in which they came
+    for _ in range(2_000):
+        number = draw.randrange(20)
+        calendar.leave(number, day, before, after, first, last)
+        waiting = [entry for entry in waiting if entry[1] != number]
+        if draw.random() < 0.7:
+            today = calendar.day_of(draw.uniform(0.0, 1.0), 1.0, days)
+            calendar.enter(number, today, day, before, after, first, last)
+            waiting.append((today, number))
+        highest = max((entry[0] for entry in waiting), default=-1)
+        assert calendar.first_of(first) == next((n for d, n in waiting if d == highest), -1)
+
+
+def test_days_hold_priorities_within_one_factor() -> None:
+    days = [calendar.day_of(100.0 / 1.1**i, 100.0, 8) for i in (0, 1, 2, 6, 7, 50)]
+    assert days == [7, 6, 5, 1, 0, 0]
+    assert calendar.day_of(0.0, 1.0, 8) == 0
+
+
+def test_a_calendar_is_refused_where_priorities_change_with_time() -> None:
+    net = network([Query("q", (Operator(1.0),))])
+    with pytest.raises(ProjectError, match="BSD cannot use a calendar queue"):
+        run(
+            net,
+            Arrivals(np.zeros(1), np.zeros(1, dtype=np.int64)),
+            np.ones((1, 1)),
+            policy_named("BSD"),
+            Settings(calendar=True),
+        )

@@ -18,7 +18,6 @@ from penstock.model.strategy import STRATEGY_NAMES, strategy_named
 from penstock.share.explain import explain_plan
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
-from penstock.share.weave.queries import Standing
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
 def explained(engine: Engine, strategy: Strategy = "shared paired") -> str:
     version, definitions = engine.catalog.snapshot("trades")
     join = {j.id: j.id.split("#")[1] for d in definitions for j in d.query.joins}
-    text = str(explain_plan("trades", definitions, strategy, version, Standing()))
+    text = str(explain_plan("trades", definitions, strategy, version))
     for name, number in join.items():  # a hash of table and keys
         text = text.replace(name, name.replace(number, "id"))
     return text

@@ -45,6 +45,7 @@ class Node:
     ideal: float
     targets: tuple[int, ...]
     queue: deque[Item] = field(default_factory=deque)
+    entered: int = 0  # when it came on its day of the calendar
     table: list[Item] = field(default_factory=list)
 
     @property
@@ -87,6 +88,9 @@ class Twin:
         self.flushing: tuple[int, float] | None = None
         self.memory: list[tuple[float, float]] = []
         self.size = 0.0
+        self.family, _, knob = self.policy.rstrip(")").partition("(")
+        self.knob = float(knob) if knob else 1.0
+        self.entries, self.weighed = 0, 0
 
     # -- what a policy knows -----------------------------------------------------------------------------------
 
@@ -107,8 +111,11 @@ class Twin:
     def rate(self, node: Node) -> float:
         return self.s(node) / self.c(node)
 
-    def slope(self, node: Node) -> float:
-        """The slope of the steepest line from the start of the node's segment of the lower envelope."""
+    def slope(self, node: Node, flat: float = 0.0) -> float:
+        """The slope of the steepest line from the start of the node's segment of the lower envelope.
+
+        From the first segment flatter than a slope on, all is one.
+        """
         steepest = 0.0
         fed = {
             x.targets[0] for x in self.nodes if x.targets
@@ -123,6 +130,9 @@ class Twin:
             while True:
                 lines = [(sizes[at] - sizes[j]) / (times[j] - times[at]) for j in range(at + 1, len(times))]
                 best = lines.index(max(lines)) + at + 1
+                if max(lines) < flat:
+                    lines = [lines[-1]]
+                    best = len(times) - 1
                 if mine < best:
                     steepest = max(steepest, max(lines))
                     break
@@ -131,7 +141,7 @@ class Twin:
 
     def value(self, node: Node) -> float:
         wait, pending, t = self.now - node.head.time, len(node.queue), node.ideal
-        match self.policy:
+        match self.family:
             case "FCFS" | "FIFO":
                 return -node.head.time
             case "SRPT":
@@ -149,11 +159,14 @@ class Twin:
             case "EDF":
                 return -self.due(node, node.head)
             case "FAS-MCQ":
-                return node.weight * (1 - (1 - min(self.s(node), 1.0)) ** pending) / (pending * self.c(node))
+                length = pending**self.knob
+                return node.weight * (1 - (1 - min(self.s(node), 1.0)) ** length) / (length * self.c(node))
             case "Greedy":
                 return (1 - (node.passed if node.targets else 0.0)) / node.cost
             case "Chain" | "Chain-Flush" | "Chain-Flush*":
                 return self.slope(node)
+            case "Mixed":
+                return self.slope(node, self.knob)
             case "HR-O" | "HNR-O":
                 return self.oracle(node) / (t if self.policy == "HNR-O" else 1.0)
         raise AssertionError(self.policy)
@@ -189,7 +202,34 @@ class Twin:
 
     def best(self, latest: float = math.inf) -> Node | None:
         nodes = [n for n in self.nodes if self.ready(n) and self.due(n, n.head) <= latest]
+        if self.settings.calendar:
+            self.weighed += 1 if nodes else 0
+            return max(nodes, key=lambda n: (self.day(n), -n.entered), default=None)
+        self.weighed += len(nodes)
         return max(nodes, key=lambda n: (self.value(n), -n.head.tuple, -n.number), default=None)
+
+    def day(self, node: Node) -> int:
+        """The class of a priority: so many factors of 1.1 below the highest of a single tuple."""
+        highest = max(
+            n.weight * min(self.s(n), 1.0) / self.c(n) if self.family == "FAS-MCQ" else self.value_alone(n)
+            for n in self.nodes
+        )
+        value = self.value(node)
+        return max(0, 127 - max(0, math.floor(math.log(highest / value) / math.log(1.1) + CLOSE)))
+
+    def value_alone(self, node: Node) -> float:
+        """A static priority."""
+        kept, node.queue = node.queue, deque([Item(0, 0.0, 1.0, 0.0)])
+        found = self.value(node)
+        node.queue = kept
+        return found
+
+    def enter(self, node: Node) -> None:
+        """Put a queue at the end of its day, which is one use of the calendar."""
+        if self.settings.calendar and node.queue:
+            self.entries += 1
+            node.entered = self.entries
+            self.weighed += 1
 
     def choose(self) -> tuple[Node | None, float]:
         """The node to run, and when to look again at the latest."""
@@ -273,6 +313,8 @@ class Twin:
             for node in self.nodes:
                 if node.stream == self.arrivals.stream[self.next]:
                     node.queue.append(Item(self.next, time, 1.0, time + node.ideal))
+                    if len(node.queue) == 1 or self.family == "FAS-MCQ":
+                        self.enter(node)
                     self.note(1.0, time)
             self.next += 1
         self.now = until
@@ -285,6 +327,9 @@ class Twin:
                     return self
                 self.advance(float(self.arrivals.time[self.next]))
                 continue
+            if self.settings.charge:
+                spent, self.weighed = self.settings.charge * self.weighed, 0
+                self.advance(self.now + spent)
             item = node.head
             work = node.cost * item.size if item.left is None else item.left
             length = self.length(work, again)
@@ -293,6 +338,7 @@ class Twin:
                 item.left = work - length
                 continue
             node.queue.popleft()
+            self.enter(node)
             self.finish(node, item)
 
     def length(self, work: float, again: float) -> float:
@@ -333,6 +379,8 @@ class Twin:
             for begin in range(0, len(moved), max(1, len(node.targets))):
                 for target, output in moved[begin : begin + max(1, len(node.targets))]:
                     self.nodes[target].queue.append(output)
+                    if len(self.nodes[target].queue) == 1 or self.family == "FAS-MCQ":
+                        self.enter(self.nodes[target])
 
     def join(self, node: Node, item: Item) -> list[Item]:
         other = self.nodes[node.partner]

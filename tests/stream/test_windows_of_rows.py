@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import LanguageError, PenstockError, SourceError, Unsupported
+from penstock.model.strategy import StrategyName
 from penstock.spark import counting, waiting
 from penstock.store import faults
+from penstock.store.synopsis import Kernel
 from penstock.stream import parts_fed, pipeline
-from penstock.testing import TestBed
+from penstock.testing import ManualClock, TestBed
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
 
 if TYPE_CHECKING:
@@ -279,3 +282,75 @@ def test_what_windows_of_rows_cannot_do_is_refused(
         bed.query("q", "SELECT count(*) AS n FROM s [ROWS 2 SLIDE 2]")
         with pytest.raises(kind, match=what):
             tried(bed)
+
+
+def test_holistic_aggregates_are_of_the_rows_in_their_order(spark: SparkSession) -> None:
+    draw = random.Random(1)
+    rows: list[Row] = [{"ts": i / 3, "k": draw.choice("ab"), "v": draw.randrange(100)} for i in range(60)]
+    asked = "count(DISTINCT v % 5) AS d, median(v) AS m, first(v) AS f, last(v) AS l"
+
+    def told(window: list[int]) -> tuple[Any, ...]:
+        return len({v % 5 for v in window}), statistics.median(window), window[0], window[-1]
+
+    with opened(spark, None) as bed:
+        bed.query("q", f"SELECT {asked} FROM s [ROWS 10 SLIDE 4]")
+        bed.query("apart", f"SELECT k, {asked} FROM s [PARTITION BY k ROWS 6 SLIDE 3] GROUP BY k")
+        bed.feed("s", draw.sample(rows, len(rows)))
+        bed.flush()
+        values = [row["v"] for row in rows]
+        assert [one[1:] for one in bed.timeline("q")] == [told(values[max(0, e - 10) : e]) for e in range(4, 61, 4)]
+        for key in "ab":
+            mine = [row["v"] for row in rows if row["k"] == key]
+            wanted = [told(mine[max(0, end - 6) : end]) for end in range(3, len(mine) + 1, 3)]
+            assert [one[2:] for one in bed.timeline("apart") if one[1] == key] == wanted
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kernel"),
+    [
+        ("fragments", "fast"),
+        pytest.param("unshared paned", "scan", marks=pytest.mark.soak),
+        pytest.param("shared paned", "fast", marks=pytest.mark.soak),
+    ],
+)
+def test_every_strategy_counts_alike(spark: SparkSession, strategy: StrategyName, kernel: Kernel) -> None:
+    draw, model = random.Random(9), Stream(LATENESS)
+    asked = {name: FIRST[name] for name in ("plain", "apart", "taken", "finer")}
+    with TestBed(spark, strategy=strategy, kernel=kernel) as bed:
+        bed.stream("s", COLUMNS, lateness=f"{LATENESS} s")
+        for name, query in asked.items():
+            bed.query(name, query.text)
+        for batch in cut(draw, some_rows(draw, 120), 2):
+            bed.feed("s", batch)
+            model.feed(batch)
+        bed.flush()
+        check(bed, model, asked, {})
+
+
+def test_a_silence_that_the_clock_ends_numbers_the_rows_that_wait(spark: SparkSession) -> None:
+    clock = ManualClock("2026-01-05 00:00:10")
+    with TestBed(spark, clock=clock) as bed:
+        bed.stream("s", COLUMNS, lateness="3 s", idle="5 s")
+        bed.engine.execute("CREATE STREAM tens AS SELECT count(*) AS n FROM s [RANGE 5 s SLIDE 5 s]")
+        bed.query("q", "SELECT count(*) AS n FROM s [ROWS 4 SLIDE 2]")
+        bed.query("up", "SELECT sum(n) AS n FROM tens [RANGE 5 s SLIDE 5 s]")
+        bed.feed("s", [{"ts": t, "k": "a", "v": t} for t in range(8)])
+        assert (len(bed.answers("q")), bed.timeline("up")) == (2, [])
+        clock.advance(20)
+        assert bed.heartbeat("s")
+        assert len(bed.answers("q")) == 4
+        assert bed.timeline("up")[:2] == [(5, 5), (10, 3)]
+
+
+def test_joins_come_after_the_numbering(spark: SparkSession) -> None:
+    """A row that a table has twice is one row of the window, and two of what is added up; one that it lacks is none."""
+    with opened(spark, None) as bed:
+        bed.table("t", [{"k": "a", "w": 1}, {"k": "a", "w": 10}, {"k": "b", "w": 100}])
+        bed.query("q", "SELECT count(*) AS n, sum(w) AS w FROM s [ROWS 4 SLIDE 2] JOIN t USING (k)")
+        bed.query(
+            "apart", "SELECT k, sum(v * w) AS w FROM s [PARTITION BY k ROWS 2 SLIDE 1] LEFT JOIN t USING (k) GROUP BY k"
+        )
+        bed.feed("s", [{"ts": t, "k": k, "v": t + 1} for t, k in enumerate(["a", "c", "b", "a", "a"])])
+        bed.flush()
+        assert bed.timeline("q") == [(1, 2, 11), (3, 5, 122)]
+        assert bed.timeline("apart") == [(0, "a", 11), (1, "c", None), (2, "b", 300), (3, "a", 55), (4, "a", 99)]

@@ -47,6 +47,7 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
             "keys": tuple(bound["keys"]),
             "aggregates": tuple(_aggregate(a) for a in bound["aggregates"]),
             "outputs": tuple(Output(**output) for output in bound["outputs"]),
+            "sets": tuple(tuple(one) for one in bound.get("sets", ())),
             "options": tuple((name, value) for name, value in bound["options"]),
         }
     )

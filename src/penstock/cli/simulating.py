@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -36,8 +38,10 @@ def sim(path: Path, as_json: bool, html: Path | None) -> None:
         for problem in reading.problems:
             click.echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
-    found = _outcomes(scenario)
-    rows = [_row(name, scenario, outcome) for name, outcome in found.items()]
+    rows, found = [], {}
+    for policy, outcome in _outcomes(scenario):
+        rows.append(_told(policy, scenario, outcome))
+        found[policy] = outcome
     if as_json:
         click.echo(json.dumps({"seed": scenario.seed, "policies": rows}, indent=2))
     else:
@@ -46,96 +50,143 @@ def sim(path: Path, as_json: bool, html: Path | None) -> None:
         html.write_text(_page(path.stem, rows, found), encoding="utf-8")
 
 
-def _outcomes(scenario: Scenario) -> dict[str, Outcome]:
+def _outcomes(scenario: Scenario) -> Iterator[tuple[str, Outcome]]:
     """Run every policy, with progress on a terminal."""
     from penstock.sim import fates
     from penstock.sim.network import network
     from penstock.sim.run import run
 
     net, values = network(scenario.queries), fates.uniform(len(scenario.arrivals), scenario.attributes, scenario.seed)
-    found = {}
-    for policy in scenario.policies:
-        _say(f"{policy}")
-        found[policy.name] = run(
-            net,
-            scenario.arrivals,
-            values,
-            policy,
-            scenario.settings,
-            report=partial(_progress, policy.name),
-        )
-    return found
+    with _bar(len(scenario.policies)) as say:
+        for number, policy in enumerate(scenario.policies):
+            say(policy.name, float(number))
+            report = partial(_report, say, policy.name, number)
+            yield policy.name, run(net, scenario.arrivals, values, policy, scenario.settings, report=report)
 
 
-def _progress(name: str, share: float) -> None:
+def _report(say: Callable[[str, float], None], name: str, number: int, share: float) -> None:
     """Tell how much of a run is done."""
-    _say(f"{name} {share:.0%}")
+    say(name, number + share)
 
 
-def _say(words: str) -> None:
-    """Tell how far it is, to a terminal only."""
-    if sys.stderr.isatty():
-        click.echo(f"simulating {words}", err=True)
+@contextmanager
+def _bar(steps: int) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda name, done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating", total=steps)
+        yield lambda name, done: progress.update(task, completed=done, description=f"simulating {name}")
 
 
-def _row(name: str, scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
-    """Sum one policy's outcome up."""
-    from penstock.sim.metrics import summary
+def _told(name: str, scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
+    """Put the numbers of one policy together."""
+    import numpy as np
 
-    begin, end = float(scenario.arrivals.time[0]), max(outcome.end, float(scenario.arrivals.time[-1]) + 1e-12)
-    response, slowdown = summary(outcome.response), summary(outcome.slowdown)
+    from penstock.project.scenario_queries import class_of_queries
+    from penstock.sim.telling import by_class, in_all, over_time
+
+    begin, last = float(scenario.arrivals.time[0]), float(scenario.arrivals.time[-1])
+    slides = np.array([getattr(q, "slide", 0.0) for q in scenario.queries for _ in getattr(q, "members", (0,))])
+    classes = class_of_queries(scenario.entries)
     return {
         "policy": name,
-        "answers": response.count,
-        "response_average": response.average,
-        "response_maximum": response.maximum,
-        "response_norm": response.norm,
-        "slowdown_average": slowdown.average,
-        "slowdown_maximum": slowdown.maximum,
-        "slowdown_norm": slowdown.norm,
-        "staleness": float(outcome.staleness(begin, end).mean()),
-        "memory_average": outcome.memory_average,
-        "memory_peak": outcome.memory_peak,
-        "scheduling_points": outcome.points,
+        **in_all(outcome, slides, begin, last, scenario.metrics),
+        "classes": by_class(outcome, classes, slides, begin, last, scenario.metrics),
+        "over_time": over_time(outcome, last, scenario.metrics),
     }
 
 
-COLUMNS = ("response_average", "response_maximum", "slowdown_average", "slowdown_maximum", "staleness", "memory_peak")
+COLUMNS: Final = (
+    *("response_average", "response_maximum", "slowdown_average", "slowdown_maximum"),
+    *("tardiness_average", "staleness", "memory_peak"),
+)
+
+
+def _cells(rows: list[dict[str, Any]], first: str) -> tuple[list[str], list[list[str]]]:
+    """Choose the columns that are there, and write their numbers."""
+    columns = [c for c in COLUMNS if any(c in row for row in rows)]
+    heads = [first, "answers", *(c.replace("_", " ") for c in columns)]
+    cells = [
+        [row[first], f"{row['answers']:,}", *(f"{row[c]:,.4g}" if c in row else "" for c in columns)] for row in rows
+    ]
+    return heads, cells
+
+
+def _of_classes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """List the classes of all policies, class by class."""
+    return [
+        {"class": f"{name}, {row['policy']}", **row["classes"][name]} for name in rows[0]["classes"] for row in rows
+    ]
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """Print a line a policy."""
+    """Print a line a policy, then a line a class and policy."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Policies", title_justify="left")
-    table.add_column("policy")
-    for column in ("answers", *COLUMNS):
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(row["policy"], f"{row['answers']:,}", *(f"{row[c]:,.4g}" for c in COLUMNS))
-    Console(width=130).print(table)
+    tables = [("Policies", rows, "policy")]
+    if rows and len(rows[0]["classes"]) > 1:
+        tables.append(("Classes of queries", _of_classes(rows), "class"))
+    for title, lines, first in tables:
+        table = Table(title=title, title_justify="left")
+        heads, cells = _cells(lines, first)
+        for head in heads:
+            table.add_column(head, justify="left" if head == first else "right")
+        for cell in cells:
+            table.add_row(*cell)
+        Console(width=140).print(table)
 
 
 def _page(title: str, rows: list[dict[str, Any]], found: dict[str, Outcome]) -> str:
-    """Show the table, and how answers' responses and slowdowns are spread."""
-    import numpy as np
-
-    from penstock.report.curves import Curve, curve_chart
+    """Show the tables, how answers' responses and slowdowns are spread, and how everything went over time."""
     from penstock.report.markup import section, table
     from penstock.report.page import page
 
-    shares = np.linspace(0, 100, 41)
-    charts = []
-    for name in ("response", "slowdown"):
-        curves = []
-        for policy, outcome in found.items():
-            values = np.percentile(getattr(outcome, name), shares) if len(outcome.done) else np.zeros(len(shares))
-            curves.append(Curve(policy, tuple(zip(shares.tolist(), values.tolist(), strict=True))))
-        charts.append(
-            curve_chart(f"{name} by percentile", curves, across="percent of answers", upward=name, powers=True)
-        )
-    cells = [[row["policy"], f"{row['answers']:,}", *(f"{row[c]:,.4g}" for c in COLUMNS)] for row in rows]
-    heads = ("policy", "answers", *(c.replace("_", " ") for c in COLUMNS))
-    plots = f'<div class="charts two">{"".join(charts)}</div>'
-    return page(f"Policies: {title}", [section("Figures", table(heads, cells, numbers=range(1, 8)), plots)])
+    charts = [_spread(name, found) for name in ("response", "slowdown")]
+    charts += [chart for name in OVER_TIME if (chart := _over_time(name, rows)) is not None]
+    heads, cells = _cells(rows, "policy")
+    class_heads, class_cells = _cells(_of_classes(rows), "class") if rows else ([], [])
+    plots = f'<div class="charts two">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
+    parts = [
+        section("Policies", table(heads, cells, numbers=range(1, len(heads))), plots),
+        section("Classes of queries", table(class_heads, class_cells, numbers=range(1, len(class_heads)))),
+    ]
+    return page(f"Policies: {title}", parts)
+
+
+OVER_TIME: Final = {
+    "response_average": "response over time",
+    "slowdown_average": "slowdown over time",
+    "memory_peak": "tuples in queues over time",
+}
+
+
+def _spread(name: str, found: dict[str, Outcome]) -> str:
+    """Draw a measure by percentile."""
+    import numpy as np
+
+    from penstock.report.curves import Curve, curve_chart
+
+    shares, curves = np.linspace(0, 100, 41), []
+    for policy, outcome in found.items():
+        values = np.percentile(getattr(outcome, name), shares) if len(outcome.done) else np.zeros(len(shares))
+        curves.append(Curve(policy, tuple(zip(shares.tolist(), values.tolist(), strict=True))))
+    return curve_chart(f"{name} by percentile", curves, across="percent of answers", upward=name, powers=True)
+
+
+def _over_time(name: str, rows: list[dict[str, Any]]) -> str | None:
+    """Draw a measure over time, if it was asked for."""
+    from penstock.report.curves import Curve, curve_chart
+
+    curves = []
+    for row in rows:
+        points = [(part["until"], part[name]) for part in row["over_time"] if part.get(name) is not None]
+        curves.append(Curve(row["policy"], tuple(points)))
+    if not any(curve.points for curve in curves):
+        return None
+    return curve_chart(OVER_TIME[name], curves, across="time", upward=name.replace("_", " "))

@@ -17,15 +17,16 @@ import pyarrow as pa
 from penstock.evaluate.components import Component, Values
 from penstock.evaluate.expressions import Compiled, compile_expression
 from penstock.evaluate.typed import TypedQuery
+from penstock.model.query import Query
 
-_PLACEHOLDER = re.compile(r"`(?:[ka]\d+|w[se]?)`")
+_PLACEHOLDER = re.compile(r"`(?:[ka]\d+|g\d*|w[se]?)`")
 BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 
 INSTANT = pa.timestamp("us", tz="UTC")
 # What GROUP BY window(…) adds to keys and aggregates: Spark's struct, its start and its end.
 WINDOW_TYPES = {"w": pa.struct([("start", INSTANT), ("end", INSTANT)]), "ws": INSTANT, "we": INSTANT}
-_WINDOW_WORDS = {"`w`": "window", "`ws`": "window.start", "`we`": "window.end"}
+_WINDOW_WORDS = {"`w`": "window", "`ws`": "window.start", "`we`": "window.end", "`g`": "grouping_id()"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,14 @@ class Shape:
     outputs: tuple[str, ...]
     having: str | None
     grouped: bool
+    sets: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(typed: TypedQuery) -> Shape:
         """Take the shape of a query."""
         query = typed.query
-        return Shape(typed.aggregates, tuple(o.expression for o in query.outputs), query.having, query.grouped)
+        outputs = tuple(o.expression for o in query.outputs)
+        return Shape(typed.aggregates, outputs, query.having, query.grouped, query.sets)
 
 
 class Finisher:
@@ -77,6 +80,7 @@ class Finisher:
         query = typed.query
         if query.start_aligned:
             types |= WINDOW_TYPES
+        types |= grouping_types(query)
         self.outputs = [compile_expression(o.expression, types) for o in query.outputs]
         self.having = compile_expression(query.having, types) if query.having else None
         expected = zip(self.outputs, typed.output_types, strict=True)
@@ -88,10 +92,12 @@ class Finisher:
         keys: Sequence[pa.Array],
         merged: Mapping[Component, Values],
         windows: tuple[Int64Array, Int64Array] | None = None,
+        sets: Int64Array | None = None,
     ) -> tuple[pa.Table, BoolArray, str | None]:
         """Lower the aggregates; also tell the rows that one of them has no answer for, and why.
 
-        ``windows`` are the starts and ends of the rows' windows, for queries that name them.
+        ``windows`` are the starts and ends of the rows' windows, for queries that name them; ``sets`` tells of each
+        row which grouping set it is of.
         """
         columns: dict[str, pa.Array] = {f"k{i}": k for i, k in enumerate(keys)}
         rows = len(next(iter(merged.values())))
@@ -104,6 +110,8 @@ class Finisher:
                 reason = reason or lowered.reason
         if windows is not None and self.typed.query.start_aligned:
             columns |= _window_columns(*windows)
+        if sets is not None:
+            columns |= _grouping_columns(self.typed.query, sets)
         if not columns:  # a query of constants
             columns["a"] = pa.nulls(rows, pa.bool_())
         return pa.table(columns), failed, reason
@@ -118,6 +126,7 @@ class Finisher:
         query = self.typed.query
         named = {f"`k{i}`": key for i, key in enumerate(query.keys)}
         named |= {f"`a{i}`": str(aggregate) for i, aggregate in enumerate(query.aggregates)}
+        named |= {f"`g{i}`": f"grouping({key})" for i, key in enumerate(query.keys)}
         named |= _WINDOW_WORDS
         return _PLACEHOLDER.sub(lambda found: named.get(found[0], found[0]), text)
 
@@ -145,6 +154,21 @@ def _window_columns(starts: Int64Array, ends: Int64Array) -> dict[str, pa.Array]
     """Write the windows as Spark's struct, and each of its fields."""
     start, end = pa.array(starts).cast(INSTANT), pa.array(ends).cast(INSTANT)
     return {"w": pa.StructArray.from_arrays([start, end], names=["start", "end"]), "ws": start, "we": end}
+
+
+def grouping_types(query: Query) -> dict[str, pa.DataType]:
+    """Return what grouping sets add to keys and aggregates: grouping_id() and the grouping() of each key."""
+    if not query.sets:
+        return {}
+    return {"g": pa.int64(), **{f"g{i}": pa.int8() for i in range(len(query.keys))}}
+
+
+def _grouping_columns(query: Query, sets: Int64Array) -> dict[str, pa.Array]:
+    """Write grouping() of each key, 1 where the row's set is without it, and all of them as bits, the first highest."""
+    without = np.array([[i not in one for one in query.sets] for i in range(len(query.keys))], np.int64)
+    identity = sum(absent << (len(without) - 1 - i) for i, absent in enumerate(without))
+    columns = {f"g{i}": pa.array(absent[sets].astype(np.int8)) for i, absent in enumerate(without)}
+    return {"g": pa.array(np.asarray(identity, np.int64)[sets]), **columns}
 
 
 def _kept(having: Compiled, inputs: pa.Table) -> tuple[BoolArray, BoolArray]:

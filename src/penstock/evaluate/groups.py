@@ -35,7 +35,7 @@ class Groups:
         """Return each row's group number, giving new numbers to new groups."""
         if not self.types:
             raise ValueError("a grouping without keys has nothing to encode")
-        codes, first = _distinct_rows([_codes(c) for c in columns])
+        codes, first = distinct_rows([value_codes(c) for c in columns])
         values = [_raw(c.take(pa.array(first))).to_pylist() for c in columns]
         numbers = np.fromiter((self._number(row) for row in zip(*values, strict=True)), np.int64, len(first))
         return numbers[codes]
@@ -98,7 +98,7 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, raw) if raw == type_ else pa.array(values, raw).view(type_)
 
 
-def _codes(column: pa.ChunkedArray) -> Int64Array:
+def value_codes(column: pa.ChunkedArray) -> Int64Array:
     """Number a column's distinct values within this call; NULL is a value."""
     if pa.types.is_nested(column.type):
         seen: dict[Hashable, int] = {}
@@ -109,7 +109,7 @@ def _codes(column: pa.ChunkedArray) -> Int64Array:
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _distinct_rows(codes: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array]:
+def distinct_rows(codes: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array]:
     """Number distinct rows of several code columns; also say where each first stands."""
     combined = codes[0]
     for more in codes[1:]:

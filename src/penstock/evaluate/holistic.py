@@ -124,7 +124,7 @@ def _weights(aggregate: Aggregate, types: Types) -> Component:
 
 def _picked(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind arg_min(x, y) and arg_max(x, y)."""
-    _check(aggregate, types[0], is_comparable)
+    _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
     _check(aggregate, types[1], is_ordered)
     kind: Kind = "arg_min" if aggregate.function == "arg_min" else "arg_max"
     component = Component(kind, aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
@@ -133,7 +133,7 @@ def _picked(aggregate: Aggregate, types: Types) -> BoundAggregate:
 
 def _ordered(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind first and last; the second argument tells which rows are taken."""
-    _check(aggregate, types[0], is_comparable)
+    _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
     kind: Kind = "first" if aggregate.function == "first" else "last"
     if len(types) > 1:
         _check(aggregate, types[1], lambda t: pa.types.is_boolean(t) or pa.types.is_null(t))
@@ -172,11 +172,12 @@ def _approx_percentile(aggregate: Aggregate, types: Types) -> BoundAggregate:
 
 def _approx_top_k(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind approx_top_k(x [, k [, tracked]])."""
-    _check(aggregate, types[0], lambda t: is_ordered(t) and not pa.types.is_binary(t))
+    _check(aggregate, types[0], is_ordered)
     k, tracked = _parameter(aggregate, 0, TOP_ITEMS), _parameter(aggregate, 1, TRACKED)
     if k > tracked:
         raise WrongType(f"approx_top_k() cannot list {k:,} items and track {tracked:,}", detail=f"in {aggregate}")
-    written = pa.types.is_string(types[0]) or pa.types.is_floating(types[0]) or pa.types.is_decimal(types[0])
+    tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_floating, pa.types.is_decimal)
+    written = any(test(types[0]) for test in tests)
     kept = pa.string() if written else pa.int64()
     component = Component("items", aggregate.arguments[0], kept, types=(types[0],), size=tracked)
     return BoundAggregate(aggregate, (component,), items_of(types[0], "count", pa.int64()), lower_states.approx_top_k)

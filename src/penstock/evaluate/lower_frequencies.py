@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.component import Array
 from penstock.evaluate.frequencies import MOST_VALUES, Frequencies, unscaled
-from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, decimal_of, lowered
+from penstock.evaluate.lower_values import Answer, Unanswerable, decimal_of, listed, lowered
 
 Table = Frequencies | None
 
@@ -23,16 +23,17 @@ def _tables(bound: BoundAggregate, values: ValuesOf, answer: Callable[[Table], A
     """Answer each table; one that was let go has no answer."""
 
     def checked(table: Table) -> Answer:
-        if table is not None and table.overflown:
-            hint = (
-                f"approx_{bound.aggregate.function}" if bound.aggregate.function != "count" else "approx_count_distinct"
-            )
-            return Unanswerable(
-                f"more than {MOST_VALUES:,} distinct values in {bound.aggregate}; {hint}() needs no more"
-            )
-        return answer(table)
+        return _too_many(bound) if table is not None and table.overflown else answer(table)
 
     return lowered(bound.type, np.asarray(values[bound.components[0]]), checked)
+
+
+def _too_many(bound: BoundAggregate) -> Unanswerable:
+    """Say that a table was let go, and what to ask for instead."""
+    instead = {"percentile": "percentile", "median": "percentile", "top": "top_k", "mode": "top_k"}
+    name = instead.get(bound.aggregate.function, "count_distinct")
+    many = f"more than {MOST_VALUES:,} distinct values in {bound.aggregate}"
+    return Unanswerable(f"{many}; approx_{name}() takes any number of them")
 
 
 def count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
@@ -147,21 +148,17 @@ def mode(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 
 def top(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """List the values of the greatest weights, greatest first, then least value first."""
-    k, item = int(bound.aggregate.parameters[0]), bound.type.value_type[0].type  # type: ignore[arg-type]
-    name, weight = bound.type.value_type[1].name, bound.type.value_type[1].type
+    k, weight = int(bound.aggregate.parameters[0]), bound.type.value_type[1].type  # type: ignore[arg-type]
 
-    def found(table: Table) -> Answer:
+    def found(table: Table) -> list[tuple[Any, Any]] | Unanswerable:
         if table is None:
             return []
-        chosen = _heaviest(table.weights, k)
-        told = [_weight(table.weights[place], weight) for place in chosen]
-        bad = next((one for one in told if isinstance(one, Unanswerable)), None)
-        if bad is not None:
-            return bad
-        items = arrow_of(item, [table.values[place] for place in chosen]).to_pylist()
-        return [{"item": one, name: other} for one, other in zip(items, told, strict=True)]
+        if table.overflown:
+            return _too_many(bound)
+        pairs = [(table.values[place], _weight(table.weights[place], weight)) for place in _heaviest(table.weights, k)]
+        return next((one for _, one in pairs if isinstance(one, Unanswerable)), pairs)
 
-    return _tables(bound, values, found)
+    return listed(bound.type, np.asarray(values[bound.components[0]]), found)
 
 
 def _heaviest(weights: Array, k: int) -> list[int]:

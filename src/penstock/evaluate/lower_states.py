@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.component import Array
-from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, check_answer, lowered
+from penstock.evaluate.lower_values import Answer, Unanswerable, check_answer, listed, lowered, rebuilt
 from penstock.evaluate.sketches import distinct_in, frequent_in, quantiles_in
 from penstock.evaluate.user_states import Failed, lower_user_state
 
@@ -22,7 +22,11 @@ def _states(bound: BoundAggregate, values: ValuesOf) -> Array:
 
 def picked(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Return the value that was picked; NULL of nothing."""
-    return lowered(bound.type, _states(bound, values), lambda state: None if state is None else state[1])
+
+    def found(state: Any) -> Answer:
+        return None if state is None else rebuilt(state[1], bound.type)
+
+    return lowered(bound.type, _states(bound, values), found)
 
 
 def approx_count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
@@ -63,18 +67,18 @@ def approx_top_k(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     k = int(bound.aggregate.parameters[0]) if bound.aggregate.parameters else 5  # type: ignore[arg-type]
     component, item = bound.components[0], bound.type.value_type[0].type
 
-    def found(state: bytes | None) -> Answer:
-        listed = frequent_in(component, state, k)
-        items = arrow_of(item, [_item(value, item) for value, _ in listed]).to_pylist()
-        return [{"item": one, "count": count} for one, (_, count) in zip(items, listed, strict=True)]
+    def found(state: bytes | None) -> list[tuple[Any, int]]:
+        return [(_item(value, item), count) for value, count in frequent_in(component, state, k)]
 
-    return lowered(bound.type, _states(bound, values), found)
+    return listed(bound.type, _states(bound, values), found)
 
 
 def _item(value: Any, type_: pa.DataType) -> Any:
     """Read an item back from what stands for it in the sketch."""
     if pa.types.is_floating(type_):
         return float(value)
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return bytes.fromhex(value)
     return Decimal(value) if pa.types.is_decimal(type_) else value
 
 

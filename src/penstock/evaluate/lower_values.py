@@ -22,6 +22,7 @@ class Unanswerable:
 
 
 Answer: TypeAlias = Any  # a value of the result's type, None, or Unanswerable
+Items: TypeAlias = Sequence[tuple[Any, Any]]  # with the count or weight of each
 
 
 def lowered(type_: pa.DataType, states: Array, answer: Callable[[Any], Answer]) -> Lowered:
@@ -32,6 +33,30 @@ def lowered(type_: pa.DataType, states: Array, answer: Callable[[Any], Answer]) 
     if not failed.any():
         return Lowered(array, None)
     return Lowered(array, failed, next(one.reason for one in answers if isinstance(one, Unanswerable)))
+
+
+def listed(type_: pa.DataType, states: Array, answer: Callable[[Any], Items | Unanswerable]) -> Lowered:
+    """Answer lists of items, each with its count or weight; built flat, because strings need not be UTF-8."""
+    answers = [answer(state) for state in states]
+    lists = [[] if isinstance(one, Unanswerable) else one for one in answers]
+    item, weight = (type_.value_type[field] for field in (0, 1))
+    pairs = [pair for one in lists for pair in one]
+    columns = [arrow_of(field.type, [pair[at] for pair in pairs]) for at, field in enumerate((item, weight))]
+    structs = pa.StructArray.from_arrays(columns, fields=[item, weight])
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int32)
+    array = pa.ListArray.from_arrays(pa.array(offsets), structs, type=type_)
+    failed = np.array([isinstance(one, Unanswerable) for one in answers], np.bool_)
+    if not failed.any():
+        return Lowered(array, None)
+    return Lowered(array, failed, next(one.reason for one in answers if isinstance(one, Unanswerable)))
+
+
+def rebuilt(value: Any, type_: pa.DataType) -> Any:
+    """Turn a struct that is kept as a tuple into what Arrow takes for one."""
+    if value is None or not pa.types.is_struct(type_):
+        return value
+    fields = [type_[place] for place in range(type_.num_fields)]
+    return {field.name: rebuilt(part, field.type) for field, part in zip(fields, value, strict=True)}
 
 
 def arrow_of(type_: pa.DataType, values: Sequence[Any]) -> pa.Array:

@@ -27,6 +27,10 @@ class Condition:
         """Compute the hash once."""
         object.__setattr__(self, "_hash", hash((self.joins, self.where)))
 
+    def __reduce__(self) -> tuple[type[Condition], tuple[object, ...]]:
+        """Travel without the hash, which another process computes otherwise."""
+        return Condition, (self.joins, self.where)
+
     def __hash__(self) -> int:
         """Return the hash."""
         return self._hash

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from sqlglot import exp
 
@@ -13,12 +12,21 @@ from penstock.language.bind_aggregates import bind_call
 from penstock.language.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
 from penstock.language.cursor import place_of
 from penstock.language.joins import From, Names, model_joins, read_from
+from penstock.language.keys import Keys, complain, has_column, read_keys
 from penstock.language.limits import MAX_NODES
 from penstock.language.literals import quote
 from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_options, revises
 from penstock.language.parse import check_text
-from penstock.language.scope import OWN_COLUMNS, REVISION_COLUMNS, WINDOW_COLUMNS, is_aggregate, path_of, resolve
-from penstock.language.spark_window import FIELDS, WHOLE, is_window, mentions_window
+from penstock.language.scope import (
+    OWN_COLUMNS,
+    REVISION_COLUMNS,
+    WINDOW_COLUMNS,
+    is_aggregate,
+    is_grouping,
+    path_of,
+    resolve,
+)
+from penstock.language.spark_window import FIELDS, WHOLE, is_window
 from penstock.language.statements import Select
 from penstock.language.user_functions import Functions, expand_select
 from penstock.language.write import Item, plain_name, write_query
@@ -60,18 +68,20 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     read, tree = read_from(expand_select(select.expression, functions, text), names, text, asked)
     listed = [_item(node, read) for node in tree.expressions]
     items = [item for item in listed if item is not None]
-    keys = _keys(tree, listed, read)
+    grouping = read_keys(tree, listed, read)
+    keys = grouping.nodes
     grouped = tree.args.get("group") is not None
     having = _having(tree, items, keys, read)
     _check_shape(tree, items, having, grouped, text)
     _check_names(items, revises(options), text)
-    over = _Placeholders(read, keys)
+    _check_sets(grouping, revises(options))
+    over = _Placeholders(read, keys, bool(grouping.sets))
     _check_rows(read, over, select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
     return Query(
         name=name,
-        text=write_query(read, items, keys, grouped, having, options),
+        text=write_query(read, items, grouping.elements, grouped, having, options),
         stream=_feeding(read),
         window=read.window,
         joins=model_joins(read),
@@ -82,6 +92,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         having=having_text,
         grouped=grouped,
         start_aligned=read.start_aligned,
+        sets=grouping.sets,
         options=options,
     )
 
@@ -126,12 +137,9 @@ def _item(node: exp.Expr, read: From) -> Item | None:
 def _is_window_column(node: exp.Expr, read: From) -> bool:
     """Say whether a node is a bare window_start or window_end that no source has as a column."""
     path = path_of(node)
-    return path is not None and len(path) == 1 and path[0].name.lower() in WINDOW_COLUMNS and not _has(path[0], read)
-
-
-def _has(name: exp.Expr, read: From) -> bool:
-    """Say whether any source has a column of this name."""
-    return any(source.find(name.name) for source in read.scope.sources)
+    if path is None or len(path) != 1 or path[0].name.lower() not in WINDOW_COLUMNS:
+        return False
+    return not has_column(path[0], read)
 
 
 def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr], grouped: bool, text: str) -> None:
@@ -145,6 +153,13 @@ def _check_shape(tree: exp.Select, items: list[Item], having: Sequence[exp.Expr]
         raise LanguageError(what, text=text, place=place_of(tree.expressions[0]))
 
 
+def _check_sets(grouping: Keys, revised: bool) -> None:
+    """Refuse grouping sets of a query whose answers are revised: a subtotal is no group that a row belongs to."""
+    if grouping.sets and revised:
+        what = "late = 'revise' with ROLLUP, CUBE or GROUPING SETS is not available"
+        complain(what, grouping.nodes[0], grouping.read, Unsupported, "Write a query for each grouping set.")
+
+
 def _check_names(items: Sequence[Item], revised: bool, text: str) -> None:
     """Refuse two outputs of one name, and one that the answers have themselves."""
     seen = {column: "every answer has a column of that name" for column in OWN_COLUMNS}
@@ -156,60 +171,6 @@ def _check_names(items: Sequence[Item], revised: bool, text: str) -> None:
             place, detail = place_of(item.value), seen[item.name.lower()]
             raise LanguageError(what, text=text, place=place, detail=detail or None, hint="Add an alias with AS.")
         seen[item.name.lower()] = ""
-
-
-# GROUP BY.
-
-
-def _keys(tree: exp.Select, listed: Sequence[Item | None], read: From) -> list[exp.Expr]:
-    """Resolve the grouping expressions; equal ones count once."""
-    group = tree.args.get("group")
-    keys: dict[str, exp.Expr] = {}
-    seen: set[str] = set()  # positions and names: the same one again is the same key
-    for node in group.expressions if group else []:
-        if isinstance(node, exp.Literal | exp.Column):
-            if node.name.lower() in seen:
-                continue
-            seen.add(node.name.lower())
-        key = _key(node, listed, read)
-        if isinstance(key, exp.Literal | exp.Null | exp.Boolean):
-            _complain("grouping by a constant is not available", node, read, Unsupported)
-        if any(is_aggregate(part) for part in key.walk()):
-            _complain("aggregates are not allowed in GROUP BY", node, read)
-        if mentions_window(key):
-            _complain("grouping by an expression over the window is not available", node, read, Unsupported)
-        keys.setdefault(read.canonical(key), key)
-    return list(keys.values())
-
-
-def _key(node: exp.Expr, listed: Sequence[Item | None], read: From) -> exp.Expr:
-    """Resolve one grouping expression: a position, else a column, else an alias, else an expression."""
-    if isinstance(node, exp.Literal) and node.name.isdecimal() and not node.is_string:
-        return _position(node, listed, read)
-    path = path_of(strip(node))
-    if path is not None and len(path) == 1 and not _has(path[0], read):
-        for item in listed:
-            if item is not None and item.name.lower() == path[0].name.lower():
-                return item.value.copy()
-    return resolve(node, read.scope, "GROUP BY")
-
-
-def _position(node: exp.Expr, listed: Sequence[Item | None], read: From) -> exp.Expr:
-    """Return the output that GROUP BY 1 means."""
-    position = int(node.name) if len(node.name) < 6 else 0
-    if not 1 <= position <= len(listed):
-        _complain(f"GROUP BY {node.name[:20]}: there are {len(listed)} outputs", node, read)
-    item = listed[position - 1]
-    if item is None:
-        _complain("grouping by the window is not available", node, read, Unsupported)
-    return item.value.copy()
-
-
-def _complain(
-    what: str, node: exp.Expr, read: From, kind: type[LanguageError] = LanguageError, hint: str | None = None
-) -> NoReturn:
-    """Raise an error at a node."""
-    raise kind(what, text=read.scope.text, place=place_of(node), hint=hint)
 
 
 # HAVING.
@@ -231,10 +192,10 @@ def _having(tree: exp.Select, items: Sequence[Item], keys: Sequence[exp.Expr], r
         if path is None or len(path) > 1 or isinstance(node.parent, exp.Dot) or _inside_aggregate(node):
             return node
         name = path[0].name.lower()
-        if name in values and not (name in grouped and _has(path[0], read)):
+        if name in values and not (name in grouped and has_column(path[0], read)):
             written += sizes[name]
             if written > MAX_NODES:
-                _complain(f"expressions of more than {MAX_NODES:,} parts once aliases are written out", node, read)
+                complain(f"expressions of more than {MAX_NODES:,} parts once aliases are written out", node, read)
             return exp.Paren(this=values[name].copy())
         return node
 
@@ -259,6 +220,7 @@ class _Placeholders:
 
     read: From
     key_nodes: Sequence[exp.Expr]
+    in_sets: bool  # ROLLUP, CUBE or GROUPING SETS
     keys: dict[str, int] = field(init=False)
     kinds: set[tuple[type[exp.Expr], int]] = field(init=False)
     sizes: dict[int, int] = field(default_factory=dict)  # of every node of the expression at hand, by its identity
@@ -294,18 +256,33 @@ class _Placeholders:
             number = self.keys.get(self.read.canonical(node))
             if number is not None:
                 return exp.column(f"k{number}", quoted=True)
+        if is_grouping(node):
+            return exp.column(self._grouping(node), quoted=True)
         if is_aggregate(node):
             aggregate = bind_call(node, self.read)
             return exp.column(f"a{self.aggregates.setdefault(aggregate, len(self.aggregates))}", quoted=True)
         if isinstance(node, exp.Column):
             hint = f"Add it to GROUP BY, or aggregate it: max({node.name})."
-            _complain(f'column "{node.name}" is neither grouped nor aggregated', node, self.read, hint=hint)
+            complain(f'column "{node.name}" is neither grouped nor aggregated', node, self.read, hint=hint)
         return node
+
+    def _grouping(self, call: exp.Expr) -> str:
+        """Return the placeholder of grouping(key) or grouping_id()."""
+        if not self.in_sets:
+            hint = "Group by ROLLUP, CUBE or GROUPING SETS."
+            complain(f"{call.name}() without grouping sets has no meaning", call, self.read, hint=hint)
+        named = [self.keys.get(self.read.canonical(argument)) for argument in call.expressions]
+        if call.name == "grouping_id" and named in ([], list(range(len(self.keys)))):
+            return "g"
+        if call.name == "grouping" and len(named) == 1 and named[0] is not None:
+            return f"g{named[0]}"
+        takes = "one of the grouping expressions" if call.name == "grouping" else "all grouping expressions in order"
+        complain(f"{call.name}() takes {takes}", call, self.read)
 
     def _field(self, node: exp.Dot) -> str:
         """Return the placeholder of window.start or window.end."""
         name = node.expression.name
         if name.lower() not in FIELDS:
             hint = "Write window.start or window.end."
-            _complain(f'the window has no field "{name}"', node, self.read, UnknownColumn, hint)
+            complain(f'the window has no field "{name}"', node, self.read, UnknownColumn, hint)
         return FIELDS[name.lower()]

@@ -15,7 +15,7 @@ from penstock.language.cursor import place_of
 from penstock.language.functions import AGGREGATES, ORDERED, canonical_aggregate
 from penstock.language.joins import From
 from penstock.language.literals import quote
-from penstock.language.scope import is_aggregate
+from penstock.language.scope import is_aggregate, is_grouping
 from penstock.language.spark_window import mentions_window
 from penstock.model.query import Aggregate, Parameter
 
@@ -73,6 +73,8 @@ def _check_argument(argument: exp.Expr, read: From) -> None:
     """Refuse aggregates of aggregates and of windows."""
     if any(is_aggregate(part) for part in argument.walk()):
         _complain("an aggregate inside an aggregate is not allowed", argument, read)
+    if any(is_grouping(part) for part in argument.walk()):
+        _complain("grouping() inside an aggregate is not available", argument, read, Unsupported)
     if mentions_window(argument):
         _complain("the window inside an aggregate is not available", argument, read, Unsupported)
 

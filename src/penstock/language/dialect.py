@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.errors import InvalidWindow
 from penstock.language.cursor import RESERVED, placed
 from penstock.language.duration import parse_duration
-from penstock.language.grammar import Grammar
+from penstock.language.group_by import GroupByGrammar
 from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
 from penstock.language.literals import is_plain_word, quote
 from penstock.model.duration import format_duration
@@ -103,7 +103,7 @@ def check_slides(range_us: int, slide_us: int, text: str, place: tuple[int, int]
         raise InvalidWindow(what, text=text, place=place, detail=f"at most {MAX_SLIDES:,} times", hint="Slide further.")
 
 
-class SelectGrammar(Grammar):
+class SelectGrammar(GroupByGrammar):
     """SELECT … FROM stream [window] JOIN … WHERE … GROUP BY … HAVING …"""
 
     def _parse_statement(self) -> exp.Expr:
@@ -159,26 +159,6 @@ class SelectGrammar(Grammar):
         else:
             return value
         return self._placed(exp.Alias(this=value, alias=alias), first)
-
-    def _keys(self) -> list[exp.Expr]:
-        """Read the GROUP BY list."""
-        if self._at(TokenType.ALL):
-            self._refuse("GROUP BY ALL queries")
-        keys = [self._key()]
-        while self._take(TokenType.COMMA):
-            self._at_most(MAX_KEYS, keys, "grouping expressions")
-            keys.append(self._key())
-        if self._at_word("WITH") and self._next.text.upper() in ("ROLLUP", "CUBE"):
-            self._refuse("ROLLUP, CUBE and GROUPING SETS")
-        if self._at(TokenType.GROUPING_SETS):
-            self._refuse("ROLLUP, CUBE and GROUPING SETS")
-        return keys
-
-    def _key(self) -> exp.Expr:
-        """Read one grouping expression."""
-        if self._at(TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS):
-            self._refuse("ROLLUP, CUBE and GROUPING SETS")
-        return self._expression()
 
     # FROM.
 

@@ -8,7 +8,7 @@ from penstock.errors import LanguageError, UnknownFunction, Unsupported, nearest
 from penstock.language.literals import word_set
 
 Place = tuple[int, int]
-FunctionKind = Literal["scalar", "aggregate"]
+FunctionKind = Literal["scalar", "aggregate", "grouping"]
 
 SCALAR: Final = word_set(
     # mathematics
@@ -93,12 +93,13 @@ _ALIASES: Final = {
     "kll_sketch_agg_double": "kll_sketch_agg_double",
 }
 AGGREGATES: Final = frozenset(_ALIASES)
+GROUPINGS: Final = word_set("grouping grouping_id")  # what tells the rows of one grouping set from those of another
 ORDERED: Final = frozenset({"first", "last"})  # depend on the order of rows
 DISTINCT: Final = frozenset({"count", "sum", "avg", "min", "max"})  # take DISTINCT
 
 NOT_YET: Final = word_set(
     """any array_agg bit_and bit_or bit_xor bool_and bool_or collect_list collect_set corr count_if
-    count_min_sketch covar_pop covar_samp every grouping grouping_id histogram_numeric hll_union_agg kurtosis
+    count_min_sketch covar_pop covar_samp every histogram_numeric hll_union_agg kurtosis
     listagg percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
     regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum product"""
 )
@@ -128,12 +129,14 @@ def canonical_aggregate(name: str) -> str:
 
 
 def classify(name: str, text: str | None = None, place: Place | None = None) -> FunctionKind:
-    """Say whether a function is scalar or an aggregate, or raise why it cannot be used."""
+    """Say whether a function is scalar, an aggregate or one of grouping sets, or raise why it cannot be used."""
     lower = name.lower()
     if lower in AGGREGATES:
         return "aggregate"
     if lower in SCALAR:
         return "scalar"
+    if lower in GROUPINGS:
+        return "grouping"
     raise _refusal(name, lower, text, place)
 
 

@@ -22,6 +22,7 @@ MAX_PREDICATES: Final = 1_000
 MAX_LIST: Final = 5_000
 MAX_OUTPUTS: Final = 500
 MAX_KEYS: Final = 50
+MAX_SETS: Final = 64
 MAX_JOINS: Final = 20
 MAX_COLUMNS: Final = 2_000
 MAX_OPTIONS: Final = 100
@@ -58,6 +59,7 @@ LIMITS: Final = (
     Limit("list", MAX_LIST, "values of an IN list, arguments of a call"),
     Limit("outputs", MAX_OUTPUTS, "outputs of a query"),
     Limit("keys", MAX_KEYS, "grouping expressions of a query"),
+    Limit("grouping sets", MAX_SETS, "grouping sets that ROLLUP, CUBE and GROUPING SETS of a query stand for"),
     Limit("joins", MAX_JOINS, "tables joined in a query"),
     Limit("columns", MAX_COLUMNS, "columns of a stream or table in CREATE"),
     Limit("options", MAX_OPTIONS, "options of a statement"),

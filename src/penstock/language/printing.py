@@ -11,6 +11,7 @@ from penstock.errors import Unsupported
 from penstock.language.canonical import render
 from penstock.language.cursor import RESERVED
 from penstock.language.dialect import window_of
+from penstock.language.grouping_sets import write_element
 from penstock.language.literals import is_plain_word, quote, word_set, write_string
 from penstock.language.scope import path_of
 from penstock.language.stream_options import write_own
@@ -49,7 +50,7 @@ def write_select(tree: exp.Select) -> str:
     if where := tree.args.get("where"):
         parts += ["WHERE", write_expression(where.this)]
     if group := tree.args.get("group"):
-        parts += ["GROUP BY", ", ".join(write_expression(key) for key in group.expressions)]
+        parts += ["GROUP BY", ", ".join(write_element(key, write_expression) for key in group.expressions)]
     if having := tree.args.get("having"):
         parts += ["HAVING", write_expression(having.this)]
     return " ".join(parts)

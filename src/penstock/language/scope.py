@@ -15,7 +15,7 @@ from sqlglot import exp
 from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsupported, nearest
 from penstock.language.canonical import strip
 from penstock.language.cursor import place_of, placed
-from penstock.language.functions import AGGREGATES, DISTINCT, canonical_aggregate, classify
+from penstock.language.functions import AGGREGATES, DISTINCT, GROUPINGS, canonical_aggregate, classify
 from penstock.language.growth import check_growth
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
@@ -192,8 +192,9 @@ def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) ->
     if call.name.lower() in _PREPARED and call.find(exp.Column) is None:
         what, hint = f"{call.name.lower()}() of constants is not available", "Write map(key, value, …)."
         raise Unsupported(what, text=text, place=head, hint=hint)
-    if kind == "aggregate" and without_aggregates:
-        raise LanguageError(f"aggregates are not allowed in {without_aggregates}", text=text, place=place)
+    if kind != "scalar" and without_aggregates:
+        what = "aggregates are" if kind == "aggregate" else f"{call.name.lower()}() is"
+        raise LanguageError(f"{what} not allowed in {without_aggregates}", text=text, place=place)
     name = call.name.lower()
     call.set("this", name)
     for argument in call.expressions:
@@ -211,3 +212,8 @@ def allow(call: exp.Anonymous, *, aggregates: bool = False) -> exp.Anonymous:
 def is_aggregate(node: exp.Expr) -> bool:
     """Say whether a node is an aggregate call."""
     return isinstance(node, exp.Anonymous) and (node.name.lower() in AGGREGATES or bool(node.meta.get(_AGGREGATES)))
+
+
+def is_grouping(node: exp.Expr) -> bool:
+    """Say whether a node is a call of grouping() or grouping_id()."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in GROUPINGS

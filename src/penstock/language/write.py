@@ -11,6 +11,7 @@ from penstock.language.canonical import Naming, conjunction, render
 from penstock.language.cursor import RESERVED
 from penstock.language.dialect import Penstock, partition_by
 from penstock.language.grammar import NO_PARENTHESES
+from penstock.language.grouping_sets import write_element
 from penstock.language.joins import From
 from penstock.language.literals import is_plain_word, quote, shortened
 from penstock.language.options import OptionClause, Value
@@ -45,7 +46,7 @@ def plain_name(value: exp.Expr) -> str:
 def write_query(
     read: From,
     items: Sequence[Item],
-    keys: Sequence[exp.Expr],
+    elements: Sequence[exp.Expr],
     grouped: bool,
     having: Sequence[exp.Expr],
     options: Sequence[tuple[str, Value]],
@@ -61,7 +62,8 @@ def write_query(
         parts += ["WHERE", conjunction(read.filters, bare)]
     if grouped:
         by_function = [_window_call(read, labels)] if read.start_aligned else []
-        parts += ["GROUP BY", ", ".join([*by_function, *(render(key, bare) for key in keys)])]
+        written = [write_element(one, lambda key: render(key, bare)) for one in elements]
+        parts += ["GROUP BY", ", ".join([*by_function, *written])]
     if having:
         # An alias may have a column's name, and HAVING would take the alias: a qualified name is never an alias.
         parts += ["HAVING", conjunction(having, _naming(labels, window, always=True))]

@@ -44,7 +44,8 @@ class Aggregate:
     def __str__(self) -> str:
         """Print the call as SQL writes it."""
         constants = [_written(p) for p in self.parameters]
-        listed = [*constants, *self.arguments] if self.function == "top" else [*self.arguments, *constants]
+        before = {"top": 0, "percentile": 1}.get(self.function, len(self.arguments))
+        listed = [*self.arguments[:before], *constants, *self.arguments[before:]]
         return f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(listed) or '*'})"
 
 
@@ -59,7 +60,8 @@ def _written(parameter: Parameter) -> str:
 class Output:
     """One answer column: its name, and its expression over placeholders.
 
-    `` `k0` `` … are keys, `` `a0` `` … aggregates, `` `w` `` Spark's window, `` `ws` `` its start, `` `we` `` its end.
+    `` `k0` `` … are keys, `` `a0` `` … aggregates, `` `w` `` Spark's window, `` `ws` `` its start, `` `we` `` its end,
+    `` `g` `` the grouping_id() of a row and `` `g0` `` … the grouping() of each key.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Query:
     having: str | None
     grouped: bool  # False: an empty window still answers one row
     start_aligned: bool = False  # written as GROUP BY window(…), whose struct the outputs may name
+    sets: tuple[tuple[int, ...], ...] = ()  # of ROLLUP and the like: the keys of each grouping set; none: all keys
     options: tuple[tuple[str, str | int], ...] = ()  # those that are not the default, sorted
 
     def __str__(self) -> str:

@@ -32,7 +32,8 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    return Engine(state, spark=session, strategy=how, sinks=sinks)  # type: ignore[arg-type]
+    spread_over = project.settings.spread_over
+    return Engine(state, spark=session, strategy=how, sinks=sinks, spread_over=spread_over)  # type: ignore[arg-type]
 
 
 def start_spark(project: Project) -> Any:

@@ -11,34 +11,43 @@ import numpy as np
 from yaml.nodes import Node
 
 from penstock.errors import PenstockError
-from penstock.project.document import Reading, scalar
+from penstock.project.document import Reading
+from penstock.project.scenario_queries import Entry, expected_work, number, operators_of, read_queries, scaled
 from penstock.schedule.catalogue import policy_named
 from penstock.schedule.policy import Policy
 from penstock.sim.arrivals import Arrivals, burst_of, lbl_pkt_4, merged, on_off_pareto, poisson, recorded
 from penstock.sim.layout import Level, Settings
-from penstock.sim.network import Operator, Query
+from penstock.sim.network import AnyQuery
 
-SCENARIO_SETTINGS: Final = ("seed", "level", "blocks", "utilization", "streams", "queries", "policies")
+SCENARIO_SETTINGS: Final = (
+    *("seed", "level", "blocks", "calendar", "charge", "adapt", "utilization"),
+    *("streams", "queries", "policies", "metrics"),
+)
 STREAM_KINDS: Final = ("lbl-pkt-4", "poisson", "pareto", "file", "times")
 STREAM_SETTINGS: Final = (*STREAM_KINDS, "tuples", "gap", "until", "bursts", "column", "unit")
-QUERY_SETTINGS: Final = ("name", "stream", "operators", "count", "weight", "latency", "slide", "spread")
-OPERATOR_SETTINGS: Final = ("cost", "selectivity", "attribute")
+METRICS: Final = ("response", "slowdown", "tardiness", "staleness", "memory", "memory over time")
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What to simulate."""
 
-    queries: tuple[Query, ...]
+    entries: tuple[Entry, ...]
     arrivals: Arrivals
     policies: tuple[Policy, ...]
     settings: Settings
     seed: int
+    metrics: tuple[str, ...]
+
+    @property
+    def queries(self) -> tuple[AnyQuery, ...]:
+        """List the queries of all entries."""
+        return tuple(query for entry in self.entries for query in entry.queries)
 
     @property
     def attributes(self) -> int:
         """Count the values that decide a tuple's fate."""
-        return 1 + max(o.attribute for q in self.queries for o in q.operators)
+        return 1 + max(o.attribute for q in self.queries for o in operators_of(q))
 
 
 def read_scenario(path: Path) -> tuple[Scenario | None, Reading]:
@@ -54,26 +63,47 @@ def read_scenario(path: Path) -> tuple[Scenario | None, Reading]:
         return None, reading
     seed = (reading.whole(nodes["seed"], "seed") if "seed" in nodes else 1) or 0
     streams = _streams(reading, nodes["streams"], seed, path.parent)
-    queries = _queries(reading, nodes["queries"], list(streams), seed)
+    found = read_queries(reading, nodes["queries"], {name: _gap(times) for name, times in streams.items()}, seed)
     policies = [_policy(reading, node) for node in reading.items(nodes["policies"], "policies")]
-    level = reading.choice(nodes["level"], "level", [m.value for m in Level]) if "level" in nodes else "query"
-    blocks = reading.truth(nodes["blocks"], "blocks") if "blocks" in nodes else False
-    load = _number(reading, nodes["utilization"], "utilization") if "utilization" in nodes else None
-    if reading.problems or not queries or level is None:
+    load = number(reading, nodes["utilization"], "utilization") if "utilization" in nodes else None
+    metrics = _metrics(reading, nodes["metrics"]) if "metrics" in nodes else METRICS[:-1]
+    settings = _settings(reading, nodes, seed, "memory over time" in metrics)
+    if reading.problems or not found or settings is None:
         return None, reading
     arrivals = merged(list(streams.values()))
-    queries = queries if load is None else _loaded(queries, list(streams.values()), arrivals, load)
-    settings = Settings(level=Level(level), fluid=bool(blocks), seed=seed)
-    return Scenario(tuple(queries), arrivals, tuple(p for p in policies if p is not None), settings, seed), reading
+    found = found if load is None else _loaded(found, list(streams.values()), arrivals, load)
+    chosen = tuple(p for p in policies if p is not None)
+    return Scenario(tuple(found), arrivals, chosen, settings, seed, metrics), reading
 
 
-def _number(reading: Reading, node: Node, what: str) -> float:
-    """Read a number that is not negative."""
-    found = scalar(node)
-    if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < float("inf"):
-        return float(found)
-    reading.complain(f"{what} must be a number of at least 0", node)
-    return 0.0
+def _metrics(reading: Reading, node: Node) -> tuple[str, ...]:
+    """Read which measures are told."""
+    found = [reading.choice(one, "a metric", METRICS) for one in reading.items(node, "metrics")]
+    return tuple(name for name in found if name is not None)
+
+
+def _settings(reading: Reading, nodes: dict[str, Node], seed: int, trace: bool) -> Settings | None:
+    """Read how runs go."""
+    level = reading.choice(nodes["level"], "level", [m.value for m in Level]) if "level" in nodes else "query"
+    truths = {k: bool(reading.truth(nodes[k], k)) if k in nodes else False for k in ("blocks", "calendar")}
+    charge = number(reading, nodes["charge"], "charge") if "charge" in nodes else 0.0
+    adapt = reading.whole(nodes["adapt"], "adapt") if "adapt" in nodes else 0
+    if level is None or adapt is None:
+        return None
+    return Settings(
+        level=Level(level),
+        fluid=truths["blocks"],
+        calendar=truths["calendar"],
+        charge=charge,
+        adapt_window=adapt,
+        trace=trace,
+        seed=seed,
+    )
+
+
+def _gap(times: Any) -> float:
+    """Return the mean time between tuples."""
+    return float(times[-1] - times[0]) / max(1, len(times) - 1) or 1.0 if len(times) else 1.0
 
 
 def _policy(reading: Reading, node: Node) -> Policy | None:
@@ -89,7 +119,7 @@ def _policy(reading: Reading, node: Node) -> Policy | None:
 def _streams(reading: Reading, node: Node, seed: int, folder: Path) -> dict[str, Any]:
     """Read or draw the arrivals of every stream."""
     found = {}
-    for number, (name, (_, value)) in enumerate(reading.entries(node, "streams").items()):
+    for place, (name, (_, value)) in enumerate(reading.entries(node, "streams").items()):
         entries = reading.entries(value, f'stream "{name}"', STREAM_SETTINGS)
         facts = {key: one for key, (_, one) in entries.items()}
         kinds = [kind for kind in STREAM_KINDS if kind in facts]
@@ -97,7 +127,7 @@ def _streams(reading: Reading, node: Node, seed: int, folder: Path) -> dict[str,
             reading.complain(f'stream "{name}" needs one of {", ".join(STREAM_KINDS)}', value)
             continue
         try:
-            found[name] = _drawn(reading, kinds[0], facts, seed * 1_000 + number, folder)
+            found[name] = _drawn(reading, kinds[0], facts, seed * 1_000 + place, folder)
         except PenstockError as error:
             reading.complain(error.what, value, detail=error.detail, hint=error.hint)
     return found
@@ -106,72 +136,26 @@ def _streams(reading: Reading, node: Node, seed: int, folder: Path) -> dict[str,
 def _drawn(reading: Reading, kind: str, facts: dict[str, Node], seed: int, folder: Path) -> Any:
     """Make one stream's arrivals."""
 
-    def number(name: str, usual: float) -> float:
-        return _number(reading, facts[name], name) if name in facts else usual
+    def given(name: str, usual: float) -> float:
+        return number(reading, facts[name], name) if name in facts else usual
 
     makers: dict[str, Callable[[], Any]] = {
-        "lbl-pkt-4": lambda: lbl_pkt_4(int(number("lbl-pkt-4", 1_000))),
-        "poisson": lambda: poisson(int(number("poisson", 1_000)), number("gap", 1.0), seed),
-        "pareto": lambda: on_off_pareto(number("pareto", 1_000.0), seed, gap=number("gap", 1.0)),
+        "lbl-pkt-4": lambda: lbl_pkt_4(int(given("lbl-pkt-4", 1_000))),
+        "poisson": lambda: poisson(int(given("poisson", 1_000)), given("gap", 1.0), seed),
+        "pareto": lambda: on_off_pareto(given("pareto", 1_000.0), seed, gap=given("gap", 1.0)),
         "file": lambda: recorded(
-            folder / (reading.words(facts["file"], "file") or ""), int(number("column", 0)), number("unit", 1e-6)
+            folder / (reading.words(facts["file"], "file") or ""), int(given("column", 0)), given("unit", 1e-6)
         ),
-        "times": lambda: np.array([_number(reading, n, "a time") for n in reading.items(facts["times"], "times")]),
+        "times": lambda: np.array([number(reading, n, "a time") for n in reading.items(facts["times"], "times")]),
     }
     times = makers[kind]()
-    times = times[: int(number("tuples", len(times)))]
-    return burst_of(times, int(number("bursts", 1))) if "bursts" in facts else times
+    times = times[: int(given("tuples", len(times)))]
+    return burst_of(times, int(given("bursts", 1))) if "bursts" in facts else times
 
 
-def _queries(reading: Reading, node: Node, streams: list[str], seed: int) -> list[Query]:
-    """Read the queries; with ``count`` several alike, whose costs and selectivities are spread if asked."""
-    found: list[Query] = []
-    for place, value in enumerate(reading.items(node, "queries")):
-        facts = {key: one for key, (_, one) in reading.entries(value, "a query", QUERY_SETTINGS).items()}
-        name = (reading.words(facts["name"], "name") if "name" in facts else None) or f"q{place + 1}"
-        stream = reading.choice(facts["stream"], "stream", streams) if "stream" in facts else next(iter(streams), None)
-        if "operators" not in facts:
-            reading.complain(f'query "{name}" needs operators', value)
-            continue
-        steps = tuple(_operator(reading, one) for one in reading.items(facts["operators"], "operators"))
-        numbers = {k: _number(reading, facts[k], k) for k in ("weight", "latency", "slide", "spread") if k in facts}
-        many = reading.whole(facts["count"], "count", 1) if "count" in facts else 1
-        spread = numbers.pop("spread", 1.0)
-        if not steps or stream is None or many is None:
-            continue
-        draw = np.random.default_rng([seed, place])
-        for copy in range(many):
-            factor = float(spread ** draw.uniform(-1.0, 1.0)) if spread > 1 else 1.0
-            scaled = tuple(Operator(o.cost * factor, o.selectivity, o.attribute) for o in steps)
-            label = name if many == 1 else f"{name}.{copy}"
-            found.append(Query(label, scaled, streams.index(stream), **numbers))
-    return found
-
-
-def _operator(reading: Reading, node: Node) -> Operator:
-    """Read one operator."""
-    facts = {key: one for key, (_, one) in reading.entries(node, "an operator", OPERATOR_SETTINGS).items()}
-    cost = _number(reading, facts["cost"], "cost") if "cost" in facts else 0.0
-    if cost <= 0:
-        reading.complain("an operator needs a cost above 0", node)
-    chance = _number(reading, facts["selectivity"], "selectivity") if "selectivity" in facts else 1.0
-    attribute = reading.whole(facts["attribute"], "attribute") if "attribute" in facts else 0
-    return Operator(max(cost, 1e-300), chance, attribute or 0)
-
-
-def _loaded(queries: list[Query], streams: list[Any], arrivals: Arrivals, load: float) -> list[Query]:
+def _loaded(entries: list[Entry], streams: list[Any], arrivals: Arrivals, load: float) -> list[Entry]:
     """Scale all costs so that the expected work is the given share of the time."""
     span = float(arrivals.time[-1] - arrivals.time[0]) or 1.0
-    work = 0.0
-    for query in queries:
-        alive = 1.0
-        for operator in query.operators:
-            work += len(streams[query.stream]) * alive * operator.cost
-            alive *= operator.selectivity
-    factor = load * span / work
-
-    def scaled(query: Query) -> Query:
-        steps = tuple(Operator(o.cost * factor, o.selectivity, o.attribute) for o in query.operators)
-        return Query(query.name, steps, query.stream, query.weight, query.latency, query.slide)
-
-    return [scaled(query) for query in queries]
+    tuples = [len(times) for times in streams]
+    factor = load * span / sum(expected_work(query, tuples) for entry in entries for query in entry.queries)
+    return [Entry(e.name, tuple(scaled(query, factor) for query in e.queries)) for e in entries]

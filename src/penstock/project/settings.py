@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import nearest
-from penstock.model.strategy import STRATEGIES, STRATEGY_NAMES, strategy_named
+from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import Reading, place_of, scalar
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-DEFAULT_SETTINGS: Final = ("strategy",)
+DEFAULT_SETTINGS: Final = ("strategy", "spread_over")
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
@@ -52,6 +52,7 @@ class Settings:
     spark: SparkSetting = SparkSetting()
     state: Path | None = None
     strategy: str = STRATEGIES[0]
+    spread_over: int = SPREAD_OVER
 
 
 def read_settings(reading: Reading, folder: Path) -> Settings:
@@ -72,7 +73,7 @@ def read_settings(reading: Reading, folder: Path) -> Settings:
         sinks=_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
         state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
-        strategy=_strategy(reading, parts["defaults"]) if "defaults" in parts else STRATEGIES[0],
+        **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
     )
 
 
@@ -82,12 +83,17 @@ def _folder(reading: Reading, node: Node, what: str, folder: Path) -> Path | Non
     return None if text is None else folder / text
 
 
-def _strategy(reading: Reading, node: Node) -> str:
+def _defaults(reading: Reading, node: Node) -> dict[str, Any]:
     """Read the defaults."""
     entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
-    if "strategy" not in entries:
-        return STRATEGIES[0]
-    return strategy_named(reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES) or STRATEGIES[0])
+    found: dict[str, Any] = {}
+    if "strategy" in entries:
+        name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
+        found["strategy"] = strategy_named(name or STRATEGIES[0])
+    if "spread_over" in entries:
+        groups = reading.whole(entries["spread_over"][1], "spread_over", least=1)
+        found["spread_over"] = SPREAD_OVER if groups is None else groups
+    return found
 
 
 # Sinks.

@@ -43,8 +43,13 @@ class _Scale:
         return self.start + (place - low) / ((high - low) or 1.0) * (self.end - self.start)
 
 
-def curve_chart(title: str, curves: Sequence[Curve], *, across: str, upward: str, powers: bool = False) -> str:
-    """Draw curves with a legend; the seventh and later ones are dashed in the colours of the first."""
+def curve_chart(
+    title: str, curves: Sequence[Curve], *, across: str, upward: str, powers: bool = False, headed: bool = True
+) -> str:
+    """Draw curves with a legend; the seventh and later ones are dashed in the colours of the first.
+
+    Without a head the title is left to whoever shows the chart; readers of its description still hear it.
+    """
     curves = [Curve(c.name, tuple(p for p in c.points if math.isfinite(p[1]))) for c in curves]
     xs, ys = ([p[i] for c in curves for p in c.points] for i in (0, 1))
     if not xs:
@@ -58,7 +63,8 @@ def curve_chart(title: str, curves: Sequence[Curve], *, across: str, upward: str
     left, top = 12 + _LETTER * max(map(len, labels)), 40 + 16 * len(legend)
     horizontal = _Scale(min(xs), max(xs), left, WIDTH - 14)
     vertical = _Scale(ticks[0], ticks[-1], HEIGHT - 44, top, powers)
-    parts = [svg.text(2, 15, shortened(title, 52), "title", title=title), svg.text(2, 32, upward, "tick")]
+    parts = [svg.text(2, 15, shortened(title, 52), "title", title=title)] if headed else []
+    parts.append(svg.text(2, 32, upward, "tick"))
     parts += [part for row in legend for part in row]
     for tick, label in zip(ticks, labels, strict=True):
         y = vertical.at(tick)

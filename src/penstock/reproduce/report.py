@@ -10,7 +10,7 @@ from penstock.report.curves import curve_chart
 from penstock.report.markup import details, escaped, figures, section, table
 from penstock.report.page import page
 from penstock.reproduce.figure import Claim, Figure, Size
-from penstock.reproduce.papers import TITLES
+from penstock.reproduce.papers import PAPERS
 
 
 def as_json(made: Sequence[Figure], size: Size) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def report(made: Sequence[Figure], size: Size) -> str:
     head = figures([(str(len(made)), "figures and tables"), (str(len(claims)), "claims"), (str(holding), "hold")])
     parts = [head]
     for paper, group in groupby(made, key=lambda f: f.paper):
-        parts.append(section(TITLES[paper], _paper(list(group))))
+        parts.append(section(PAPERS[paper].title, _paper(list(group))))
     lead = f"{size.queries} queries over {size.tuples:,} tuples, seed {size.seed}, unless a figure says otherwise."
     return page("The papers' figures, made again", parts, lead=lead)
 
@@ -41,7 +41,9 @@ def _paper(made: Sequence[Figure]) -> str:
 def _plot(figure: Figure) -> str:
     """Draw one figure and list what it claims."""
     title = f"{figure.number}: {figure.title}"
-    drawn = curve_chart(title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers)
+    drawn = f"<h3>{escaped(title)}</h3>" + curve_chart(
+        title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers, headed=False
+    )
     words = "".join(
         f"<li>{escaped(c.verdict)}: {escaped(c.stated)} (measured {escaped(c.measured)})</li>" for c in figure.claims
     )
@@ -51,5 +53,5 @@ def _plot(figure: Figure) -> str:
 
 def _claims(claims: Sequence[Claim]) -> str:
     """List claims as a table."""
-    rows = [(c.place, c.stated, c.measured, c.verdict, c.reason) for c in claims]
-    return table(("place", "stated", "measured", "verdict", "reason"), rows)
+    rows = [(c.place, c.verdict, c.stated, c.measured, c.reason) for c in claims]
+    return f'<div class="text">{table(("place", "verdict", "stated", "measured", "reason"), rows)}</div>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -22,9 +22,7 @@ STREAMS: Final = 10
 NAMES: Final = ("FCFS", "RR", "HR", "FAS-MCQ")
 BETAS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 LOADS: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
-OPEN: Final = (
-    "cause not isolated yet; scheduling costs no time here, and streams are shorter than the thesis's 10,000 tuples"
-)
+DRAWS: Final = 3  # of queries and streams, over which everything is averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +34,7 @@ class Setting:
     skew: float = 0.0
     one_cost: bool = False
     real: bool = False
+    burst: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +64,24 @@ def queries(size: Size, setting: Setting, streams: int, gaps: Sequence[float]) -
 
 def arrivals(size: Size, setting: Setting) -> Arrivals:
     """Draw ten Poisson streams, some in bursts of ten; or take two recorded ones."""
-    each = max(50, size.tuples // 10)
+    each = max(50, size.tuples // 5)
     if setting.real:
         return merged([times - times[0] for times in (lbl_pkt_4(2 * each, k) for k in ("udp", "syn_fin"))])
     streams = [poisson(each, 1.0, size.seed * 100 + i) for i in range(STREAMS)]
-    return merged([burst_of(s, 10) if i < setting.bursty else s for i, s in enumerate(streams)])
+    return merged([burst_of(s, setting.burst) if i < setting.bursty else s for i, s in enumerate(streams)])
 
 
 @cache
 def fresh(size: Size, setting: Setting, policy: str) -> Fresh:
-    """Run one policy in one setting, until the last arrival."""
+    """Run one policy in one setting, and average over several draws."""
     size.say(f"{policy}, {setting}")
+    draws = [replace(size, seed=size.seed + 17 * draw) for draw in range(1 if setting.real else DRAWS)]
+    found = [_fresh_once(one, setting, policy) for one in draws]
+    return Fresh(*(float(np.mean([getattr(f, n) for f in found])) for n in ("staleness", "response")))
+
+
+def _fresh_once(size: Size, setting: Setting, policy: str) -> Fresh:
+    """Run one policy on one draw; staleness counts until the last arrival."""
     given = arrivals(size, setting)
     streams = int(given.stream.max()) + 1
     gaps = [_gap(given.time[given.stream == i]) for i in range(streams)]
@@ -83,6 +89,22 @@ def fresh(size: Size, setting: Setting, policy: str) -> Fresh:
     found = run(network(queries(size, setting, streams, gaps)), given, values, policy_named(policy))
     end = float(min(given.time[given.stream == i][-1] for i in range(streams)))
     return Fresh(100 * float(found.staleness(0.0, end).mean()), float(found.response.mean()))
+
+
+def gains(size: Size, setting: Setting) -> tuple[float, float]:
+    """Return by how many percent FAS-MCQ's staleness is below HR's, and its response above."""
+    hr, fas = fresh(size, setting, "HR"), fresh(size, setting, "FAS-MCQ")
+    return below(fas.staleness, hr.staleness), -below(fas.response, hr.response)
+
+
+def overloaded(size: Size) -> str:
+    """Tell at which load the stated figures come out: the thesis charges the calendar on top of the load."""
+    full = Setting(1.05)
+    hr, fas = (fresh(size, full, p).staleness for p in ("HR", "FAS-MCQ"))
+    return (
+        "choosing takes no time here, and the thesis charges it on top of the load: at a load of 1.05 HR's staleness "
+        f"is {hr:.0f} %, FAS's {fas:.0f} %, {below(fas, hr):.0f} % below"
+    )
 
 
 def _gap(times: Any) -> float:
@@ -101,12 +123,16 @@ def _staleness(size: Size, number: str) -> Figure:
     """Staleness over load."""
     hr, fas = (fresh(size, Setting(), p).staleness for p in ("HR", "FAS-MCQ"))
     judge = Judge("s07", "Figure 36")
-    low = [fresh(size, Setting(0.1), p).staleness for p in ("FAS-MCQ", "HR")]
+    longer, fuller = gains(size, Setting(0.1, burst=40))[0], gains(size, Setting(0.5))[0]
+    why = (
+        f"at 0.1 only what comes together waits: with bursts of 40 instead of 10 it is {longer:.0f} %, "
+        f"at a load of 0.5 {fuller:.0f} %"
+    )
     claims = (
-        judge.percent(1, "FAS's staleness below HR's at 0.95", 40, below(fas, hr), OPEN),
+        judge.percent(1, "FAS's staleness below HR's at 0.95", 40, below(fas, hr), overloaded(size)),
         judge.percent(2, "HR's staleness at 0.95", 16, hr),
         judge.percent(3, "FAS's staleness at 0.95", 10, fas),
-        judge.percent(4, "FAS's staleness below HR's at 0.1", 30, below(*low), OPEN),
+        judge.percent(4, "FAS's staleness below HR's at 0.1", 30, gains(size, Setting(0.1))[0], why),
     )
     curves = tuple(Curve(p, tuple((u, fresh(size, Setting(u), p).staleness) for u in LOADS)) for p in NAMES)
     return Figure(
@@ -117,7 +143,12 @@ def _staleness(size: Size, number: str) -> Figure:
 def _response(size: Size, number: str) -> Figure:
     """Response over load."""
     hr, fas = (fresh(size, Setting(), p).response for p in ("HR", "FAS-MCQ"))
-    claim = Judge("s07", "Figure 37").percent(1, "FAS's response above HR's at 0.95", 23, -below(fas, hr), OPEN)
+    calm, half = gains(size, Setting(bursty=0))[1], gains(size, Setting(0.5))[1]
+    why = (
+        "long queues wait for last under FAS, the longer the higher the load: "
+        f"{half:.0f} % at 0.5; without bursts {calm:.0f} % at 0.95"
+    )
+    claim = Judge("s07", "Figure 37").percent(1, "FAS's response above HR's at 0.95", 23, -below(fas, hr), why)
     curves = tuple(Curve(p, tuple((u, fresh(size, Setting(u), p).response) for u in LOADS)) for p in NAMES)
     title = "Average response time vs. system utilization"
     return Figure("s07", "Figure 37", title, "utilization", "average response", curves, (claim,))
@@ -171,8 +202,8 @@ def _bursts(size: Size, number: str) -> Figure:
     at = {b: below(*(fresh(size, Setting(bursty=b), p).staleness for p in ("FAS-MCQ", "HR"))) for b in counts}
     judge = Judge("s07", "Figure 42")
     claims = (
-        judge.percent(1, "FAS's staleness below HR's, 5 of 10 bursty", 40, at[5], OPEN),
-        judge.percent(2, "FAS's staleness below HR's, 10 of 10 bursty", 22, at[10], OPEN),
+        judge.percent(1, "FAS's staleness below HR's, 5 of 10 bursty", 40, at[5], overloaded(size)),
+        judge.percent(2, "FAS's staleness below HR's, 10 of 10 bursty", 22, at[10]),
     )
     curve = Curve("FAS-MCQ by HR", tuple((float(b), 1 - gain / 100) for b, gain in at.items()))
     title = "Staleness vs. number of bursty streams (out of 10)"

@@ -42,13 +42,18 @@ def full_scan(pseudo: Array, wait: Array) -> tuple[int, int]:
 
 @compiled
 def pruned(pseudo: Array, wait: Array, by_priority: Array, by_wait: Array) -> tuple[int, int]:
-    """Find the same down two sorted lists, until nothing unseen can be better (Fagin's algorithm, k = 1)."""
+    """Find the same down two sorted lists, until nothing unseen can be better (Fagin's algorithm, k = 1).
+
+    A cluster that was met in one list is not computed again in the other.
+    """
     best, best_value, looked = -1, -1.0, 0
+    seen = np.zeros(pseudo.shape[0], dtype=np.bool_)
     for depth in range(by_priority.shape[0]):
         for cluster in (by_priority[depth], by_wait[depth]):
-            if wait[cluster] < 0.0:
+            if wait[cluster] < 0.0 or seen[cluster]:
                 continue
             looked += 1
+            seen[cluster] = True
             value = pseudo[cluster] * wait[cluster]
             if value > best_value or (value == best_value and cluster < best):
                 best, best_value = cluster, value

@@ -18,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ARGUMENTS: Final = 9  # of a priority: see schedule/policy.py
 _ROOMS: Final = ("schedule", "sim")
 config: Any = _config  # its settings are made as it is imported
+_njit: Any = numba.njit  # its stubs leave out that references need not be counted
 
 
 def _kept_in() -> str:
@@ -43,9 +44,14 @@ def compiled(function: F) -> F:
     return cast(F, numba.njit(nogil=True, cache=True)(function))
 
 
+def lean(function: F) -> F:
+    """Compile a function that makes no arrays: then nothing counts who holds the arrays it reads, which costs most."""
+    return cast(F, _njit(nogil=True, cache=True, _nrt=False)(function))
+
+
 def inlined(function: F) -> F:
-    """Compile a function into its callers: a call would copy the description of every array it is given."""
-    return cast(F, numba.njit(nogil=True, cache=True, forceinline=True)(function))
+    """Compile a lean function into its callers: a call would copy the description of every array it is given."""
+    return cast(F, _njit(nogil=True, cache=True, forceinline=True, _nrt=False)(function))
 
 
 @cache

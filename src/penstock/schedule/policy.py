@@ -42,6 +42,7 @@ class Manner(IntEnum):
     HYBRID = 5  # what can still meet its time goes by that time, the rest by priority (Sharaf 2007, §3.5.2)
     FLUSH = 6  # by priority until a deadline is tight (Babcock et al. 2004, §5.1)
     FLUSH_HEADS = 7  # the same, judged by the heads of queues only (§5.2)
+    QUEUE = 8  # on the segment and what waits in its queue, not on the time
 
 
 @dataclass(frozen=True, slots=True)

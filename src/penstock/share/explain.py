@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
@@ -29,12 +30,25 @@ from penstock.share.telling import tell_apart
 from penstock.share.weave.queries import ASSUMED_RATE, Standing
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a stream that has run: its rows a second, and how groupings are made, by tree and keys."""
+
+    rate: float | None = None
+    made: Mapping[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+
+
 def explain_plan(
-    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, standing: Standing
+    stream: str,
+    definitions: Sequence[Definition],
+    strategy: Strategy,
+    version: int,
+    seen: Seen | None = None,
+    standing: Standing | None = None,
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
-    is_woven = strategy == "weave" and not is_line(stream)
-    rate = float(SECOND) if is_line(stream) else standing.seen.rows_per_second  # there, a row stands for a microsecond
+    seen, standing, is_woven = seen or Seen(), standing or Standing(), strategy == "weave" and not is_line(stream)
+    rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)
     woven = explain_weave(plan, standing) if is_woven else {}
@@ -44,23 +58,25 @@ def explain_plan(
     numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number
-    trees = tuple(_explain_tree(tree, cells, numbers[i], woven.get(tree.name)) for i, tree in enumerate(plan.trees))
+    told = [woven.get(tree.name) for tree in plan.trees]
+    trees = tuple(_explain_tree(tree, cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
 def _explain_tree(
-    tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], woven: WeavePlan | None
+    tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen, woven: WeavePlan | None
 ) -> TreePlan:
     """Explain one tree; ``numbers`` are its groupings' among the cells."""
     manager = tree.manager()
+    groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
     return TreePlan(
         tree.name,
         tree.slicing,
         tuple(dict.fromkeys(tree.windows)),
         manager.edge_rate(SECOND),
         _found_by(tree, manager),
-        tuple(_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings),
+        tuple(replace(one, made=seen.made.get((tree.name, one.keys))) for one in groupings),
         woven,
     )
 

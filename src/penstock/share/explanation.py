@@ -66,6 +66,7 @@ class GroupingPlan:
     partials: tuple[str, ...]
     conditions: tuple[ConditionPlan, ...]
     predicates: PredicatesPlan | None = None  # None: every row is taken
+    made: str | None = None  # how, if not from rows in the driver: fed by a finer one, or kept by the executors
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -79,7 +80,8 @@ class GroupingPlan:
 
     def __str__(self) -> str:
         """Print the grouping, a line for each condition."""
-        lines = [f"group by {self.by}: partials {', '.join(self.partials)}"]
+        made = f" ({self.made})" if self.made else ""
+        lines = [f"group by {self.by}{made}: partials {', '.join(self.partials)}"]
         told = self.predicates.lines() if self.predicates is not None else []
         return "\n".join(
             [*lines, *(f"  {condition}" for condition in self.conditions), *(f"  {line}" for line in told)]
@@ -90,7 +92,7 @@ class GroupingPlan:
         conditions = [c.to_dict() for c in self.conditions]
         predicates = None if self.predicates is None else self.predicates.to_dict()
         told = {"keys": list(self.keys), "partials": list(self.partials), "conditions": conditions}
-        return told | {"predicates": predicates}
+        return told | {"predicates": predicates, "made": self.made}
 
 
 @dataclass(frozen=True, slots=True)

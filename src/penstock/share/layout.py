@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
 from penstock.model.window import Window
+from penstock.share.feeding import Fed, Feeding, fed_members
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
 from penstock.share.plan import Grouping, Plan
 from penstock.share.slices import Progression, SliceManager
@@ -24,6 +25,7 @@ class Member:
     slots: tuple[int, ...]  # where each key stands among the shared key columns
     carrier: bool  # also keeps the rows that no query takes: they count, and show that the stream is not empty
     signed: bool  # False: every valid row is taken, no signature needed
+    feeds: tuple[Fed, ...]  # the groupings that queries ask for: itself, or coarser ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Layout:
     managers: tuple[SliceManager, ...]
     locating: tuple[Locating, ...]
     attempts: frozenset[int] = field(default_factory=frozenset)  # queries whose expressions are evaluated apart
+    feeding: Feeding = field(default_factory=dict)  # which groupings are fed by finer ones
+    spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # groupings whose partials the executors keep
     revising: tuple[tuple[Window, int], ...] = ()  # windows whose answers late rows revise, and for how long
 
     @property
@@ -69,21 +73,22 @@ class Layout:
         return max((m.grouping.words for m in self.members if m.signed), default=0)
 
 
-def lay_out(plan: Plan, time: str) -> Layout:
-    """Number the groupings and give their keys shared columns by type."""
+def lay_out(plan: Plan, time: str, feeding: Feeding | None = None) -> Layout:
+    """Number the groupings and give their keys shared columns by type; ``feeding`` says which are made from others."""
     members: list[Member] = []
     slots: list[pa.DataType] = []
     for tree_number, tree in enumerate(plan.trees):
-        for position, grouping in enumerate(tree.groupings):
+        fed = fed_members(tree.groupings, (feeding or {}).get(tree.name, {}))
+        for position, (grouping, feeds) in enumerate(fed):
             trivial = not plan.joins and all(c.where is None for c in grouping.conditions)
-            members.append(
-                Member(len(members), tree_number, grouping, _slots(grouping, slots), position == 0, not trivial)
-            )
+            taken = _slots(grouping, slots)
+            members.append(Member(len(members), tree_number, grouping, taken, position == 0, not trivial, feeds))
     components = dict.fromkeys([ROWS, *(c for m in members for c in m.grouping.components)])
     managers = tuple(tree.manager() for tree in plan.trees)
     locating = tuple(choose_locating(m, many=t.many_partials) for m, t in zip(managers, plan.trees, strict=True))
     revising = tuple(sorted({(d.query.window, d.typed.revise_us) for d in plan.definitions if d.typed.revise_us}))
-    return Layout(plan, time, tuple(members), tuple(slots), tuple(components), managers, locating, revising=revising)
+    numbered = tuple(members), tuple(slots), tuple(components)
+    return Layout(plan, time, *numbered, managers, locating, feeding=feeding or {}, revising=revising)
 
 
 def _slots(grouping: Grouping, slots: list[pa.DataType]) -> tuple[int, ...]:

@@ -49,6 +49,10 @@ class LaneKey:
         """Compute the hash once."""
         object.__setattr__(self, "_hash", hash((self.tree, self.keys, self.condition)))
 
+    def __reduce__(self) -> tuple[type[LaneKey], tuple[object, ...]]:
+        """Travel without the hash, which another process computes otherwise."""
+        return LaneKey, (self.tree, self.keys, self.condition)
+
     def __hash__(self) -> int:
         """Return the hash."""
         return self._hash

@@ -167,8 +167,9 @@ def _users(layout: Layout, member: Member, text: str) -> Int64Array | None:
     grouping = member.grouping
     each = zip(grouping.components, grouping.users, strict=True)
     users = {condition for component, used in each if text in component.arguments for condition in used}
-    if text in grouping.keys:
-        users = set(range(len(grouping.conditions)))
+    for fed in member.feeds:  # a key that a feeder has for others is not theirs
+        if text in fed.grouping.keys:
+            users |= set(fed.conditions)
     if not users:
         return None
     words = [0] * max(1, grouping.words)

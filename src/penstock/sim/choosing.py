@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.schedule.compiled import compiled, inlined
+from penstock.schedule.calendar import first_of
+from penstock.schedule.compiled import inlined, lean
 from penstock.schedule.policy import Manner
 from penstock.sim.flushing import flush_heads, flush_limit
 from penstock.sim.queues import rank_of
-from penstock.sim.state import Array, Records, World
+from penstock.sim.ready import LENGTH, NEVER, best_by_age, best_by_rank
+from penstock.sim.state import World
 
 _STATIC, _AGING, _LIVE, _TURNS = int(Manner.STATIC), int(Manner.AGING), int(Manner.LIVE), int(Manner.TURNS)
 _HYBRID, _FLUSH, _FLUSH_HEADS = int(Manner.HYBRID), int(Manner.FLUSH), int(Manner.FLUSH_HEADS)
@@ -44,34 +46,12 @@ def value_of(k: int, now: float, w: World, priority: Callable[..., float]) -> fl
         return w.queue[k].rank * (now - w.queue[k].head_time)
     if w.how.manner != _LIVE:
         return w.queue[k].rank
-    if w.how.oracle:
-        place = w.queue[k].consumed
-        answer = w.next_answer[k, place]
-        if answer - place >= w.queue[k].pending:
-            return 0.0
-        w.facts[k].extra = w.work[k, answer + 1] - w.work[k, place]
     return rank_of(k, now, w, priority)
 
 
-@compiled
-def best_by_rank(queue: Records, entries: Array, aging: bool, falling: bool, now: float, latest_due: float) -> int:
-    """Choose the highest rank, or rank times wait, among heads that are due by then; ties go to the earlier tuple."""
-    best, best_value = -1, 0.0
-    for place in range(entries.shape[0]):
-        k = entries[place]
-        if queue[k].pending <= 0.0 or queue[k].due > latest_due:
-            continue
-        if falling and best >= 0 and queue[k].rank < best_value:
-            return best
-        value = queue[k].rank * (now - queue[k].head_time) if aging else queue[k].rank
-        if best < 0 or value > best_value or (value == best_value and queue[k].head < queue[best].head):
-            best, best_value = k, value
-    return best
-
-
-@compiled
+@lean
 def best_of_all(limit: float, w: World, priority: Callable[..., float]) -> int:
-    """Choose the highest priority among heads that are due by the limit; ties go to the earlier tuple."""
+    """Choose the highest priority among heads due by the limit; ties go to the earlier tuple, then the first named."""
     best, best_value = -1, 0.0
     now = w.state[0].now
     for place in range(w.entries.shape[0]):
@@ -80,30 +60,45 @@ def best_of_all(limit: float, w: World, priority: Callable[..., float]) -> int:
             continue
         value = value_of(k, now, w, priority)
         w.state[0].weighed += 1
-        if best < 0 or value > best_value or (value == best_value and w.queue[k].head < w.queue[best].head):
+        if best < 0 or value > best_value:
             best, best_value = k, value
+        elif value == best_value:
+            head, other = w.queue[k].head, w.queue[best].head
+            if head < other or (head == other and k < best):
+                best = k
     return best
 
 
-@compiled
+@lean
 def next_in_turn(w: World) -> int:
-    """Choose the next query after the last that has something waiting, and its highest rank."""
-    best, best_turn = -1, 0
-    turns = w.how.turns
-    for place in range(w.entries.shape[0]):
-        k = w.entries[place]
-        if not can_run(k, w):
+    """Choose the next query after the last that has something waiting, and its highest rank; places follow turns."""
+    many, start, seen = w.entries.shape[0], w.state[0].turn, 0
+    while seen < many:
+        place = (start + seen) % many
+        if place % LENGTH == 0 and w.stretches[place // LENGTH].early == np.inf:
+            seen += min(LENGTH, many - place)
             continue
-        ahead = (w.op[k].turn - w.state[0].turn - 1) % turns
-        closer = best < 0 or ahead < best_turn
-        if closer or (ahead == best_turn and w.queue[k].rank > w.queue[best].rank):
-            best, best_turn = k, ahead
-    if best >= 0:
-        w.state[0].turn = w.op[best].turn
+        if w.places[place].head < NEVER and can_run(w.places[place].operator, w):
+            return _best_of_turn(place, w)
+        seen += 1
+    return -1
+
+
+@lean
+def _best_of_turn(place: int, w: World) -> int:
+    """Choose the highest rank of one turn, whose first operator that can run is known; note where the next begins."""
+    best, many = w.places[place].operator, w.entries.shape[0]
+    turn = w.op[best].turn
+    while place < many and w.op[w.places[place].operator].turn == turn:
+        k = w.places[place].operator
+        if w.queue[k].rank > w.queue[best].rank and can_run(k, w):
+            best = k
+        place += 1
+    w.state[0].turn = place % many
     return best
 
 
-@compiled
+@lean
 def work_until_due(k: int, w: World) -> float:
     """Return the expected time for all tuples that wait and belong to the head's answer (S07 §3.5.2)."""
     if w.op[k].stream < 0:
@@ -119,7 +114,7 @@ def work_until_due(k: int, w: World) -> float:
     return (low - begin) * w.facts[k].mean_cost
 
 
-@compiled
+@lean
 def early_or_fast(w: World) -> int:
     """Choose between the earliest that can be in time and the fastest of the late (S07 §3.5.2)."""
     early, fast, now = -1, -1, w.state[0].now
@@ -151,7 +146,12 @@ def choose(w: World, priority: Callable[..., float]) -> int:
             return k
     if w.how.manner == _FLUSH:
         flush_limit(w)
-    if w.how.synced or w.how.charge > 0.0 or w.how.manner == _LIVE:
+    if w.how.highest > 0.0:
+        k = first_of(w.calendar.first)
+        w.state[0].weighed += 1 if k >= 0 else 0
+        return k
+    if w.how.synced or w.how.charge > 0.0 or w.how.manner == _LIVE or w.how.manner == _FLUSH:
         return best_of_all(w.state[0].latest_due, w, priority)
-    falling = w.how.manner == _STATIC and w.how.window == 0
-    return best_by_rank(w.queue, w.entries, w.how.manner == _AGING, falling, w.state[0].now, w.state[0].latest_due)
+    if w.how.manner == _AGING:
+        return best_by_age(w.places, w.stretches, w.state[0].now)
+    return best_by_rank(w.places, w.stretches, w.state, w.how.manner == _STATIC and w.how.window == 0)

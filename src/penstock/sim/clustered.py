@@ -80,7 +80,9 @@ def loop(
         for cluster in range(clusters):
             wait[cluster] = now - time[head[cluster]] if head[cluster] < arrived else -1.0
         if prune:
-            best, looked = pruned(pseudo, wait, by_priority, np.argsort(-wait))
+            # Of clusters whose heads came together, that with the highest priority stands first (Example 2).
+            by_wait = by_priority[np.argsort(-wait[by_priority], kind="mergesort")]
+            best, looked = pruned(pseudo, wait, by_priority, by_wait)
         else:
             best, looked = full_scan(pseudo, wait)
         if best < 0:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from penstock.schedule.compiled import compiled, inlined
+from penstock.schedule.compiled import inlined, lean
 from penstock.schedule.policy import Manner
 from penstock.sim.choosing import choose
 from penstock.sim.queues import account, admit, advance, dequeue, enqueue, give_back, rank_of, take
+from penstock.sim.ready import LENGTH, note_head, note_stretch
 from penstock.sim.state import DONE, LOG_FULL, PAUSED, POOL_FULL, STACK_FULL, World
 
-_LIVE, _TURNS, _HEAD = int(Manner.LIVE), int(Manner.TURNS), int(Manner.HEAD)
+_LIVE, _TURNS, _HEAD, _QUEUE = int(Manner.LIVE), int(Manner.TURNS), int(Manner.HEAD), int(Manner.QUEUE)
 _ROUNDING = 1e-12
 
 
-@compiled
+@lean
 def simulate(w: World, priority: Callable[..., float]) -> int:
     """Run until everything that came is done, or a pause is due."""
     while True:
@@ -63,16 +64,17 @@ def step(k: int, w: World, priority: Callable[..., float]) -> int:
     tuple_, time, size = w.queue[k].head, w.queue[k].head_time, w.queue[k].head_size
     ideal = time + w.facts[k].ideal if w.op[k].stream >= 0 else w.pool[w.queue[k].first].ideal
     dequeue(k, w, priority)
-    failed = finish(k, tuple_, time, size, ideal, w, priority)
-    while failed == DONE and w.state[0].stacked > 0:
+    while True:
+        failed = finish(k, tuple_, time, size, ideal, w, priority)
+        if failed != DONE or w.state[0].stacked == 0:
+            return failed
         w.state[0].stacked -= 1
         top = w.state[0].stacked
         k, tuple_, time = w.stack[top].next, w.stack[top].tuple, w.stack[top].time
         size, ideal = w.stack[top].amount, w.stack[top].ideal
         failed = advance(w.state[0].now + w.op[k].cost * size, w, priority)
-        if failed == DONE:
-            failed = finish(k, tuple_, time, size, ideal, w, priority)
-    return failed
+        if failed != DONE:
+            return failed
 
 
 @inlined
@@ -94,22 +96,41 @@ def finish(
 ) -> int:
     """Let the outputs of an operator go on, and note what was learnt."""
     w.state[0].run += 1
+    joins = w.op[k].partner >= 0 and not w.how.fluid
+    copies = 1
+    if not w.how.fluid and not joins:
+        copies = outcome(w.op[k].chance, w.values[tuple_, w.op[k].attribute])
+    begin, end = w.op[k].edge_first, w.op[k].edge_end
+    if copies == 1 and end - begin == 1 and w.edge_inline[begin] and not (joins or w.how.fluid or w.how.trace):
+        # One for one, at once: memory stays as it is.
+        if w.how.window > 0:
+            learn(k, copies, w, priority)
+        return go_on(w.edge_to[begin], tuple_, time, size, ideal, w)
     failed = account(-size, w.state[0].now, w)
     if failed != DONE:
         return failed
-    if w.op[k].partner >= 0 and not w.how.fluid:
+    if joins:
         return join(k, tuple_, time, size, ideal, w, priority)
-    copies = 1
     if w.how.fluid:
         size *= w.op[k].chance
-    else:
-        copies = outcome(w.op[k].chance, w.values[tuple_, w.op[k].attribute])
     if w.how.window > 0:
         learn(k, copies, w, priority)
     for _copy in range(copies):
         failed = hand_on(k, tuple_, time, size, ideal, w, priority)
         if failed != DONE:
             return failed
+    return DONE
+
+
+@inlined
+def go_on(k: int, tuple_: int, time: float, size: float, ideal: float, w: World) -> int:
+    """Put an item on the stack: its next operator runs at once."""
+    top = w.state[0].stacked
+    if top >= w.stack.shape[0]:
+        return STACK_FULL
+    w.stack[top].next, w.stack[top].tuple = k, tuple_
+    w.stack[top].time, w.stack[top].amount, w.stack[top].ideal = time, size, ideal
+    w.state[0].stacked = top + 1
     return DONE
 
 
@@ -135,16 +156,11 @@ def hand_on(
         target = w.edge_to[place]
         begun = ideal if end - begin == 1 else time + w.facts[target].ideal
         if w.edge_inline[place]:
-            if w.state[0].stacked >= w.stack.shape[0]:
-                return STACK_FULL
-            top = w.state[0].stacked
-            w.stack[top].next, w.stack[top].tuple = target, tuple_
-            w.stack[top].time, w.stack[top].amount, w.stack[top].ideal = time, size, begun
-            w.state[0].stacked += 1
+            failed = go_on(target, tuple_, time, size, begun, w)
         else:
             failed = enqueue(target, tuple_, time, size, begun, w, priority)
-            if failed != DONE:
-                return failed
+        if failed != DONE:
+            return failed
     return DONE
 
 
@@ -160,7 +176,7 @@ def answer(query: int, tuple_: int, time: float, ideal: float, w: World) -> int:
     return DONE
 
 
-@compiled
+@lean
 def join(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]) -> int:
     """Keep a tuple in its side's table and join it with the other side's (symmetric hash join, S07 §3.4)."""
     spot = take(w.pool, w.state, tuple_, time, size, ideal)
@@ -194,7 +210,7 @@ def join(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, 
     return DONE
 
 
-@compiled
+@lean
 def ideal_of_pair(k: int, other: int, time: float, other_time: float, w: World) -> float:
     """Return when a joined tuple would leave an idle system: waiting for its partner is no delay (S07 §3.4.1.2)."""
     common = w.op[k].remaining - w.op[k].cost
@@ -204,7 +220,7 @@ def ideal_of_pair(k: int, other: int, time: float, other_time: float, w: World) 
     return max(time + mine, other_time) + theirs + common
 
 
-@compiled
+@lean
 def side_cost(k: int, w: World) -> float:
     """Sum up the time of a join's side, the join included."""
     total = 0.0
@@ -214,7 +230,7 @@ def side_cost(k: int, w: World) -> float:
     return total
 
 
-@compiled
+@lean
 def drawn(seed: int, first: int, second: int) -> float:
     """Draw a number in (0, 1] for a pair of tuples: the same for every query and policy."""
     mixed = seed & 0xFFFFFFFF
@@ -226,7 +242,7 @@ def drawn(seed: int, first: int, second: int) -> float:
     return (mixed + 1) / 4_294_967_296.0
 
 
-@compiled
+@lean
 def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None:
     """Estimate a selectivity anew after each window of tuples, and what rests on it (S07 §3.3.3)."""
     w.queue[k].seen += 1
@@ -242,12 +258,15 @@ def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None
             rest_passed, rest_cost = w.facts[follower].selectivity, w.facts[follower].mean_cost
         w.facts[k].selectivity = w.facts[k].passed * rest_passed
         w.facts[k].mean_cost = w.op[k].cost + w.facts[k].passed * rest_cost
-        if w.how.manner != _LIVE and w.how.manner != _HEAD:
+        if w.how.manner != _LIVE and w.how.manner != _HEAD and w.how.manner != _QUEUE:
             w.queue[k].rank = unit_rank(k, w, priority)
+            if w.queue[k].place >= 0:
+                note_head(k, w.queue, w.places)
+                note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
         k = w.op[k].before
 
 
-@compiled
+@lean
 def unit_rank(k: int, w: World, priority: Callable[..., float]) -> float:
     """Compute the rank of a segment: its priority for a head that has waited one unit of time."""
     kept = w.queue[k].head_time

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from penstock.errors import ProjectError
+from penstock.schedule.calendar import DAYS
 from penstock.schedule.policy import Manner, Policy
 from penstock.sim import state
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.foresight import foreseen
 from penstock.sim.network import Network
+from penstock.sim.ready import listed
 
 Array = np.ndarray[Any, Any]
 CHUNK = 2_000_000  # scheduling points between two reports of progress
@@ -37,7 +40,8 @@ class Settings:
     turns: bool = True  # round robin over queries; otherwise over operators
     adapt_window: int = 0
     adapt_alpha: float = 0.175
-    charge: float = 0.0  # time to compute or compare one priority
+    charge: float = 0.0  # time to compute or compare one priority, or to use the calendar once
+    calendar: bool = False  # choose by a calendar queue instead of exactly
     trace: bool = False  # keep memory over time
     seed: int = 1
 
@@ -59,47 +63,89 @@ def lay_out(
     policy: Policy,
     settings: Settings,
     beliefs: Beliefs,
-    places: int,
+    places_in_pool: int,
     answers: int,
 ) -> state.World:
     """Lay everything out for the compiled loop."""
     inline = beliefs.inline or tuple(tuple(settings.level is Level.QUERY for _ in e) for e in net.edges)
-    operators = _operators(net, settings)
+    operators, facts = _operators(net, settings), _facts(net, policy, beliefs)
     next_answer, work = foreseen(net, arrivals, values) if policy.oracle else _UNSEEN
-    world = state.World(
-        how=_how(policy, settings, int(operators.turn.max()) + 1),
+    ranks = _ranks(policy, facts)
+    entries = _entries(net, inline)
+    if not settings.adapt_window or policy.manner is Manner.TURNS:  # otherwise ranks change
+        entries = _ordered(policy, entries, ranks, operators.turn)
+    queue = _queues(net)
+    queue.rank = ranks
+    places, stretches = listed(queue, entries)
+    return state.World(
+        how=_how(policy, settings, _highest(policy, facts) if settings.calendar else 0.0),
         op=operators,
-        facts=_facts(net, policy, beliefs),
-        queue=_queues(net),
-        entries=_entries(net, inline),
+        facts=facts,
+        queue=queue,
+        entries=entries,
+        places=places,
+        stretches=stretches,
+        calendar=_calendar(len(operators)),
         edge_to=np.array([t for e in net.edges for t in e], dtype=np.int64),
         edge_inline=np.array([i for e in inline for i in e], dtype=np.bool_),
         **_tuples(net, arrivals),
         values=np.ascontiguousarray(values, dtype=np.float64),
         next_answer=next_answer,
         work=work,
-        pool=state.records(state.ITEM, places),
-        stack=state.records(state.ITEM, places),
+        pool=state.records(state.ITEM, places_in_pool),
+        stack=state.records(state.ITEM, places_in_pool),
+        scratch=state.records(
+            state.ITEM, _waiting(net, arrivals) + places_in_pool if policy.manner is Manner.FLUSH else 1
+        ),
         log=state.records(state.ANSWER, answers),
-        trace=state.records(state.TRACE, places * 16 if settings.trace else 1),
+        trace=state.records(state.TRACE, places_in_pool * 16 if settings.trace else 1),
         state=_state(),
     )
-    if policy.manner not in (Manner.LIVE, Manner.HEAD):
-        # As the compiled loop computes it, for a head that has waited one unit of time.
-        for k, one in enumerate(world.facts):
-            known = one.selectivity, one.mean_cost, one.ideal, one.weight, one.extra
-            world.queue.rank[k] = policy.priority(*known, 0.0, 0.0, 0.0, 1.0)
-    if policy.manner == Manner.STATIC:  # the first that waits is the best then
-        ranks = world.queue.rank[world.entries]
-        world = world._replace(entries=world.entries[np.lexsort((world.entries, -ranks))])
-    return world
 
 
-def _how(policy: Policy, settings: Settings, turns: int) -> state.How:
+def _ranks(policy: Policy, facts: state.Records) -> Array:
+    """Compute the priority of each segment for a head that has waited one unit of time, where no more is needed."""
+    if policy.manner in (Manner.LIVE, Manner.HEAD, Manner.QUEUE):
+        return np.zeros(len(facts))
+    return np.array([policy.priority(s, c, t, w, e, 0.0, 0.0, 0.0, 1.0) for s, c, t, w, e in _known(facts)])
+
+
+def _known(facts: state.Records) -> list[tuple[float, float, float, float, float]]:
+    """List what a priority knows of every segment."""
+    names = ("selectivity", "mean_cost", "ideal", "weight", "extra")
+    return list(zip(*(facts[name].tolist() for name in names), strict=True))
+
+
+def _ordered(policy: Policy, entries: Array, ranks: Array, turns: Array) -> Array:
+    """Order operators so that the best are found soon: by falling rank, or by turn."""
+    if policy.manner in (Manner.STATIC, Manner.AGING):
+        return np.asarray(entries[np.lexsort((entries, -ranks[entries]))])
+    if policy.manner is Manner.TURNS:
+        return np.asarray(entries[np.lexsort((entries, turns[entries]))])
+    return entries
+
+
+def _highest(policy: Policy, facts: state.Records) -> float:
+    """Find the highest priority that any queue can get: that of a single tuple."""
+    if policy.manner not in (Manner.STATIC, Manner.QUEUE) or policy.oracle:
+        raise ProjectError(
+            f"{policy.name} cannot use a calendar queue",
+            detail="a calendar queue keeps priorities that change with the queue only",
+            hint="Use it with FAS-MCQ or a static policy such as HR.",
+        )
+    return max(policy.priority(s, c, t, w, e, 0.0, 1.0, 0.0, 0.0) for s, c, t, w, e in _known(facts))
+
+
+def _calendar(operators: int) -> state.Calendar:
+    """Begin with an empty calendar."""
+    links = [np.full(operators, -1, dtype=np.int64) for _ in range(3)]
+    return state.Calendar(*links, *(np.full(DAYS, -1, dtype=np.int64) for _ in range(2)))
+
+
+def _how(policy: Policy, settings: Settings, highest: float) -> state.How:
     """Put the settings together."""
     return state.How(
         manner=int(policy.manner),
-        turns=turns,
         window=settings.adapt_window,
         seed=settings.seed,
         until=CHUNK,
@@ -111,13 +157,14 @@ def _how(policy: Policy, settings: Settings, turns: int) -> state.How:
         alpha=settings.adapt_alpha,
         quantum=settings.quantum,
         charge=settings.charge,
+        highest=highest,
     )
 
 
 def _state() -> state.Records:
     """Begin at time 0; place 0 of the pool is the head of its free list."""
     one = state.records(state.STATE, 1)
-    one.free, one.flushing, one.turn = 1, -1, -1
+    one.free, one.flushing = 1, -1
     return one
 
 
@@ -162,6 +209,12 @@ def _tuples(net: Network, arrivals: Arrivals) -> dict[str, Any]:
     streams.leaf_end = np.searchsorted(net.stream[leaves], np.arange(net.streams), side="right")
     streams.member_first = np.searchsorted(arrivals.stream[members], np.arange(net.streams))
     return {"tuples": tuples, "streams": streams, "leaves": leaves, "members": members}
+
+
+def _waiting(net: Network, arrivals: Arrivals) -> int:
+    """Count what waits at all leaves if everything comes at once."""
+    tuples = np.bincount(arrivals.stream, minlength=net.streams)
+    return int(tuples[net.stream[net.stream >= 0]].sum())
 
 
 def _queues(net: Network) -> state.Records:

@@ -71,11 +71,11 @@ class Outcome:
         return np.asarray(np.bincount(query, stale, len(self.ideal_of_query)) / (end - begin))
 
 
-def tardiness(outcome: Outcome, slides: Array, until: float) -> Array:
+def tardiness(outcome: Outcome, slides: Array, until: float, only: int | None = None) -> Array:
     """Return how late each aggregate was: its last tuple done, after the end of its slide (Sharaf 2007, §3.5)."""
     found = []
-    for query, slide in enumerate(slides):
-        mine = outcome.query == query
+    for query in range(len(slides)) if only is None else (only,):
+        slide, mine = float(slides[query]), outcome.query == query
         ends = (np.floor(outcome.arrival[mine] / slide + 1e-9) + 1) * slide
         last = np.zeros(int(until / slide) + 2)
         np.maximum.at(last, np.minimum((ends / slide + 0.5).astype(int), len(last) - 1), outcome.done[mine])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from penstock.schedule.compiled import compiled, inlined
+from penstock.schedule.calendar import day_of, enter, leave
+from penstock.schedule.compiled import inlined, lean
 from penstock.schedule.policy import Manner
+from penstock.sim.ready import LENGTH, note_head, note_stretch
 from penstock.sim.state import DONE, POOL_FULL, TRACE_FULL, Records, World
 
-_HEAD = int(Manner.HEAD)
+_HEAD, _QUEUE = int(Manner.HEAD), int(Manner.QUEUE)
 _EDGE = 1e-9  # a tuple on a window's end belongs to the next one
 
 
@@ -41,20 +43,57 @@ def rank_of(k: int, now: float, w: World, priority: Callable[..., float]) -> flo
 def renew(k: int, w: World, priority: Callable[..., float]) -> None:
     """Look at a queue's new head."""
     w.queue[k].left = -1.0
-    if w.queue[k].pending <= 0.0:
-        return
-    if w.op[k].stream >= 0:
-        place = w.streams[w.op[k].stream].member_first + w.queue[k].consumed
-        w.queue[k].head = w.members[place]
-        w.queue[k].head_time = w.tuples[w.queue[k].head].time
-        w.queue[k].head_size = 1.0
-    else:
-        w.queue[k].head = w.pool[w.queue[k].first].tuple
-        w.queue[k].head_time = w.pool[w.queue[k].first].time
-        w.queue[k].head_size = w.pool[w.queue[k].first].amount
-    w.queue[k].due = due_of(w.queue[k].head_time, w.op[k].bound, w.op[k].slide)
-    if w.how.manner == _HEAD:
-        w.queue[k].rank = rank_of(k, 0.0, w, priority)
+    if w.queue[k].pending > 0.0:
+        if w.op[k].stream >= 0:
+            place = w.streams[w.op[k].stream].member_first + w.queue[k].consumed
+            w.queue[k].head = w.members[place]
+            w.queue[k].head_time = w.tuples[w.queue[k].head].time
+            w.queue[k].head_size = 1.0
+        else:
+            w.queue[k].head = w.pool[w.queue[k].first].tuple
+            w.queue[k].head_time = w.pool[w.queue[k].first].time
+            w.queue[k].head_size = w.pool[w.queue[k].first].amount
+        w.queue[k].due = due_of(w.queue[k].head_time, w.op[k].bound, w.op[k].slide)
+        if w.how.manner == _HEAD:
+            w.queue[k].rank = rank_of(k, 0.0, w, priority)
+        elif w.how.manner == _QUEUE:
+            w.queue[k].rank = rank_of_queue(k, w, priority)
+    note_head(k, w.queue, w.places)
+    if w.how.highest > 0.0:
+        note_day(k, w)
+
+
+@lean
+def lengthen(k: int, w: World, priority: Callable[..., float]) -> None:
+    """Rank a queue again that has the same head and is longer."""
+    w.queue[k].rank = rank_of_queue(k, w, priority)
+    note_head(k, w.queue, w.places)
+    if w.how.highest > 0.0:
+        note_day(k, w)
+
+
+@lean
+def rank_of_queue(k: int, w: World, priority: Callable[..., float]) -> float:
+    """Compute the priority of a queue; an oracle knows when its next answer comes (S07 §3.8.1.10)."""
+    if w.how.oracle:
+        place = w.queue[k].consumed
+        answer = w.next_answer[k, place]
+        if answer - place >= w.queue[k].pending:
+            return 0.0
+        w.facts[k].extra = w.work[k, answer + 1] - w.work[k, place]
+    return rank_of(k, 0.0, w, priority)
+
+
+@lean
+def note_day(k: int, w: World) -> None:
+    """Write the head of an operator's queue into the calendar; each use of it is charged."""
+    c = w.calendar
+    if c.day[k] >= 0:
+        leave(k, c.day, c.before, c.after, c.first, c.last)
+    if w.queue[k].pending > 0.0:
+        today = day_of(w.queue[k].rank, w.how.highest, c.first.shape[0])
+        enter(k, today, c.day, c.before, c.after, c.first, c.last)
+        w.state[0].weighed += 1
 
 
 @inlined
@@ -87,7 +126,7 @@ def advance(until: float, w: World, priority: Callable[..., float]) -> int:
     return DONE
 
 
-@compiled
+@lean
 def admit(until: float, w: World, priority: Callable[..., float]) -> int:
     """Let all tuples in that come until a time, and set the clock to it."""
     while w.state[0].arrived < w.tuples.shape[0] and w.tuples[w.state[0].arrived].time <= until:
@@ -100,9 +139,13 @@ def admit(until: float, w: World, priority: Callable[..., float]) -> int:
             w.queue[leaf].pending += 1.0
             if w.queue[leaf].pending == 1.0:
                 renew(leaf, w, priority)
+            elif w.how.manner == _QUEUE:
+                lengthen(leaf, w, priority)
         failed = account(float(end - begin), w.tuples[number].time, w)
         if failed != DONE:
             return failed
+    for number in range(w.stretches.shape[0]):
+        note_stretch(number, w.places, w.stretches, w.state)
     w.state[0].now = until
     return DONE
 
@@ -149,6 +192,11 @@ def enqueue(
     w.queue[k].pending += 1.0
     if w.queue[k].pending == 1.0:
         renew(k, w, priority)
+    elif w.how.manner == _QUEUE:
+        lengthen(k, w, priority)
+    else:
+        return DONE
+    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
     return DONE
 
 
@@ -163,3 +211,4 @@ def dequeue(k: int, w: World, priority: Callable[..., float]) -> None:
         give_back(w.pool, spot)
     w.queue[k].pending -= 1.0
     renew(k, w, priority)
+    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)

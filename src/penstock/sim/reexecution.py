@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +38,7 @@ TECHNIQUES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What re-executions take: time for each interval scanned and each query answered, in ticks."""
+    """What re-executions of one group take: time for each interval scanned and each query answered, in ticks."""
 
     scan: float
     answer: float
@@ -52,9 +53,17 @@ class Refreshed:
     tasks: int
 
 
-def refresh(groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, work: Work, ticks: int) -> Refreshed:
-    """Re-execute groups of queries (window, slide) for some time."""
-    scheduled = [technique.periods(sub_groups(group)) for group in groups]
+@cache
+def _periods(technique: Technique, parts: Parts) -> Parts:
+    """Choose periods; the search for the best takes long enough to keep what it found."""
+    return technique.periods(parts)
+
+
+def refresh(
+    groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, work: Sequence[Work], ticks: int
+) -> Refreshed:
+    """Re-execute groups of queries (window, slide), each with its work, for some time."""
+    scheduled = [_periods(technique, sub_groups(group)) for group in groups]
     flat = [(number, part) for number, parts in enumerate(scheduled) for part in parts]
     members = [member for _, part in flat for member in part.members]
     period = np.array([part.period for _, part in flat], dtype=np.int64)
@@ -64,8 +73,8 @@ def refresh(groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, w
         np.array([part.window for _, part in flat], dtype=np.float64),
         np.array([part.queries for _, part in flat], dtype=np.float64),
         int(technique.sharing),
-        work.scan,
-        work.answer,
+        np.array([work[number].scan for number, _ in flat]),
+        np.array([work[number].answer for number, _ in flat]),
         ticks,
         np.cumsum([0, *(len(part.members) for _, part in flat)]),
         np.array([slide for slide, _ in members], dtype=np.int64),
@@ -81,8 +90,8 @@ def loop(
     window: Array,
     queries: Array,
     sharing: int,
-    scan: float,
-    answer: float,
+    scan: Array,
+    answer: Array,
     ticks: int,
     first: Array,
     slides: Array,
@@ -98,9 +107,9 @@ def loop(
         longest = 0.0
         for task in range(tasks):
             if chosen[task]:
-                longest = max(longest, window[task])
-                now += answer * queries[task]
-        now += scan * longest
+                longest = max(longest, scan[task] * window[task])
+                now += answer[task] * queries[task]
+        now += longest
         for task in range(tasks):
             if chosen[task]:
                 answered += queries[task]

@@ -31,16 +31,21 @@ OPERATOR: Final = _record(
 # What a policy knows of the segment from an operator on; with adaptive selectivities it changes.
 FACTS: Final = _record("", "selectivity mean_cost ideal weight extra passed")
 # An operator's queue and its head; `left` is work left on a head that was begun, or -1; `kept` a join side's table.
-QUEUE: Final = _record("head consumed first last seen seen_out kept", "pending rank head_time due head_size left")
+QUEUE: Final = _record("head consumed first last seen seen_out kept place", "pending rank head_time due head_size left")
+# A place in the list of those that may run: the operator, its head (very large: nothing waits) and what decides.
+PLACE: Final = _record("operator head", "rank time")
+# A stretch of the list: the first head in it by number, the highest rank and the earliest time of a head.
+STRETCH: Final = _record("first", "top early")
 # An item in the pool, in a queue or on the stack; on the stack, `next` is the operator that goes on.
 ITEM: Final = _record("next tuple", "time amount ideal")
 TUPLE: Final = _record("stream", "time")
 STREAM: Final = _record("leaf_first leaf_end member_first", "")
 ANSWER: Final = _record("query tuple", "time ideal done")
 TRACE: Final = _record("", "time amount")
-# The clock, memory and counts, once. `area` is memory times time until `last`, `charged` time spent on choosing.
+# The clock, memory and counts, once. No stretch before `waiting` holds anything that waits; `area` is memory times time
+# until `last`, `charged` time spent on choosing.
 STATE: Final = _record(
-    "arrived points weighed free logged traced stacked turn flushing run",
+    "arrived points weighed free logged traced stacked turn flushing run waiting",
     "now memory peak area last charged latest_due judged_until flush_due",
 )
 
@@ -49,7 +54,6 @@ class How(NamedTuple):
     """Settings of a run."""
 
     manner: int
-    turns: int  # how many take turns
     window: int  # of adaptive selectivities, in tuples; 0: static
     seed: int
     until: int  # scheduling points after which to pause
@@ -60,7 +64,18 @@ class How(NamedTuple):
     trace: bool
     alpha: float
     quantum: float
-    charge: float  # time for each priority that is computed or compared
+    charge: float  # time for each priority that is computed or compared, or each use of the calendar
+    highest: float  # priority, of a calendar queue; 0: none is used
+
+
+class Calendar(NamedTuple):
+    """A calendar queue of operators (schedule/calendar.py)."""
+
+    day: Array
+    before: Array
+    after: Array
+    first: Array
+    last: Array
 
 
 class World(NamedTuple):
@@ -70,7 +85,10 @@ class World(NamedTuple):
     op: Records
     facts: Records
     queue: Records
-    entries: Array  # operators that have a queue
+    entries: Array  # operators that have a queue, in the order of their places
+    places: Records
+    stretches: Records
+    calendar: Calendar
     edge_to: Array
     edge_inline: Array  # the next operator goes on at once, without a queue
     tuples: Records
@@ -82,6 +100,7 @@ class World(NamedTuple):
     work: Array  # for oracles: time to take all tuples before a place through
     pool: Records
     stack: Records
+    scratch: Records  # for deadlines: all that waits
     log: Records
     trace: Records
     state: Records

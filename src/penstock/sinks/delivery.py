@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, overload
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from penstock.model.instants import Clock, wall_clock_us
 from penstock.sinks.outlet import Failing, Numbered, Outlet
 from penstock.sinks.progress import progress_of
 from penstock.sinks.protocol import Sink, names_of
+from penstock.store.answer_files import LargeTables
 from penstock.store.answers import DEFINITION, AnswerLog
 from penstock.store.folder import StateFolder
 
@@ -91,9 +93,35 @@ class Delivery:
         """Read the answers after a commit from the log, named."""
         return ((number, self._named(tables)) for number, tables in self.answers.batches(after))
 
-    def _named(self, tables: Sequence[pa.Table]) -> list[pa.Table]:
-        """Put the query's name in place of its number."""
+    def _named(self, tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
+        """Put the query's name in place of its number; of many answers, when a sink reads them."""
+        if isinstance(tables, LargeTables):
+            return Named(tables, self.name_of)
         return [for_sinks(table, self.name_of) for table in tables]
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Sequence[pa.Table]):
+    """Answers that executors wrote, read and named one table at a time: all of them may not fit into memory."""
+
+    tables: LargeTables
+    name_of: NameOf
+
+    def __len__(self) -> int:
+        """Count the tables."""
+        return len(self.tables)
+
+    @overload
+    def __getitem__(self, place: int) -> pa.Table: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[pa.Table]: ...
+
+    def __getitem__(self, place: int | slice) -> pa.Table | list[pa.Table]:
+        """Read and name a table."""
+        if isinstance(place, slice):
+            return [for_sinks(table, self.name_of) for table in self.tables[place]]
+        return for_sinks(self.tables[place], self.name_of)
 
 
 def for_sinks(table: pa.Table, name_of: NameOf) -> pa.Table:

@@ -7,7 +7,7 @@ import glob
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -59,15 +59,15 @@ class JsonLinesWriter:
         """Append a commit's answers and remember how long the file is."""
         if number <= self._delivered:
             return
-        content = "".join(_line(row) for table in tables for row in rows_of(table)).encode()
-        file, length = self._append(content) if content else (self._file, self._length)
+        content = ("".join(map(_line, rows_of(table))).encode() for table in tables)  # one table at a time
+        file, length = self._append(content) if len(tables) else (self._file, self._length)
         self.memory.write({"delivered": number, "file": file, "length": length})
         self._delivered, self._file, self._length = number, file, length  # not before: else a retry would add it twice
 
     def roll(self) -> None:
         """Do nothing: every commit's lines are durable once delivered."""
 
-    def _append(self, content: bytes) -> tuple[int, int]:
+    def _append(self, content: Iterable[bytes]) -> tuple[int, int]:
         """Add lines to the current file, or to the next one if it is full; return where they end."""
         number, start = self._file, self._length
         if start >= self.sink.roll_bytes or self._size() < start:  # shorter: someone took it away
@@ -78,9 +78,10 @@ class JsonLinesWriter:
             created = not path.exists()
             with path.open("r+b" if start else "w+b") as file:
                 file.seek(start)
-                file.write(content)
+                file.writelines(content)
+                end = file.tell()
                 tear("sink.jsonl", file, start)
-                file.truncate(start + len(content))
+                file.truncate(end)
                 file.flush()
                 os.fsync(file.fileno())
             if created:
@@ -88,7 +89,7 @@ class JsonLinesWriter:
             reached("sink.jsonl.after")
         except OSError as error:
             raise cannot_write(path, error) from error
-        return number, start + len(content)
+        return number, end
 
     def _mend(self) -> None:
         """Cut the current file to its recorded length, and remove later ones: what they hold comes again."""

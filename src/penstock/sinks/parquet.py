@@ -7,6 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,6 +73,9 @@ class ParquetWriter:
         """Take a commit's answers; write when enough have come together."""
         if number <= self._last:
             return
+        if not isinstance(tables, list):  # more than may be in memory at once
+            self._pass_on(number, tables)
+            return
         for table in tables:
             self._waiting.setdefault(_columns_of(table.schema), []).append(table)
             self._bytes += table.nbytes
@@ -79,16 +83,25 @@ class ParquetWriter:
         if self._bytes >= self.sink.roll_bytes or time.monotonic() - self._since >= self.sink.roll_seconds:
             self.roll()
 
+    def _pass_on(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Write a commit's answers table by table to files of its own, behind those that wait."""
+        self.roll()
+        self._first, self._last = number, number
+        self._publish(lambda: self._streamed(tables))
+
     def roll(self) -> None:
         """Write what waits, make it visible, and remember how far it goes."""
-        if self._last == self._delivered:
-            return
+        if self._last > self._delivered:
+            self._publish(lambda: [d for columns, some in self._waiting.items() for d in self._draft(columns, some)])
+
+    def _publish(self, write: Callable[[], list[Path]]) -> None:
+        """Let hidden files be written, make them visible, and remember how far they go."""
         try:
             if self._broken_off:  # an earlier attempt may have left files that this one does not overwrite
                 self._remove_unrecorded()
             self._broken_off = True
             reached("sink.parquet.before")
-            drafts = [d for columns, tables in self._waiting.items() for d in self._draft(columns, tables)]
+            drafts = write()
             for position, draft in enumerate(drafts):
                 draft.replace(draft.with_name(draft.name.removeprefix(".").removesuffix(".draft")))
                 if position == 0:
@@ -116,6 +129,23 @@ class ParquetWriter:
         """Begin the names of this stream's and state's files."""
         return f"{self.stream}-{self.memory.owner}-"
 
+    def _streamed(self, tables: Sequence[pa.Table]) -> list[Path]:
+        """Write tables one after the other, those with equal columns to one hidden file."""
+        writers: dict[str, pq.ParquetWriter] = {}
+        with ExitStack() as opened:
+            for table in tables:
+                table = table.cast(pa.schema([_plain(field) for field in table.schema]))
+                columns = _columns_of(table.schema)
+                draft = self.sink.folder / f".{self._stem()}{self._first:012d}-{columns}.parquet.draft"
+                if columns not in writers:
+                    writers[columns] = opened.enter_context(pq.ParquetWriter(draft, table.schema, compression="zstd"))
+                writers[columns].write_table(table)
+        drafts = [self.sink.folder / f".{self._stem()}{self._first:012d}-{c}.parquet.draft" for c in writers]
+        for draft in drafts:
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
+        return drafts
+
     def _draft(self, columns: str, tables: Sequence[pa.Table]) -> list[Path]:
         """Write answers with equal columns to hidden files."""
         table = pa.concat_tables(tables)
@@ -127,6 +157,11 @@ class ParquetWriter:
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         return [draft]
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """Take the dictionary off a column: each table would have another one."""
+    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def _columns_of(schema: pa.Schema) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+from pyspark.sql.types import DataType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 MOST_KEPT: Final = 64  # lists of columns that stay in the JVM for the next plan
 
@@ -74,6 +80,21 @@ def written(text: str, name: str | None = None) -> Column:
 def plan(frame: DataFrame) -> None:
     """Plan a frame as far as its generated code, without running it."""
     _handle_of(frame).queryExecution().toRdd()
+
+
+def map_in_arrow(frame: DataFrame, function: MapArrow, schema: str) -> DataFrame:
+    """Pass a frame's partitions through a function in workers, as ``mapInArrow`` does, which asks for pandas."""
+    struct = DataType.fromDDL(schema)
+    called: Any = UserDefinedFunction(
+        lambda batches: function(batches), struct, "mapped", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    column = called(*(frame[name] for name in frame.columns))
+    return _framed(_handle_of(frame).mapInArrow(_handle(column), False, None), frame)
+
+
+def size_in_bytes(frame: DataFrame) -> int:
+    """Return how large Spark takes a frame to be: as its files are, or very large where it does not know."""
+    return int(str(_handle_of(frame).queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 @cache

@@ -126,7 +126,9 @@ def _sketch(component: Component, x: str) -> str:
 
 
 def _written(x: str, type_: pa.DataType) -> str:
-    """Write a value as a string that tells it from others; -0.0 is 0.0."""
+    """Write a value as a string that tells it from others; -0.0 is 0.0, and strings need not be UTF-8."""
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return f"hex({x})"
     return f"cast(cast({x} as double) + 0.0D as string)" if pa.types.is_floating(type_) else f"cast({x} as string)"
 
 

@@ -25,6 +25,7 @@ from penstock.spark.attempted import AttemptingWriter
 from penstock.spark.columns import keep, plan, with_texts, written
 from penstock.spark.literals import quoted
 from penstock.spark.set_for_now import INTERPRETED, set_for_now
+from penstock.spark.spreading import Collecting
 from penstock.spark.writer import Bounds, Writer
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
@@ -53,12 +54,24 @@ class PartialsJob:
         return self.writer.shape
 
     def run(
-        self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, interpreted: bool = False
+        self,
+        batch: DataFrame,
+        tables: Mapping[str, DataFrame],
+        bounds: Bounds,
+        *,
+        interpreted: bool = False,
+        into: Collecting | None = None,
     ) -> pa.Table:
-        """Compute a batch's partials; ``interpreted``: without generating code for it."""
+        """Compute a batch's partials; ``interpreted``: without generating code for it.
+
+        Those of spread groupings are written ``into`` files by the executors.
+        """
         settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
         with set_for_now(batch.sparkSession, settings):
-            return self.signing.sign(self.frame(batch, tables, bounds).toArrow())
+            frame = self.frame(batch, tables, bounds)
+            if into is not None:
+                return into.run(frame, self.layout, self.signing)
+            return self.signing.sign(frame.toArrow())
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:
         """Let Spark plan the job for a batch and generate its code, without running it."""
@@ -66,14 +79,19 @@ class PartialsJob:
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        rows = with_texts(self.joined(batch, tables), self.writer.numbers(bounds))
-        for columns in self._rows:
-            rows = columns.select(rows)
+        rows = self.rows(batch, tables, bounds)
         if self._copies is not None:
             rows = self._copies.select(rows).where("__c >= 0")
         partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
         few = not self.layout.key_types and self.signing.sent.partials <= FEW_PARTIALS
         return partials.coalesce(1) if few else partials
+
+    def rows(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Add to a batch's rows their time, places and cells."""
+        rows = with_texts(self.joined(batch, tables), self.writer.numbers(bounds))
+        for columns in self._rows:
+            rows = columns.select(rows)
+        return rows
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         """Add the columns of the plan's tables to those of the batch."""

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from penstock.errors import Unsupported, WrongType
 from penstock.evaluate.aggregates import bind_aggregate
 from penstock.evaluate.bound import is_comparable
-from penstock.evaluate.finishing import WINDOW_TYPES
+from penstock.evaluate.finishing import WINDOW_TYPES, grouping_types
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
 from penstock.language.predicates import read_predicate
@@ -81,6 +81,7 @@ class Typer:
         named |= {f"a{i}": from_arrow_type(t) for i, t in enumerate(aggregates)}
         if query.start_aligned:
             named |= {name: from_arrow_type(t) for name, t in WINDOW_TYPES.items()}
+        named |= {name: from_arrow_type(t) for name, t in grouping_types(query).items()}
         having = [query.having] if query.having else []
         texts = [*(o.expression for o in query.outputs), *having]
         bare = {quoted(name): found for name, found in named.items()}

@@ -5,14 +5,15 @@ The file ends with its index (one sealed line of JSON), the index's length in 8 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload
 
 import pyarrow as pa
 
-from penstock.store.answer_parts import Holds, look_at
+from penstock.store.answer_parts import Holds, by_query, look_at
 from penstock.store.arrow_files import arrow_stream
 from penstock.store.files import checksum, damaged, seal, unseal, write_whole
 
@@ -28,6 +29,21 @@ class Part:
     length: int
     sum: str
     holds: Holds
+    file: str = ""  # of its own, beside the one with the index; none: in that one
+
+    def to_record(self) -> dict[str, Any]:
+        """Write as JSON values."""
+        held = self.holds
+        told = {"offset": self.offset, "length": self.length, "sum": self.sum, "rows": held.rows}
+        told |= {"definitions": held.definitions, "first_end_us": held.low_us, "last_end_us": held.high_us}
+        return told | ({"file": self.file} if self.file else {})
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Part:
+        """Read back what was written."""
+        runs = tuple((first, last) for first, last in record["definitions"])
+        holds = Holds(record["rows"], runs, record["first_end_us"], record["last_end_us"])
+        return Part(record["offset"], record["length"], record["sum"], holds, record.get("file", ""))
 
 
 class AnswersTogether(Protocol):
@@ -79,15 +95,38 @@ class AnswerFile:
 
     def read(self, part: Part) -> pa.Table:
         """Read one part; a file that is gone raises FileNotFoundError: compaction may have replaced it."""
+        path = self.path.with_name(part.file) if part.file else self.path
         try:
-            with self.path.open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(part.offset)
                 content = file.read(part.length)
             return _table(content, part.sum)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise damaged(self.path, error) from error
+            raise damaged(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LargeTables(Sequence[pa.Table]):
+    """The tables of a file that executors have written for the most part, read one at a time."""
+
+    file: AnswersTogether
+
+    def __len__(self) -> int:
+        """Count the tables."""
+        return len(self.file.parts)
+
+    @overload
+    def __getitem__(self, place: int) -> pa.Table: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[pa.Table]: ...
+
+    def __getitem__(self, place: int | slice) -> pa.Table | list[pa.Table]:
+        """Read a table."""
+        parts = self.file.parts[place]
+        return [self.file.read(part) for part in parts] if isinstance(parts, tuple) else self.file.read(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +161,40 @@ def file_name(first: int, last: int) -> str:
     return f"{last:012d}.answers" if first == last else f"{first:012d}-{last:012d}.answers"
 
 
-def write_answers(about: AnswerFile, tables: Sequence[pa.Table], point: str) -> AnswerFile:
-    """Write tables as a file; ``about`` says in which folder, and which commits they are of."""
+def write_answers(
+    about: AnswerFile, tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+) -> AnswerFile:
+    """Write tables as a file; ``about`` says in which folder, and which commits they are of.
+
+    Parts that are ``written`` already, to files of their own, are named with them: they hold from then on.
+    """
     streams = [arrow_stream(table) for table in tables]
     offset, parts = 0, []
     for stream, table in zip(streams, tables, strict=True):
         parts.append(Part(offset, len(stream), checksum(stream), look_at(table)))
         offset += len(stream)
-    made = replace(about, path=about.path / file_name(about.first, about.last), parts=tuple(parts))
+    made = replace(about, path=about.path / file_name(about.first, about.last), parts=(*parts, *written))
     index = seal(_record(made))
     content: list[bytes | memoryview] = [*streams, index, len(index).to_bytes(8, "little"), MARK]
     write_whole(made.path, lambda file: file.writelines(content), point)
     return made
+
+
+def write_parts(folder: Path, name: str, tables: Sequence[pa.Table]) -> list[Part]:
+    """Write tables to a file that nobody reads before an index names it; a part holds the answers of one query."""
+    each = [part for table in tables for part in by_query(table)]
+    if not each:
+        return []
+    offset, parts = 0, []
+    with (folder / name).open("wb") as file:
+        for table in each:
+            stream = arrow_stream(table)
+            file.write(stream)
+            parts.append(Part(offset, len(stream), checksum(stream), look_at(table), name))
+            offset += len(stream)
+        file.flush()
+        os.fsync(file.fileno())
+    return parts
 
 
 def read_index(path: Path) -> AnswerFile:
@@ -173,28 +234,13 @@ def _table(content: bytes, told: str) -> pa.Table:
 
 def _record(file: AnswerFile) -> dict[str, Any]:
     """Write an index as JSON values."""
-    parts = [
-        {
-            "offset": part.offset,
-            "length": part.length,
-            "sum": part.sum,
-            "rows": part.holds.rows,
-            "definitions": part.holds.definitions,
-            "first_end_us": part.holds.low_us,
-            "last_end_us": part.holds.high_us,
-        }
-        for part in file.parts
-    ]
+    parts = [part.to_record() for part in file.parts]
     return {"first": file.first, "last": file.last, "after": file.after, "weight": file.weight, "parts": parts}
 
 
 def _about(path: Path, record: dict[str, Any]) -> AnswerFile:
     """Read an index from JSON values."""
-    parts = []
-    for one in record["parts"]:
-        runs = tuple((first, last) for first, last in one["definitions"])
-        holds = Holds(one["rows"], runs, one["first_end_us"], one["last_end_us"])
-        parts.append(Part(one["offset"], one["length"], one["sum"], holds))
+    parts = [Part.from_record(one) for one in record["parts"]]
     numbers = record["first"], record["last"], record["after"], record["weight"]
     if path.name != file_name(*numbers[:2]):
         raise ValueError("it is another file's content")

@@ -80,6 +80,17 @@ def by_commit(table: pa.Table, number: int, after: int) -> Iterator[tuple[int, p
         yield int(one), plain.filter(pa.array(commits == one))
 
 
+def by_query(table: pa.Table) -> Iterator[pa.Table]:
+    """Take a table apart by query."""
+    definitions = _numbers(table, DEFINITION)
+    order = np.argsort(definitions, kind="stable")
+    begins = [0, *(np.flatnonzero(np.diff(definitions[order])) + 1).tolist(), len(definitions)]
+    table = table.take(pa.array(order))
+    for begin, end in pairwise(begins):
+        if end > begin:
+            yield table.slice(begin, end - begin)
+
+
 def put_together(tables: Sequence[tuple[int, pa.Table]], keep: Mapping[int, int]) -> list[pa.Table]:
     """Merge tables of several commits: columns alike together, by query and then as they came, in parts."""
     alike: dict[pa.Schema, list[pa.Table]] = {}

@@ -18,6 +18,7 @@ from penstock.evaluate.bundles import ColumnLane
 from penstock.evaluate.components import Component
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher, Shape
 from penstock.evaluate.partials import Merged, run_starts, sort_pairs
+from penstock.evaluate.subtotals import subtotals
 from penstock.evaluate.typed import Definition
 from penstock.language.options import says_changes
 from penstock.model.instants import format_instant
@@ -185,14 +186,18 @@ class Answering:
         kinds = [self._kind(one.definition) for members in lanes for one in members]
         finisher = kinds[0].finisher
         merged, components = self._evaluated(lanes, parts, windows)
+        lane_key = lanes[0][0].lane  # of several, none has keys
+        groups, sets = self.synopsis.groups(lane_key), None
+        if finisher.typed.query.sets:
+            found = subtotals(components, merged, groups, finisher.typed.query.sets)
+            merged, sets, keys = found.merged, found.sets, list(found.keys)
+        else:
+            keys = [groups.keys(i, merged.group) for i in range(len(lane_key.keys))]
         evaluation, group = merged.evaluation, merged.group
         values = dict(zip(components, merged.values, strict=True))
-        lane_key = lanes[0][0].lane  # of several, none has keys
-        groups = self.synopsis.groups(lane_key)
-        keys = [groups.keys(i, group) for i in range(len(lane_key.keys))]
         chosen = windows.chosen[evaluation]
-        inputs, overflow, reason = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]))
-        if lane_key.keys:
+        inputs, overflow, reason = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]), sets)
+        if lane_key.keys and sets is None:
             order = np.lexsort((groups.ranks()[group], evaluation))
             evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
         return _Work(kinds, finisher, windows, evaluation, inputs, overflow, reason)

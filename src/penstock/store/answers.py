@@ -14,6 +14,8 @@ from penstock.errors import StateError
 from penstock.store.answer_files import (
     AnswerFile,
     AnswersTogether,
+    LargeTables,
+    Part,
     PassingAnswers,
     file_name,
     hold_in_memory,
@@ -51,22 +53,29 @@ class AnswerLog(ABC):
         self._keep: dict[int, int] = {}
         self._changing = threading.Lock()
 
-    def append(self, batch: int, tables: Sequence[pa.Table]) -> None:
-        """Make a batch's answers durable; one without answers leaves nothing behind."""
-        if not tables:
+    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[Part] = ()) -> None:
+        """Make a batch's answers durable; one without answers leaves nothing behind.
+
+        Parts that executors have ``written`` to files of their own hold from now on, together with the tables.
+        """
+        if not tables and not written:
             return
         with self._changing:
-            self._files = (*self._files, self._write((batch, batch, self._last, 1), tables, "answers"))
+            self._files = (*self._files, self._write((batch, batch, self._last, 1), tables, "answers", written))
             self._last, self._new = batch, self._new + 1
 
     def last(self) -> int | None:
         """Return the last batch whose answers are here."""
         return None if self._last < 0 else self._last
 
-    def batches(self, after: int) -> Iterator[tuple[int, list[pa.Table]]]:
+    def batches(self, after: int) -> Iterator[tuple[int, Sequence[pa.Table]]]:
         """Read the answers of batches after a number, in order."""
         while (together := self._tables_after(after)) is not None:
             file, tables = together
+            if isinstance(tables, LargeTables):
+                yield file.last, tables
+                after = file.last
+                continue
             found: dict[int, list[pa.Table]] = {}
             for table in tables:
                 for number, one in by_commit(table, file.last, after):
@@ -107,7 +116,9 @@ class AnswerLog(ABC):
     # -- inside --------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> AnswersTogether:
+    def _write(
+        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+    ) -> AnswersTogether:
         """Keep tables together: first and last commit, the last one before them, batches."""
 
     @abstractmethod
@@ -118,13 +129,22 @@ class AnswerLog(ABC):
     def _tidy(self, files: Sequence[AnswersTogether]) -> None:
         """Remove what is none of these."""
 
-    def _tables_after(self, after: int) -> tuple[AnswersTogether, list[pa.Table]] | None:
+    def large(self, batch: int) -> LargeTables | None:
+        """Return the answers of the last batch, to be read part by part, if executors wrote some of them."""
+        file = self._files[-1] if self._files else None
+        if file is None or file.last != batch or not any(part.file for part in file.parts):
+            return None
+        return LargeTables(file)
+
+    def _tables_after(self, after: int) -> tuple[AnswersTogether, Sequence[pa.Table]] | None:
         """Read the first file that goes beyond a number."""
         while True:
             files = self._files
             file = next((file for file in files if file.last > after), None)
             if file is None:
                 return None
+            if any(part.file for part in file.parts):
+                return file, LargeTables(file)
             try:
                 return file, [file.read(part) for part in file.parts]
             except (FileNotFoundError, StateError) as error:
@@ -143,6 +163,8 @@ class AnswerLog(ABC):
         """Write a file anew without what is expired, once that is much; nothing is left of one that is all expired."""
         if file.last > taken or not self._keep:
             return [file]
+        if file.size > MOST_BYTES and not all(part.holds.expired(self._keep) for part in file.parts):
+            return [file]  # too much to be written anew here: it goes as a whole
         alive = [part for part in file.parts if not part.holds.expired(self._keep)]
         rows = sum(part.holds.rows for part in file.parts)
         if not alive:
@@ -163,8 +185,10 @@ class AnswerLog(ABC):
 class MemoryAnswerLog(AnswerLog):
     """Keeps answers in memory."""
 
-    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> PassingAnswers:
-        """Hold tables."""
+    def _write(
+        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+    ) -> PassingAnswers:
+        """Hold tables; without a folder, executors write nothing."""
         return hold_in_memory(about, tables)
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
@@ -188,9 +212,11 @@ class DiskAnswerLog(AnswerLog):
         self._files, self._last, self._new = found_files(folder)
         self._tidy(self._files)
 
-    def _write(self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str) -> AnswerFile:
+    def _write(
+        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+    ) -> AnswerFile:
         """Write tables to one file."""
-        return write_answers(AnswerFile(self.folder, *about, ()), tables, point)
+        return write_answers(AnswerFile(self.folder, *about, ()), tables, point, written)
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
         """Write the list of files."""
@@ -200,8 +226,9 @@ class DiskAnswerLog(AnswerLog):
     def _tidy(self, files: Sequence[AnswersTogether]) -> None:
         """Remove files that were replaced, and what a crash left."""
         wanted = {file_name(file.first, file.last) for file in files}
+        wanted |= {part.file for file in files for part in file.parts}
         for name in names_in(self.folder):
-            if name.endswith((".answers", ".draft")) and name not in wanted:
+            if name.endswith((".answers", ".spread", ".draft")) and name not in wanted:
                 remove(self.folder / name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -85,6 +86,7 @@ class Commit:
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
     trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees are woven
+    feeding: Mapping[str, Any] = field(default_factory=dict)  # which groupings its partials hold for others
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -268,5 +270,6 @@ def _shape(commit: Commit, partials: pa.Table) -> str | None:
     """Name what partials must have in common to be put together; None: these stay alone."""
     if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
         return None
+    fed = f" {json.dumps(commit.feeding, sort_keys=True)}" if commit.feeding else ""
     woven = checksum(" ".join(f"{d}:{t}" for d, t in sorted(commit.trees.items())).encode()) if commit.trees else ""
-    return f"{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}"
+    return f"{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"

@@ -87,6 +87,10 @@ class StateFolder:
         """Return where a stream's answers are."""
         return self.path / "answers" / stream
 
+    def spread(self, stream: str) -> Path:
+        """Return where the partials of a stream are that executors keep."""
+        return self.path / "spread" / stream
+
     def checkpoint(self, stream: str) -> Path:
         """Return where Spark keeps a stream's position."""
         return (self.path / "checkpoint" / stream).absolute()

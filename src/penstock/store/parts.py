@@ -19,7 +19,8 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import stride_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
-from penstock.store.synopsis import Arrived, Kernel, Synopsis
+from penstock.store.arrived import Arrived
+from penstock.store.synopsis import Kernel, Synopsis
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -120,12 +121,17 @@ class PartsSynopsis(Synopsis):
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes, and note how far each part's numbers go."""
         arrived = super().ingest(layout, partials, edges)
-        for member in layout.members:
-            if member.grouping.keys == self.partition and self.parts is not None:
-                rows = _taken(partials, member)
-                keys = [rows[f"k{slot}"] for slot in member.slots]
-                self.parts.note(keys, np.asarray(rows["last"].to_numpy(), np.int64))
+        whole = next((m for m in layout.members if self._is_whole(m)), None)  # any will do, and one of them is enough
+        if whole is not None and self.parts is not None:
+            rows = _taken(partials, whole)
+            keys = [rows[f"k{slot}"] for slot in whole.slots]
+            self.parts.note(keys, np.asarray(rows["last"].to_numpy(), np.int64))
         return arrived
+
+    def _is_whole(self, member: Member) -> bool:
+        """Tell whether a grouping has the parts' keys and a condition that takes every row: a ruler's."""
+        grouping = member.grouping
+        return grouping.keys == self.partition and any(c.where is None and not c.joins for c in grouping.conditions)
 
     def let_go(self, layout: Layout) -> None:
         """Drop the slices before the start of every window still to come, part by part."""

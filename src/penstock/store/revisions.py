@@ -121,10 +121,13 @@ def current_answers(log: pa.Table) -> pa.Table:
     return in_order(rows.filter(pc.not_equal(rows[OP], "retract")))
 
 
-def shown_answers(log: Sequence[pa.Table], schema: pa.Schema, *, revisions: bool) -> pa.Table:
-    """Show a query's answers as they stand, or all that was ever said, with its revision and what was done."""
+def shown_answers(log: Sequence[pa.Table], schema: pa.Schema, *, revisions: bool, by: Sequence[str] = ()) -> pa.Table:
+    """Show a query's answers as they stand, or all that was ever said, with its revision and what was done.
+
+    Answers that executors wrote are put in order ``by`` their keys.
+    """
     if not any(is_revised(table) for table in log):
-        plain = sorted_answers(log, schema)
+        plain = sorted_answers(log, schema, by)
         return _first_said(plain, with_revisions(schema)) if revisions else plain
     whole = pa.concat_tables(log).combine_chunks()
     if not revisions:
@@ -144,13 +147,16 @@ def with_revisions(schema: pa.Schema) -> pa.Schema:
     return schema.insert(2, pa.field("revision", pa.int32())).insert(3, pa.field("op", pa.string()))
 
 
-def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Put a query's answers in the order of their windows; groups already are in order within one."""
+def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema, by: Sequence[str] = ()) -> pa.Table:
+    """Put a query's answers in the order of their windows; groups are in order within one, or put so ``by`` keys."""
     if not tables:
         return schema.empty_table()
     if all(ROW in t.column_names and KEY + "0" in t.column_names for t in tables):
         return _by_parts(pa.concat_tables(tables).combine_chunks()).select(schema.names).cast(schema)
     whole = pa.concat_tables([t.select(schema.names).cast(schema) for t in tables]).combine_chunks()
+    if by:
+        keys = [whole[name].combine_chunks() for name in by]
+        return whole.take(pa.array(sort_keys([whole["window_end"].cast(pa.int64()).combine_chunks(), *keys])))
     order = np.argsort(whole["window_end"].cast(pa.int64()).to_numpy(), kind="stable")
     return whole.take(pa.array(order))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -15,9 +15,11 @@ from penstock.evaluate.components import ROWS, Component, Values, column_count, 
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.typed import Definition
+from penstock.share.feeding import Fed
 from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
+from penstock.store.arrived import Arrived, grouping_numbers, statistics
 
 Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
@@ -29,27 +31,22 @@ MOST_CELLS: Final = 48_000_000  # of one dense lane; beyond, its partials are sc
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """What a batch held, as its partials tell."""
+class _Added:
+    """A batch's partials of one grouping, as arrays."""
 
-    rows: int
-    on_time: int
-    corrected: int  # late, and in a final window whose answer is revised
-    late: int  # all the other late ones
-    invalid: int
-    first_us: int | None  # smallest and greatest valid time
-    last_us: int | None
-    highest: int | None  # slice
-    failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
-    touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(default_factory=dict)  # by late rows
+    labels: Int64Array
+    values: Mapping[Component, Values]
+    words: Words
+    late: BoolArray | None  # holds late rows; None: nobody asks
 
 
 class Synopsis:
     """All lanes of one stream."""
 
-    def __init__(self, kernel: Kernel = "fast") -> None:
-        """Start empty."""
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel = "fast", *, in_driver: bool = True) -> None:
+        """Start empty; ``spread`` are the groupings that the driver's synopsis holds nothing of, and the others all."""
+        self.kernel, self.in_driver = kernel, in_driver
+        self.spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
         self.lanes: dict[LaneKey, Lane] = {}
         self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)
         self._retired_operations = 0
@@ -74,6 +71,23 @@ class Synopsis:
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
         return self._groups[key.tree, key.keys]
+
+    def group_count(self, grouping: tuple[str, tuple[str, ...]]) -> int:
+        """Count the groups of a grouping that are known here."""
+        return len(self._groups[grouping]) if grouping in self._groups else 0
+
+    def keeps(self, key: LaneKey) -> bool:
+        """Tell whether a lane's partials are here."""
+        return ((key.tree, key.keys) in self.spread) != self.in_driver
+
+    def let_go_of(self, grouping: tuple[str, tuple[str, ...]]) -> None:
+        """Empty the lanes of a grouping that is kept elsewhere from now on."""
+        self.spread |= {grouping}
+        self._groups[grouping] = Groups(self._groups[grouping].types)
+        for key in [key for key in self.lanes if (key.tree, key.keys) == grouping]:
+            components = self.lanes[key].components
+            self._close(self.lanes[key])
+            self.lanes[key] = self._empty_lane(key, components)
 
     def presence(self, tree: str) -> Int64Array:
         """Return the slices of a tree that hold a row of the stream, in order."""
@@ -108,8 +122,8 @@ class Synopsis:
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes and tell what the batch held."""
-        number = _grouping_numbers(partials)
-        arrived = _statistics(layout, partials, number)
+        number = grouping_numbers(partials)
+        arrived = statistics(layout, partials, number)
         self._touched = {}
         highest = None
         for member in layout.members:
@@ -187,35 +201,49 @@ class Synopsis:
         if member.carrier:
             base = rows["base"] if "base" in rows.column_names else rows["rows"]
             self._note_presence(tree.name, labels[base.to_numpy() > 0])
+        if self._is_elsewhere(tree, member):  # what came here only counts the stream's rows
+            return labels
         words = [rows[f"s{w}"].to_numpy() for w in range(member.grouping.words)] if member.signed else []
         taken = np.any([w != 0 for w in words], axis=0) if words else None
         if taken is not None and not taken.all():
             rows, labels = rows.filter(pa.array(taken)), labels[taken]
             words = [w[taken] for w in words]
         self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
-        groups = self._encode(tree.space, member, rows)
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
-        together = self._add_to_bundles(tree, member, labels, values, words) if member.signed else frozenset()
-        for position, condition in enumerate(member.grouping.conditions):
+        for fed in member.feeds:
+            self._add_fed(tree, member, fed, rows, _Added(labels, values, words, late))
+        return labels
+
+    def _is_elsewhere(self, tree: Tree, member: Member) -> bool:
+        """Tell whether all partials of a member are kept elsewhere."""
+        return self.in_driver and all((tree.name, fed.grouping.keys) in self.spread for fed in member.feeds)
+
+    def _add_fed(self, tree: Tree, member: Member, fed: Fed, rows: pa.Table, added: _Added) -> None:
+        """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
+        if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
+            return
+        labels, values, words, late = added.labels, added.values, added.words, added.late
+        groups = self._encode(tree.space, member, fed, rows)
+        together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
+        for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
                 continue
-            key = LaneKey(tree.space, member.grouping.keys, condition)
+            key = LaneKey(tree.space, fed.grouping.keys, condition)
             mask = takes(words, position) if member.signed else None
             if position not in together:
                 self._add_to_lane(key, labels, groups, values, mask)
             if late is not None and late.any():
                 hit = late if mask is None else late & mask
                 self._touched[key] = labels[hit], groups[hit]
-        return labels
 
     def _add_to_bundles(
-        self, tree: Tree, member: Member, labels: Int64Array, values: Mapping[Component, Values], words: Words
+        self, tree: Tree, fed: Fed, labels: Int64Array, values: Mapping[Component, Values], words: Words
     ) -> frozenset[int]:
         """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
         found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
-        for position, condition in enumerate(member.grouping.conditions):
-            lane = self.lanes[LaneKey(tree.space, member.grouping.keys, condition)]
+        for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
+            lane = self.lanes[LaneKey(tree.space, fed.grouping.keys, condition)]
             if isinstance(lane, ColumnLane):
                 found.setdefault(lane.bundle, []).append((position, lane.number))
         for bundle, members in found.items():
@@ -257,11 +285,11 @@ class Synopsis:
         elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
             self._dissolve(lane.bundle)
 
-    def _encode(self, space: str, member: Member, rows: pa.Table) -> Int64Array:
+    def _encode(self, space: str, member: Member, fed: Fed, rows: pa.Table) -> Int64Array:
         """Number the groups of the rows."""
-        if not member.grouping.keys:
+        if not fed.keys:
             return np.zeros(rows.num_rows, np.int64)
-        return self._groups[space, member.grouping.keys].encode([rows[f"k{slot}"] for slot in member.slots])
+        return self._groups[space, fed.grouping.keys].encode([rows[f"k{member.slots[i]}"] for i in fed.keys])
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember which slices hold rows of the stream."""
@@ -272,59 +300,6 @@ class Synopsis:
 def _components_of(members: Sequence[Definition]) -> tuple[Component, ...]:
     """List what the queries of a lane need, each once."""
     return tuple(dict.fromkeys(c for d in members for c in d.typed.components))
-
-
-def _grouping_numbers(partials: pa.Table) -> Int64Array | None:
-    """Return each partial's grouping; None when there is but one."""
-    if "grouping" not in partials.column_names:
-        return None
-    return np.asarray(partials["grouping"].to_numpy(), np.int64)
-
-
-def _statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -> Arrived:
-    """Read the batch's counts from the first grouping, which carries every row."""
-    rows = partials if number is None else partials.filter(pa.array(number == 0))
-    counted = rows["base"] if "base" in rows.column_names else rows["rows"]
-    valid = rows["label"].is_valid().to_numpy()
-    base = counted.to_numpy()
-    last = rows["last"].to_numpy()[valid]
-    first, on_time, corrected, late = _timeliness(layout, rows.filter(pa.array(valid)))
-    failures = {}
-    for definition in layout.attempts:
-        hit = rows[f"f{definition}_rows"].to_numpy() > 0
-        if hit.any():
-            failing = [rows[f"f{definition}_{part}"].to_numpy()[hit] for part in ("first", "last", "rows")]
-            failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
-    return Arrived(
-        int(base.sum()),
-        on_time,
-        corrected,
-        late,
-        int(base[~valid].sum()),
-        first,
-        int(last.max()) if len(last) else None,
-        None,
-        failures,
-    )
-
-
-def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, int]:
-    """Read the first time and the rows on time, corrected and late, from columns of their own or from the labels."""
-    granule = layout.marks_late
-    if granule is None:
-        first, late = rows["first"].to_numpy(), _sum(rows["late"])
-        corrected = _sum(rows["corrected"]) if layout.revising else 0
-        counted = _sum(rows["base" if "base" in rows.column_names else "rows"])
-        return (int(first.min()) if len(first) else None), counted - late, corrected, late - corrected
-    labels, counted = np.asarray(rows["label"].to_numpy(), np.int64), rows["rows"].to_numpy()
-    late_ones = (labels - granule.phase) % granule.step == 1
-    first_us = int((labels - late_ones).min()) if len(labels) else None
-    return first_us, int(counted[~late_ones].sum()), 0, int(counted[late_ones].sum())
-
-
-def _sum(column: pa.ChunkedArray) -> int:
-    """Add a column of counts up."""
-    return int(column.to_numpy().sum())
 
 
 def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:

@@ -12,11 +12,13 @@ from typing import Final
 from penstock.errors import StateError
 from penstock.store.answers import found_files
 from penstock.store.arrow_files import read_arrow_file
+from penstock.store.buckets import read_bucket
 from penstock.store.changes import read_changes
 from penstock.store.checkpoints import check_checkpoint
 from penstock.store.commits import Commit, found_commits, read_commit
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
+from penstock.store.spread import SpreadFolder
 
 WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
 
@@ -88,6 +90,7 @@ def _problems(folder: Path, streams: Iterable[str]) -> Iterator[StateError]:
         yield missing
     for stream in streams:
         found = [*_commit_problems(folder / "commits" / stream), *_answer_problems(folder / "answers" / stream)]
+        found += _spread_problems(folder / "spread" / stream)
         yield from found
         if not found and missing is None and (apart := _problem_of(_check_stream, folder, stream)) is not None:
             yield apart
@@ -117,6 +120,19 @@ def _answer_problems(folder: Path) -> Iterator[StateError]:
         return
     for file in found_files(folder)[0]:
         found = (_problem_of(file.read, part) for part in file.parts)
+        if (problem := next((one for one in found if one is not None), None)) is not None:
+            yield problem
+
+
+def _spread_problems(folder: Path) -> Iterator[StateError]:
+    """Read all partials of a stream that the executors keep."""
+    if not folder.exists():
+        return
+    if (problem := _problem_of(SpreadFolder, folder)) is not None:
+        yield problem
+        return
+    for file in (file for entry in SpreadFolder(folder).entries for file in entry.files):
+        found = (_problem_of(read_bucket, folder, file, stretch.bucket) for stretch in file.stretches)
         if (problem := next((one for one in found if one is not None), None)) is not None:
             yield problem
 

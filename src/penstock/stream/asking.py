@@ -18,8 +18,10 @@ from penstock.model.window import Window
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, Tree, condition_of, plan_queries
 from penstock.spark.finish import finish
+from penstock.store.answer_files import AnswerFile, LargeTables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import DEFINITION
+from penstock.store.files import remove
 from penstock.store.revisions import sorted_answers
 from penstock.store.synopsis import Synopsis
 from penstock.stream.progress import NEVER
@@ -100,11 +102,32 @@ class Asking:
 
     def _finished(self, asked: Definition, synopsis: Synopsis, lane: LaneKey, end_us: int) -> pa.Table:
         """Merge and finish one window."""
+        if not synopsis.keeps(lane):
+            return self._from_executors(asked, lane, end_us)
         answering = Answering(synopsis, lambda requests: finish(self.pipeline.session, requests))
         tables, failures = answering.answer([Due(asked, lane, np.array([end_us], np.int64))])
         if failures:
             raise QueryFailed(failures[0].reason, hint="Ask for something that these rows have an answer to.")
         return sorted_answers([t.drop_columns([DEFINITION]) for t in tables], asked.typed.schema)
+
+    def _from_executors(self, asked: Definition, lane: LaneKey, end_us: int) -> pa.Table:
+        """Let the executors answer one window of a grouping that they keep."""
+        spreading, layout = self.pipeline.spreading, self.pipeline.layout
+        assert spreading is not None
+        assert layout is not None
+        if not spreading.may_have([asked]):
+            what = (
+                "the groups asked for are kept by the executors, which compute neither grouping sets nor all functions"
+            )
+            raise QueryFailed(what, hint="Ask for keys and aggregates alone.")
+        answered = spreading.answer([Due(asked, lane, np.array([end_us], np.int64))], layout, self.progress.number)
+        if answered.failures:
+            raise QueryFailed(answered.failures[0].reason, hint="Ask for something that these rows have an answer to.")
+        tables = list(LargeTables(AnswerFile(spreading.answers / "asked", 0, 0, 0, 1, answered.parts)))
+        for name in {part.file for part in answered.parts}:
+            remove(spreading.answers / name)
+        plain = [table.drop_columns([DEFINITION]) for table in tables]
+        return sorted_answers(plain, asked.typed.schema, spreading.order_of(asked))
 
     # -- from rows that are kept ---------------------------------------------------------------------------------
 

@@ -286,7 +286,9 @@ class StreamAtWork:
     def results(self, definition: Definition, *, revisions: bool = False) -> pa.Table:
         """Return a query's answers so far, or all that was ever said if revisions are asked for."""
         log = answers_of(self.pipeline.answers, [definition.id])
-        return shown_answers(log, definition.typed.schema, revisions=revisions)
+        spreading = self.pipeline.spreading
+        by = [] if spreading is None else spreading.order_of(definition)
+        return shown_answers(log, definition.typed.schema, revisions=revisions, by=by)
 
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""

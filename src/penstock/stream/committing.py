@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.share.feeding import to_record
 from penstock.share.layout import Layout
 from penstock.store.answering import Due
+from penstock.store.arrived import Arrived
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
 from penstock.store.described import about
-from penstock.store.synopsis import Arrived
 from penstock.stream.computing import Computed
 from penstock.stream.progress import Progress
 
@@ -64,6 +65,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         backfilled=step.backfilled,
         answered=answered,
         trees={str(d.id): t.name for t in layout.plan.trees if t.space != t.name for d in t.definitions},
+        feeding=to_record(layout.feeding),
         checkpoint=checkpoint_id(checkpoint) if fed and progress.source else None,
     )
 

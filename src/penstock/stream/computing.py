@@ -12,15 +12,19 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
+from penstock.share.feeding import Estimate
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
 from penstock.share.signing import FailedRows, Sent
+from penstock.spark.estimating import estimate
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.session import spark_is_over
+from penstock.spark.spreading import Collecting
 from penstock.spark.tables import Tables
 from penstock.spark.writer import Bounds
 from penstock.stream.progress import NEVER, Progress
+from penstock.stream.spreading import Spreading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +45,7 @@ class Computed:
     partials: pa.Table
     frames: Mapping[str, DataFrame]
     versions: Mapping[str, str]
+    collected: Collecting | None = None  # files of the executors
 
     @property
     def layout(self) -> Layout:
@@ -51,9 +56,9 @@ class Computed:
 class Computing:
     """Runs the jobs of one stream."""
 
-    def __init__(self, stream: Stream, tables: Tables, progress: Progress) -> None:
-        """Prepare; ``progress`` tells what rows are judged by."""
-        self.stream, self.tables, self.progress = stream, tables, progress
+    def __init__(self, stream: Stream, tables: Tables, progress: Progress, spreading: Spreading | None) -> None:
+        """Prepare; ``progress`` tells what rows are judged by, ``spreading`` keeps what the driver does not."""
+        self.stream, self.tables, self.progress, self.spreading = stream, tables, progress, spreading
         self._job: PartialsJob | None = None
         self._span_us = 0  # of the longest batch so far
         self._batch: DataFrame | None = None  # the last one
@@ -82,6 +87,20 @@ class Computing:
         judged = replace(judged, revised=self.progress.revised(layout))
         self._batch = batch
         return self._run(batch, layout, known, judged, foreseen=True)
+
+    def estimate(
+        self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds
+    ) -> dict[str, Estimate]:
+        """Estimate the partials of a layout's groupings, and of unions of them, tree by tree."""
+        judged = replace(judged, revised=self.progress.revised(layout))
+        frames, _ = self.tables.current(layout.plan.joins, known)
+        bounds = self._with_edges(batch, layout, judged, foreseen=True)
+        return estimate(PartialsJob(layout.listed(bounds.edges)), batch, frames, bounds)
+
+    @property
+    def last_rows(self) -> int | None:
+        """Return how many rows the last batch had; None before the first."""
+        return None if self._batch is None else self._rows
 
     def warm_up(self, clock_us: int) -> None:
         """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
@@ -116,16 +135,23 @@ class Computing:
         job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
+        into = self._into(layout)
         try:
-            partials = job.run(batch, frames, bounds, interpreted=young)
+            partials = job.run(batch, frames, bounds, interpreted=young, into=into)
         except Exception as error:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
-            partials = _attempted(job, batch, frames, bounds, error)
+            into = self._into(layout)
+            partials = _attempted(job, batch, frames, bounds, error, into)
         if _beyond(layout, partials, bounds):
             bounds = self._with_edges(batch, layout, judged, foreseen=False)
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
-            partials = job.run(batch, frames, bounds)
-        return Computed(job, bounds, partials, frames, versions)
+            into = self._into(layout)
+            partials = job.run(batch, frames, bounds, into=into)
+        return Computed(job, bounds, partials, frames, versions, into)
+
+    def _into(self, layout: Layout) -> Collecting | None:
+        """Prepare for the files that executors write in a job; None: they write none."""
+        return self.spreading.collecting(layout, self.progress.number + 1) if self.spreading is not None else None
 
     def _job_for(self, layout: Layout) -> PartialsJob:
         """Return the job of a layout, written once for all its batches."""
@@ -158,11 +184,16 @@ class Computing:
 
 
 def _attempted(
-    job: PartialsJob, batch: DataFrame, frames: Mapping[str, DataFrame], bounds: Bounds, error: Exception
+    job: PartialsJob,
+    batch: DataFrame,
+    frames: Mapping[str, DataFrame],
+    bounds: Bounds,
+    error: Exception,
+    into: Collecting | None,
 ) -> pa.Table:
     """Run the batch with every expression apart; if that fails too, the first error was not the data's."""
     try:
-        return job.run(batch, frames, bounds)
+        return job.run(batch, frames, bounds, into=into)
     except Exception:
         if isinstance(error, FailedRows):
             raise

@@ -12,7 +12,8 @@ from penstock.language.options import since_of
 from penstock.model.schema import Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, condition_of, tree_of
-from penstock.store.synopsis import Arrived, Synopsis
+from penstock.store.arrived import Arrived
+from penstock.store.synopsis import Synopsis
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step
 from penstock.stream.computing import Computed, Computing
@@ -49,11 +50,21 @@ class Entering:
     """Lets queries in between two batches."""
 
     def __init__(
-        self, past: Past, progress: Progress, synopsis: Synopsis, computing: Computing, agenda: Agenda, pause: Pause
+        self,
+        past: Past,
+        progress: Progress,
+        synopsis: Synopsis,
+        computing: Computing,
+        agenda: Agenda,
+        pause: Pause,
+        refuse: Callable[[Iterable[Definition]], None],
     ) -> None:
-        """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past."""
+        """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past.
+
+        ``refuse`` raises if the past of some query cannot be had.
+        """
         self.past, self.progress, self.synopsis = past, progress, synopsis
-        self.computing, self.agenda, self.pause = computing, agenda, pause
+        self.computing, self.agenda, self.pause, self.refuse = computing, agenda, pause, refuse
 
     def promise(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> Promise:
         """Tell from which window on a query will be answered."""
@@ -105,6 +116,7 @@ class Entering:
 
     def read(self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]) -> ReadPast:
         """Compute partials of the past for the lanes of some queries, one job for all of them; nothing changes yet."""
+        self.refuse(d for d in layout.plan.definitions if d.id in asking)
         rebuilt = self.lanes_of(asking, layout)
         others = [self.progress.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
         needed = [*asking.values(), *others]

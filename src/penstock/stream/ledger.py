@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.evaluate.typed import Definition
 from penstock.language.options import says_changes
 from penstock.share.layout import Layout
+from penstock.store.answer_files import Part
 from penstock.store.answering import Answering, Due, Failure
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.store.last_said import LastSaid
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step, commit_of
+from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
 from penstock.stream.pausing import before_failures, pause_for_window
 from penstock.stream.revising import Revising, Touched
+from penstock.stream.spreading import Spreading
 
 
 class Ledger:
@@ -41,6 +46,7 @@ class Ledger:
         self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
+        self.spreading: Spreading | None = None  # set where there is a state folder
 
     def commit(self, step: Step, layout: Layout) -> None:
         """Write the atomic record of a step."""
@@ -48,6 +54,10 @@ class Ledger:
         partials = pa.table({}) if step.computed is None else step.computed.partials
         if step.computed is not None:
             self.metrics.add(step.computed.job.signing.sent)
+            if step.computed.collected is not None and self.spreading is not None:  # named before the commit is
+                entry = self.spreading.entry(commit.number, layout, step.computed.collected, commit.edges)
+                self.spreading.store.add(replace(entry, high=step.highest))
+                self.metrics.spread += sum(file.rows for file in entry.files)
         with self.metrics.timed("commit"):
             self.commits.append(commit, partials, step.about)
         self.progress.number, self.progress.batch = commit.number, commit.batch
@@ -57,7 +67,9 @@ class Ledger:
     ) -> None:
         """Answer what is due, commit the answers on their own, and let go of what no window needs any more."""
         with self.metrics.timed("answer"):
-            tables, failures = self.answering.answer(due) if due else ([], [])
+            here = [one for one in due if self.synopsis.keeps(one.lane)]
+            written = self._written(due, layout) if len(here) < len(due) else ()
+            tables, failures = self.answering.answer(here) if here else ([], [])
             if touched:
                 revised, failed = self.revising.corrections(layout, touched, judged_us)
                 tables, failures = tables + revised, failures + failed
@@ -68,11 +80,11 @@ class Ledger:
             tables = self.shown(tables)
             if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
                 tables = self.said.changed(tables, _saying_changes(layout))
-                self.answers.append(self.progress.number, tables)
-                self.metrics.answers += sum(t.num_rows for t in tables)
+                self.answers.append(self.progress.number, tables, written)
+                self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
                 self.revising.note(layout, tables)
             if self.deliver is not None:
-                self.deliver(self.progress.number, tables)
+                self.deliver(self.progress.number, self.answers.large(self.progress.number) or tables)
             self._expire(layout)
 
     def restore(self, layout: Layout) -> None:
@@ -84,6 +96,25 @@ class Ledger:
         """Forget the queries that are gone."""
         self.answering.forget(current)
         self.said.forget_others(current)
+
+    def _written(self, due: Sequence[Due], layout: Layout) -> Sequence[Part]:
+        """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
+        assert self.spreading is not None
+        away = [one for one in due if not self.synopsis.keeps(one.lane)]
+        while away:
+            answered = self.spreading.answer(away, layout, self.progress.number)
+            if not answered.failures:
+                self.answering.evaluations += answered.evaluations
+                self.answering.shared += answered.shared
+                return answered.parts
+            self._pause(answered.failures, layout)
+            away = [one for one in map(self._before_pause, away) if len(one.ends)]
+        return ()
+
+    def _before_pause(self, due: Due) -> Due:
+        """Leave out the windows that a paused query does not answer."""
+        paused = self.progress.paused.get(due.definition.id)
+        return due if paused is None else replace(due, ends=due.ends[due.ends <= paused.until_us])
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
         """Pause the queries whose expressions over aggregates failed."""
@@ -104,6 +135,29 @@ class Ledger:
         self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))
+        if self.spreading is not None and self.spreading.groupings:
+            away = [floors.get(key) for key in self.synopsis.lanes if not self.synopsis.keeps(key)]
+            if None not in away:
+                self.spreading.store.expire(min((f for f in away if f is not None), default=1 << 62))
+
+    def tidy_up(
+        self,
+        intake: Intake,
+        definitions: Sequence[Definition],
+        layout: Layout,
+        taken: Callable[[], int] | None,
+        *,
+        compact: bool,
+    ) -> None:
+        """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
+        watermark = self.progress.watermark_us
+        if watermark is None:
+            return
+        intake.forget(watermark, intake.kept_for_us(definitions))
+        if compact:
+            self.synopsis.forget_groups(self.revising.groupings(layout))
+            self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
+            self.answers.compact(self.progress.number if taken is None else taken())
 
 
 def _saying_changes(layout: Layout) -> list[int]:

@@ -29,6 +29,7 @@ class Metrics:
     bytes: int = 0
     waiting: int = 0  # rows that the watermark has not passed, and windows of rows wait for
     waiting_bytes: int = 0  # of the files that hold them
+    spread: int = 0  # partials that executors wrote to files of their own
 
     def add(self, sent: Sent) -> None:
         """Add what a batch's job sent."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
-from penstock.model.derived import ROWS, is_apart
+from penstock.model.derived import ROWS, is_apart, is_line
 from penstock.model.instants import Clock
 from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
@@ -48,6 +48,7 @@ class Settings:
     strategy: Strategy
     kernel: Kernel
     clock: Clock
+    spread_over: int  # groups of one grouping, or its partials of a batch, that the driver keeps
     rates: Rates = field(default_factory=stored_rates)
 
 
@@ -70,6 +71,7 @@ def put_to_work(
         settings.strategy,
         settings.kernel,
         settings.clock,
+        settings.spread_over,
         settings.rates,
     )
     for sink in settings.sinks:
@@ -100,6 +102,5 @@ def _places(name: str, settings: Settings) -> Places:
     folder, scratch = settings.folder, settings.scratch
     if folder is None:
         return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting")))
-    return Places(
-        folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
-    )
+    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
+    return Places(*own, *(() if is_line(name) else (folder.spread(name), folder.answers(name))))

@@ -10,9 +10,9 @@ from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.spark.counting import count_parts, number_parts
 from penstock.store.answering import Due
+from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, DiskCommitLog
 from penstock.store.parts import Parts, PartsSynopsis
-from penstock.store.synopsis import Arrived
 from penstock.stream.agenda import Agenda
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.rows_fed import RowsFed

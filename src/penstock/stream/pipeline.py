@@ -14,6 +14,7 @@ from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.model.schema import Stream
+from penstock.model.strategy import SPREAD_OVER
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
@@ -23,14 +24,16 @@ from penstock.spark.finish import finish
 from penstock.spark.tables import Tables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
+from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
 from penstock.store.described import check_described
-from penstock.store.synopsis import Arrived, Kernel, Synopsis
+from penstock.store.synopsis import Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
 from penstock.stream.committing import Step, counts_of
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering
+from penstock.stream.groupings import Groupings
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
@@ -38,6 +41,7 @@ from penstock.stream.past import Places
 from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
+from penstock.stream.spreading import open_spreading
 from penstock.stream.weaving import Weaving
 
 if TYPE_CHECKING:
@@ -64,12 +68,14 @@ class Pipeline:
         strategy: Strategy = "shared paired",
         kernel: Kernel = "fast",
         clock: Clock = wall_clock_us,
+        spread_over: int = SPREAD_OVER,
         rates: Rates = DEFAULT_RATES,
     ) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
         self.stream, self.session, self.tables = stream, session, tables
         self.commits, self.answers, self.places = commits, answers, places
-        self.strategy, self.kernel, self.clock, self.rates = strategy, kernel, clock, rates
+        self.strategy, self.kernel, self.clock = strategy, kernel, clock
+        self.spread_over, self.rates = spread_over, rates
         self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
@@ -86,13 +92,16 @@ class Pipeline:
         self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
         self.ledger.shown = lambda tables: self.shown(tables)
-        self.computing = Computing(self.stream, self.tables, self.progress)
+        self.spreading = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
+        self.ledger.spreading = self.spreading
+        self.computing = Computing(self.stream, self.tables, self.progress, self.spreading)
+        self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
         self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
-        past, pause = self.intake.past, self._pause
-        self.entering = Entering(past, self.progress, self.synopsis, self.computing, self.agenda, pause)
+        shared = self.progress, self.synopsis, self.computing, self.agenda
+        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
-        self._half_done = False  # a step failed in the middle: what is in memory is not what was committed
+        self._half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
 
     @property
@@ -128,10 +137,7 @@ class Pipeline:
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
-        """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says.
-
-        Windows end by the clock then, not by the next tuple (Sharaf 2007, §2.2.2).
-        """
+        """Let the watermark go on by the clock, not by the next tuple, after ``idle`` silence (Sharaf 2007, §2.2.2)."""
         self._mend()
         clock, watermark = self.clock(), self.progress.watermark_us
         elapsed = min(clock - self._beat_us, self.silent_us())  # a clock set forward is no silence
@@ -174,6 +180,7 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
+            self.groupings.pause_what_cannot_be(layout, self.agenda)
             told = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
@@ -215,10 +222,9 @@ class Pipeline:
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
         self.settle(snapshot)
-        layout = self.layout
-        assert layout is not None
-        watched = self._attempts and watched_with(layout.plan.definitions, self._attempts)
-        return replace(layout, attempts=watched) if watched else layout
+        assert self.layout is not None
+        watched = watched_with(self.layout.plan.definitions, self._attempts) if self._attempts else self._attempts
+        return replace(self.layout, attempts=watched) if watched else self.layout
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
@@ -229,6 +235,8 @@ class Pipeline:
         with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
             with self.metrics.timed("job"):
                 try:
+                    layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged)
+                    self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     computed = self.computing.run(rows, layout, snapshot.tables, judged)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
@@ -238,8 +246,8 @@ class Pipeline:
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 if arrived.invalid:
                     self.intake.put_aside(rows, number, judged)
-                kept_us = self.intake.kept_for_us(snapshot.definitions)
-                self.intake.keep(rows, number, judged, kept_us, self.progress.frontier_us)
+                kept = self.intake.kept_for_us(snapshot.definitions), self.progress.frontier_us
+                self.intake.keep(rows, number, judged, *kept)
                 self.intake.wait(rows, number, judged, wanted=snapshot.numbered)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
@@ -248,10 +256,10 @@ class Pipeline:
                 self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.ledger.commit(step, computed.layout)
-                if self.progress.number % COMPACTED_EVERY == 0:  # before partials are let go: a restart answers again
+                if compact := self.progress.number % COMPACTED_EVERY == 0:  # before partials go
                     self.commits.compact()
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
-                self._forget(snapshot)
+                self.ledger.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
         self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
@@ -277,16 +285,6 @@ class Pipeline:
         progress.watermark_us = watermark
         return due
 
-    def _forget(self, snapshot: Snapshot) -> None:
-        """Let go of keys and rows that are not needed any more, and now and then of small files."""
-        if (watermark := self.progress.watermark_us) is None:
-            return
-        self.intake.forget(watermark, self.intake.kept_for_us(snapshot.definitions))
-        if self.progress.number % COMPACTED_EVERY == 0:
-            self.synopsis.forget_groups(self.ledger.revising.groupings(self.layout))
-            self.answers.expire({d.id: watermark - d.typed.keep_us for d in snapshot.definitions if d.typed.keep_us})
-            self.answers.compact(self.progress.number if self.taken is None else self.taken())
-
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
     def _switch(self, snapshot: Snapshot, trees: Mapping[str, str] | None = None) -> Layout:
@@ -294,7 +292,7 @@ class Pipeline:
         before = None if self.layout is None else self.layout.plan
         woven = self.weaving.trees_of(snapshot.definitions, trees)
         plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
-        layout = lay_out(plan, self.stream.time)
+        layout = lay_out(plan, self.stream.time, self.groupings.feeding)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
@@ -329,7 +327,9 @@ class Pipeline:
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
         self.intake.forget_after(-1 if last is None else last.number)
+        self.groupings.recover(snapshot_at, -1 if last is None else last.number)
         for commit, partials in self.commits.replay():
+            self.groupings.restore(commit)
             layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
             edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
             if partials is not None and commit.kind == "backfill":

@@ -18,7 +18,7 @@ from penstock.errors import MalformedSQL, SourceError
 from penstock.language.duration import parse_duration
 from penstock.language.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
-from penstock.model.strategy import StrategyName
+from penstock.model.strategy import SPREAD_OVER, StrategyName
 from penstock.sinks.protocol import Sink
 from penstock.spark.literals import quoted
 from penstock.spark.rows import columns_in, frame_of, schema_of
@@ -60,11 +60,20 @@ class TestBed:
         state: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
         compiled: bool = False,
+        spread_over: int = SPREAD_OVER,
     ) -> None:
         """Open an engine, on the embedded Spark unless a session is given."""
         self.clock = ManualClock(_AFTER_ALL_ROWS) if clock is None else clock
         self.epoch = checked_instant(epoch)
-        self.engine = Engine(state, spark=spark, strategy=strategy, kernel=kernel, sinks=sinks, clock=self.clock)
+        self.engine = Engine(
+            state,
+            spark=spark,
+            strategy=strategy,
+            kernel=kernel,
+            sinks=sinks,
+            clock=self.clock,
+            spread_over=spread_over,
+        )
         self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS
         self._schemas: dict[str, pa.Schema] = {}
 

@@ -32,9 +32,9 @@ def beta(segments: Segments, knob: float) -> np.ndarray[Any, Any]:
     return np.full(len(segments), knob)
 
 
-FAS = Policy("FAS-MCQ", "freshness-aware", priority, Manner.LIVE, beta, knob=1.0)
+FAS = Policy("FAS-MCQ", "freshness-aware", priority, Manner.QUEUE, beta, knob=1.0)
 
 
 def fas(beta_: float) -> Policy:
     """Balance freshness and response: 0 is HR, 1 is FAS-MCQ (§4.3.2)."""
-    return Policy(f"FAS-MCQ({beta_:g})", "freshness against response", priority, Manner.LIVE, beta, knob=beta_)
+    return Policy(f"FAS-MCQ({beta_:g})", "freshness against response", priority, Manner.QUEUE, beta, knob=beta_)

@@ -20,4 +20,4 @@ def priority(
     return 1.0 / (extra * ideal)
 
 
-HNR_O = Policy("HNR-O", "highest normalized rate, knowing which tuples pass", priority, Manner.LIVE, oracle=True)
+HNR_O = Policy("HNR-O", "highest normalized rate, knowing which tuples pass", priority, Manner.QUEUE, oracle=True)

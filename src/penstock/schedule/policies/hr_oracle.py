@@ -20,4 +20,4 @@ def priority(
     return 1.0 / extra
 
 
-HR_O = Policy("HR-O", "highest rate, knowing which tuples pass", priority, Manner.LIVE, oracle=True)
+HR_O = Policy("HR-O", "highest rate, knowing which tuples pass", priority, Manner.QUEUE, oracle=True)

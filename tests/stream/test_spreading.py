@@ -1,0 +1,210 @@
+"""Groupings that the executors keep answer as those of the driver, whenever they are handed over."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.sinks.jsonl import JsonLinesSink
+from penstock.sinks.parquet import ParquetSink
+from penstock.store import spread
+from penstock.store.verifying import verify_state
+from penstock.testing import TestBed
+from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("interpreted", "few_buckets")
+SECONDS = 60
+QUERIES = (
+    Grouped("by_ab", f"a, b, {AGGREGATES}", "a, b", where="a > 1 OR b = 'x'"),
+    Grouped("by_abx", f"a, b, x, {AGGREGATES}", "a, b, x", having="count(*) > 1"),
+    Grouped("rolled", f"b, x, grouping_id() AS g, {AGGREGATES}", "ROLLUP (b, x)"),  # stays in the driver
+    Grouped("by_a", f"a, {AGGREGATES}", "a", 15, 10),
+    Grouped("holistic", "a, b, count(DISTINCT x) AS n, median(v) AS mean", "a, b"),
+)
+
+
+@pytest.fixture
+def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "BUCKETS", 3)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 8))])
+def test_spread_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    rows = awkward_rows(draw, 300, SECONDS)
+    cuts = sorted(draw.sample(range(30, len(rows)), 3))
+    bed = TestBed(spark, state=tmp_path, spread_over=5)
+    bed.stream("r", COLUMNS)
+    for query in QUERIES:
+        bed.query(query.name, query.text)
+    for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        if number == 2:
+            bed.close()
+            bed = TestBed(spark, state=tmp_path, spread_over=5)
+        if number == 2:  # it finds its partials with the executors
+            bed.query("late", "SELECT a, b, count(*) AS n FROM r [RANGE 6 s SLIDE 6 s] GROUP BY a, b")
+        bed.feed("r", rows[first:last])
+        kept = bed.engine.stream("r").pipeline.groupings.spread
+        assert {keys for _, keys in kept} == ({("`a`", "`b`"), ("`a`", "`b`", "`x`")} if number else set())
+    bed.flush()
+    batch = Batch(spark, rows, SECONDS)
+    for query in QUERIES:
+        check(bed, batch, query)
+    found = [(row["window_end"], row["a"] is not None, row["a"] or 0, row["b"] or "") for row in bed.answers("by_ab")]
+    assert found == sorted(found)  # whatever their buckets
+    assert bed.engine.stream("r").pipeline.metrics.spread > 0
+    late = bed.answers("late")
+    assert late
+    for end in {row["window_end"] for row in late}:
+        held = [r for r in rows if 0 < (end - r["ts"]).total_seconds() <= 6]
+        assert sum(row["n"] for row in late if row["window_end"] == end) == len(held)
+    bed.close()
+
+
+def rows_of(seconds: range, groups: int = 20) -> list[dict[str, object]]:
+    return [
+        {"ts": second, "a": a, "b": None, "x": None, "v": second, "d": None}
+        for second in seconds
+        for a in range(groups)
+    ]
+
+
+BY_A = "SELECT a, sum(v) AS total FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a"
+
+
+def spread_bed(spark: SparkSession, tmp_path: Path, **options: object) -> TestBed:
+    bed = TestBed(spark, state=tmp_path / "state", spread_over=10, epoch=START, **options)  # type: ignore[arg-type]
+    if not bed.engine.catalog.stream_names():
+        bed.stream("r", COLUMNS)
+    return bed
+
+
+def test_sinks_get_what_executors_wrote_exactly_once(spark: SparkSession, tmp_path: Path) -> None:
+    sinks = [ParquetSink(tmp_path / "parquet"), JsonLinesSink(tmp_path / "lines")]
+    with spread_bed(spark, tmp_path, sinks=sinks) as bed:
+        bed.query("q", BY_A)
+        bed.query("all", "SELECT count(*) AS n FROM r [RANGE 2 s SLIDE 1 s]")
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+    with spread_bed(spark, tmp_path, sinks=sinks) as bed:
+        bed.feed("r", rows_of(range(6, 8)))
+        bed.flush()
+        wanted = sorted((row["window_end"], row["a"], row["total"]) for row in bed.answers("q"))
+        assert len(wanted) == len(set(wanted)) == 20 * 9
+    table = pq.read_table(tmp_path / "parquet")
+    mine = [row for row in table.to_pylist() if row["query_name"] == "q"]
+    assert sorted((row["window_end"], row["a"], row["total"]) for row in mine) == wanted
+    lines = [line for path in (tmp_path / "lines").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert sum('"query_name": "q"' in line for line in lines) == len(wanted)
+    assert len(lines) == len(wanted) + 9
+
+
+def test_a_grouping_with_predicates_is_spread_though_nothing_else_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.query("some", BY_A.replace("GROUP", "WHERE v > 3 AND a > 1 GROUP"))
+        for first in range(0, 9, 3):
+            bed.feed("r", rows_of(range(first, first + 3)))
+        bed.flush()
+        assert bed.engine.stream("r").pipeline.groupings.spread
+        for query, low, groups in (("q", 0, 20), ("some", 4, 18)):
+            wanted = {end: sum(v for v in (end - 2, end - 1) if low <= v < 9) for end in range(1, 11)}
+            found = bed.timeline(query)
+            assert len(found) == groups * len({end for end, *_ in found})
+            assert {end: total for end, a, total in found if a == 5} == {
+                end: total for end, total in wanted.items() if any(low <= v < 9 for v in (end - 2, end - 1) if v >= 0)
+            }
+
+
+def test_a_question_is_answered_by_the_executors(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+        asked = bed.ask("SELECT a, sum(v) AS total FROM r [RANGE 1 s] GROUP BY a HAVING a < 3")
+        assert [(row["a"], row["total"]) for row in asked] == [(0, 4), (1, 4), (2, 4)]
+        assert not list((tmp_path / "state" / "answers" / "r").glob("asked*"))
+
+
+def test_a_sum_that_overflows_pauses_its_query_in_all_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.query("n", "SELECT a, count(*) AS n FROM r [RANGE 1 s SLIDE 1 s] GROUP BY a")
+        bed.feed("r", rows_of(range(2)))
+        bed.feed("r", rows_of(range(2, 4)))
+        large = [{"ts": 4 + i / 10, "a": 7, "b": None, "x": None, "v": 2**62, "d": None} for i in range(3)]
+        bed.feed("r", [*large, *rows_of(range(5, 6))])
+        bed.flush()
+        assert "does not fit" in (bed.paused("q") or "")
+        assert {end for end, *_ in bed.timeline("q")} == {1, 2, 3, 4}
+        assert {end for end, *_ in bed.timeline("n")} == {1, 2, 3, 4, 5, 6}
+
+
+def test_partials_that_no_window_needs_are_removed(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        for first in range(0, 12, 3):
+            bed.feed("r", rows_of(range(first, first + 3)))
+        store = bed.engine.stream("r").pipeline.spreading.store  # type: ignore[union-attr]
+        assert [entry.number for entry in store.entries][-1] == 3
+        assert len(store.entries) <= 2
+        names = {path.name for path in store.folder.iterdir()}
+        listed = {file.name for entry in store.entries for file in entry.files}
+        assert {name for name in names if name.endswith(".arrow")} == listed
+
+
+def test_what_the_executors_cannot_do_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+        bed.query("odd", "SELECT a, hex(a) AS h, sum(v) AS t FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a")
+        bed.feed("r", rows_of(range(6, 8)))
+        assert "kept by the executors" in (bed.paused("odd") or "")
+        assert bed.paused("q") is None
+
+
+def test_a_grouping_whose_query_only_spark_can_finish_stays_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("odd", "SELECT a, hex(a) AS h, sum(v) AS t FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a")
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+        bed.flush()
+        assert not bed.engine.stream("r").pipeline.groupings.spread
+        assert len(bed.answers("odd")) == 20 * 7
+
+
+def test_late_rows_reach_windows_that_the_executors_keep(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+        bed.stream("r", COLUMNS, lateness="2 s")
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(4)))
+        bed.feed("r", [*rows_of(range(4, 6)), *rows_of(range(2, 3))])
+        bed.feed("r", rows_of(range(2, 8)))
+        bed.flush()
+        counts = bed.counts("r")
+        assert counts.ingested == counts.on_time + counts.late
+        assert counts.late == 20
+        totals = {end: total for end, a, total in bed.timeline("q") if a == 0}
+        assert totals == {1: 0, 2: 1, 3: 5, 4: 12, 5: 14, 6: 18, 7: 16, 8: 13, 9: 7}
+
+
+def test_a_damaged_file_of_the_executors_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+    assert verify_state(tmp_path / "state").sound
+    for folder, end in (("spread", "*.arrow"), ("answers", "*.spread")):
+        path = next((tmp_path / "state" / folder / "r").glob(end))
+        content = path.read_bytes()
+        path.write_bytes(content[:-9] + b"x" + content[-8:])
+        assert [path.name in problem.what for problem in verify_state(tmp_path / "state").problems] == [True]
+        path.write_bytes(content)
