@@ -115,7 +115,7 @@ def test_every_error_with_an_example_is_raised_by_it(spark: SparkSession) -> Non
                 assert expect_refusal(engine, block, number).code == section
 
 
-@pytest.mark.parametrize("name", ["python.md", "sharing.md", "testing.md"])
+@pytest.mark.parametrize("name", ["python.md", "sharing.md", "testing.md", "weave.md"])
 def test_python_pages_run(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__docs__"}

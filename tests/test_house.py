@@ -35,7 +35,7 @@ ROOMS = (
     ("engine",),
     ("testing",),
     ("project",),
-    ("bench", "demo"),
+    ("bench", "calibrate", "demo"),
     ("cli",),
 )
 PLACE = {room: place for place, rooms in enumerate(ROOMS) for room in rooms}

@@ -28,7 +28,7 @@ from penstock.catalog.registering import Registering
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import StateError
-from penstock.evaluate.typed import TypedQuery
+from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.bind import bind
 from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
@@ -39,6 +39,8 @@ from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain import Seen, explain_plan
 from penstock.share.explanation import Explanation, StreamPlan
+from penstock.share.weave.queries import Standing
+from penstock.share.what_if import WhatIf, what_if
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
 from penstock.spark.session import adopt, embedded
@@ -235,8 +237,14 @@ class Engine(Registering):
         plans: list[StreamPlan] = []
         for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
-            plans += explain_plan(name, definitions, self.strategy, version, self._seen(name)).streams
+            known = self._seen(name), self._standing(name)
+            plans += explain_plan(name, definitions, self.strategy, version, *known).streams
         return Explanation(tuple(plans))
+
+    def what_if(self, text: str) -> WhatIf:
+        """Tell which tree a query would join, with whom, and what it would cost; nothing is entered."""
+        new = Definition(self.catalog.next_id, self.typed(parse_query(text), "this query"))
+        return what_if(self.catalog.definitions(s := new.query.stream), new, self.strategy, self._standing(s))
 
     def _repr_html_(self) -> str:
         """Show the engine in a notebook: its streams with what came and went, then who shares what."""
@@ -273,10 +281,9 @@ class Engine(Registering):
     @property
     def _execution(self) -> Execution:
         """Give statements the hands they need."""
-        questions = Questions(self.catalog, self.strategy, self.typed, self._seen)
         return Execution(
             self.catalog,
-            questions,
+            Questions(self.catalog, self.strategy, self.typed, self._seen, self._standing),
             self.typed,
             self._enter,
             self._functions.check_body,
@@ -290,18 +297,18 @@ class Engine(Registering):
 
     def _enter(self, source: Stream | Table) -> None:
         """Enter a stream or table of files, with the columns its files have if none are given."""
-        sources.check_source(source)
-        columns = source.columns or sources.inferred_columns(self.session, source)
-        if isinstance(source, Stream):
-            sources.check_columns(stream := replace(source, columns=columns))
-            self.catalog.create_stream(stream)
-        else:
-            self.catalog.create_table(replace(source, columns=columns))
+        whole = sources.with_columns(self.session, source)
+        self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
 
     def _seen(self, name: str) -> Seen | None:
         """Return what is known of a stream that has run."""
         pipeline = self._at_work[name].pipeline if name in self._at_work else None
         return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
+
+    def _standing(self, name: str) -> Standing:
+        """Tell what a stream was seen to bring, and the trees its queries are woven into."""
+        known, unknown = self._at_work.get(name), Standing(rates=self._fleet.settings.rates)
+        return unknown if known is None else known.pipeline.weaving.standing()
 
     def _frame(self, stream: Stream) -> DataFrame:
         """Open a stream's source."""

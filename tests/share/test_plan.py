@@ -51,7 +51,7 @@ def defined(engine: Engine, *texts: str) -> tuple[Definition, ...]:
 def explained(engine: Engine, strategy: Strategy = "shared paired") -> str:
     version, definitions = engine.catalog.snapshot("trades")
     join = {j.id: j.id.split("#")[1] for d in definitions for j in d.query.joins}
-    text = str(explain_plan("trades", definitions, strategy, version, None))
+    text = str(explain_plan("trades", definitions, strategy, version))
     for name, number in join.items():  # a hash of table and keys
         text = text.replace(name, name.replace(number, "id"))
     return text

@@ -23,6 +23,7 @@ from penstock.model.function import Function
 from penstock.model.schema import Stream
 from penstock.share.explain import Seen, explain_plan
 from penstock.share.plan import Strategy, condition_of
+from penstock.share.weave.queries import Standing
 
 Rows = Sequence[Sequence[str | None]]
 MOST_NAMES = 8
@@ -30,12 +31,13 @@ MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Answers questions about a catalog; ``bound`` binds and types a query, ``seen`` tells how a stream ran."""
+    """Answers questions about a catalog; ``bound`` types a query, ``seen`` and ``standing`` tell how a stream ran."""
 
     catalog: Catalog
     strategy: Strategy
     bound: Callable[[Select, str], TypedQuery]
     seen: Callable[[str], Seen | None]
+    standing: Callable[[str], Standing]
 
     def answer(self, question: Question) -> pa.Table:
         """Answer one question."""
@@ -69,7 +71,8 @@ class Questions:
     def _stream_plan(self, stream: str, added: tuple[Definition, ...]) -> str:
         """Print a stream's plan, with queries that are not there yet."""
         version, definitions = self.catalog.snapshot(stream)
-        return str(explain_plan(stream, (*definitions, *added), self.strategy, version, self.seen(stream)))
+        known = self.standing(stream)
+        return str(explain_plan(stream, (*definitions, *added), self.strategy, version, self.seen(stream), known))
 
     def _query_plan(self, one: Definition) -> str:
         """Print one query, those that share its partials, and its plan alone."""
@@ -79,7 +82,7 @@ class Questions:
         shown = ", ".join(partners[:MOST_NAMES]) + f", … {len(partners) - MOST_NAMES} more" * (
             len(partners) > MOST_NAMES
         )
-        alone = explain_plan(stream, (one,), self.strategy, version, self.seen(stream))
+        alone = explain_plan(stream, (one,), self.strategy, version, self.seen(stream), self.standing(stream))
         return f"query {one.name}: {one.query}\nshares its partials with: {shown or 'no other query'}\nalone:\n{alone}"
 
     # SHOW and DESCRIBE.

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a picture of the plan."
 )
+@click.option("--what-if", "what_if", metavar="SQL", help="What this query would join and cost, without entering it.")
 @json_option
 @strategy_option
-def explain(project: Path, query: str | None, page: Path | None, as_json: bool, strategy: str | None) -> None:
+def explain(
+    project: Path, query: str | None, page: Path | None, what_if: str | None, as_json: bool, strategy: str | None
+) -> None:
     """Show who shares what: streams, slices, groupings, conditions, queries.
 
     PROJECT is a project folder (default: the current one) or a file of SQL statements. The plan has edge rates, how a
@@ -37,10 +40,17 @@ def explain(project: Path, query: str | None, page: Path | None, as_json: bool, 
       penstock explain
       penstock explain --query vwap
       penstock explain market --html sharing.html
+      penstock explain --what-if "SELECT count(*) AS n FROM trades [RANGE 1 MIN SLIDE 10 s]"
     """
     if query is not None and page is not None:
         raise click.UsageError("--html shows all queries; leave --query out")
+    if what_if is not None and (query is not None or page is not None):
+        raise click.UsageError("--what-if tells of one query more; leave --query and --html out")
     with working(project, strategy=strategy) as at_work:
+        if what_if is not None:
+            told = at_work.engine.what_if(what_if)
+            click.echo(json.dumps(told.to_dict()) if as_json else str(told))
+            return
         explanation = at_work.engine.explain()
         if query is not None:
             found = _about(query, explanation, at_work)

@@ -9,6 +9,7 @@ import click
 from penstock import __version__
 from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
+from penstock.cli.calibrating import calibrate
 from penstock.cli.changing import add, drop, pause, resume
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
@@ -27,7 +28,7 @@ SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
     "A running engine": (status, queries, add, drop, pause, resume, ask, backfill),
     "Scheduling": (sim, reproduce),
-    "More": (state, demo, bench, completion),
+    "More": (state, demo, bench, calibrate, completion),
 }
 
 

@@ -10,7 +10,7 @@ import click
 
 
 @click.command(short_help="Make the figures of the papers again.")
-@click.argument("paper", metavar="s07|b04|g06|all")
+@click.argument("paper", metavar="s07|b04|g06|w11|k06|all")
 @click.argument("figure", required=False)
 @click.option(
     "--tuples", type=click.IntRange(100, 60_000), default=5_000, show_default=True, help="Tuples to simulate."

@@ -1,6 +1,7 @@
 """A name that a user gives comes in; the strategy of sharing that it means goes out, or an error that lists the names.
 
-Krishnamurthy, Wu and Franklin (2006) share slices (§3), fragments (§4) and, with both, shards (§5).
+Krishnamurthy, Wu and Franklin (2006) share slices (§3), fragments (§4) and, with both, shards (§5). Guirguis, Sharaf,
+Chrysanthis and Labrinidis (2011) decide by cost which queries share: ``weave``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final, Literal, get_args
 
 from penstock.errors import EnvironmentProblem, nearest
 
-Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned", "fragments"]
+Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared paned", "fragments", "weave"]
 StrategyName = Strategy | Literal["shards", "unshared"]
 
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import ProjectError, nearest
-from penstock.reproduce import b04, b04_examples, g06, s07_adapt, s07_fresh, s07_load, s07_more, s07_techniques
+from penstock.reproduce import (
+    b04,
+    b04_examples,
+    g06,
+    k06,
+    s07_adapt,
+    s07_fresh,
+    s07_load,
+    s07_more,
+    s07_techniques,
+    w11,
+    w11_more,
+)
 from penstock.reproduce.figure import Figure, Size
 
 Maker = Callable[[], Figure]
@@ -34,6 +46,11 @@ PAPERS: Final[Mapping[str, Paper]] = {
         (b04.figures, b04_examples.figures),
     ),
     "g06": Paper("Golab, Bijay and Özsu 2006: Multi-Query Optimization … by Schedule Synchronization", (g06.figures,)),
+    "w11": Paper(
+        "Guirguis, Sharaf, Chrysanthis and Labrinidis 2011: Optimized Processing of Multiple Aggregate … Queries",
+        (w11.figures, w11_more.figures),
+    ),
+    "k06": Paper("Krishnamurthy, Wu and Franklin 2006: On-the-Fly Sharing for Streamed Aggregation", (k06.figures,)),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
@@ -12,6 +11,7 @@ from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
 from penstock.share.cells import Cells
 from penstock.share.explained_cells import explain_cells
+from penstock.share.explained_weave import WeavePlan, explain_weave
 from penstock.share.explanation import (
     ConditionPlan,
     Explanation,
@@ -27,8 +27,7 @@ from penstock.share.locate import choose_locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
 from penstock.share.telling import tell_apart
-
-ASSUMED_RATE: Final = 1_000.0  # rows per second, before any row was seen
+from penstock.share.weave.queries import ASSUMED_RATE, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +39,34 @@ class Seen:
 
 
 def explain_plan(
-    stream: str, definitions: Sequence[Definition], strategy: Strategy, version: int, seen: Seen | None = None
+    stream: str,
+    definitions: Sequence[Definition],
+    strategy: Strategy,
+    version: int,
+    seen: Seen | None = None,
+    standing: Standing | None = None,
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
-    seen = seen or Seen()
+    seen, standing, is_woven = seen or Seen(), standing or Standing(), strategy == "weave" and not is_line(stream)
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
-    plan, rows_per_second = plan_queries(definitions, strategy, version), rate or ASSUMED_RATE
+    names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
+    plan = plan_queries(definitions, strategy, version, None, names)
+    woven = explain_weave(plan, standing) if is_woven else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
     cells = tell_apart(layout)
     numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number
-    trees = tuple(_explain_tree(tree, cells, numbers[i], seen) for i, tree in enumerate(plan.trees))
+    told = [woven.get(tree.name) for tree in plan.trees]
+    trees = tuple(_explain_tree(tree, cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
-def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen) -> TreePlan:
+def _explain_tree(
+    tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen, woven: WeavePlan | None
+) -> TreePlan:
     """Explain one tree; ``numbers`` are its groupings' among the cells."""
     manager = tree.manager()
     groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
@@ -68,6 +77,7 @@ def _explain_tree(tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], in
         manager.edge_rate(SECOND),
         _found_by(tree, manager),
         tuple(replace(one, made=seen.made.get((tree.name, one.keys))) for one in groupings),
+        woven,
     )
 
 

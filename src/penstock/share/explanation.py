@@ -11,6 +11,7 @@ from penstock.model.derived import is_line, source_of
 from penstock.model.duration import SECOND, format_duration
 from penstock.model.window import RowsWindow, Window
 from penstock.share.explained_cells import PredicatesPlan
+from penstock.share.explained_weave import WeavePlan
 from penstock.share.slices import Slicing
 
 MOST_NAMES: Final = 8  # of a long list, in text
@@ -104,6 +105,7 @@ class TreePlan:
     edges_per_second: float
     found_by: str
     groupings: tuple[GroupingPlan, ...]
+    woven: WeavePlan | None = None  # None: by another strategy
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -125,6 +127,7 @@ class TreePlan:
             f"tree {self.name}: {counted}",
             f"  edges {self.edges_per_second:.4g} per {_measure(by_rows)} ({often}), found by {self.found_by}",
         ]
+        lines += [f"  {line}" for line in self.woven.lines()] if self.woven is not None else []
         return "\n".join([*lines, *(_indented(str(g)) for g in self.groupings)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,6 +139,7 @@ class TreePlan:
             "edges_per_second": self.edges_per_second,
             "found_by": self.found_by,
             "groupings": [g.to_dict() for g in self.groupings],
+            "woven": None if self.woven is None else self.woven.to_dict(),
         }
 
 

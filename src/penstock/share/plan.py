@@ -98,6 +98,7 @@ class Tree:
     windows: tuple[Window, ...]
     groupings: tuple[Grouping, ...]
     definitions: tuple[Definition, ...]
+    space: str  # whose lanes are the same in all trees of it, so that they may move; a tree's own unless woven
     # Lanes are named once a plan: to do it for every window would cost more than answering it.
     lanes: Mapping[LaneKey, tuple[Definition, ...]] = field(compare=False, repr=False)
     lane_of: Mapping[int, LaneKey] = field(compare=False, repr=False)
@@ -118,20 +119,28 @@ class Tree:
 
     def only(self, members: tuple[Definition, ...]) -> Tree:
         """Return the tree with some of its queries alone, sliced as the whole one."""
-        return Tree(self.name, self.slicing, self.windows, _groupings(members), members, *_lanes(self.name, members))
+        return Tree(
+            self.name,
+            self.slicing,
+            self.windows,
+            _groupings(members),
+            members,
+            self.space,
+            *_lanes(self.space, members),
+        )
 
     def grown(self, added: tuple[Definition, ...]) -> Tree:
         """Return the tree with some more queries, the same as if it were planned anew, but touching only theirs."""
         members, lanes, lane_of = self.definitions + added, dict(self.lanes), dict(self.lane_of)
         by_keys = {grouping.keys: grouping for grouping in self.groupings}
         for one in added:
-            key = LaneKey(self.name, one.query.keys, one.typed.condition)
+            key = LaneKey(self.space, one.query.keys, one.typed.condition)
             lanes[key] = (*lanes.get(key, ()), one)
             lane_of[one.id] = key
             before = by_keys.get(one.query.keys)
             by_keys[one.query.keys] = _grouping([one]) if before is None else before.grown(one)
         groupings = tuple(by_keys[keys] for keys in sorted(by_keys, key=_fewest_first))
-        return Tree(self.name, self.slicing, _windows(members), groupings, members, lanes, lane_of)
+        return Tree(self.name, self.slicing, _windows(members), groupings, members, self.space, lanes, lane_of)
 
     def lane_key(self, definition: Definition) -> LaneKey:
         """Name the lane that holds a query's partials."""
@@ -164,19 +173,26 @@ def condition_of(definition: Definition) -> Condition:
 
 
 def tree_of(definition: Definition, strategy: Strategy) -> str:
-    """Name the tree that a query is put into."""
+    """Name the tree that a query is put into; of woven ones, the space that all of them share."""
     if strategy == "fragments":  # of one window: predicates are shared, slices are not (Krishnamurthy et al. 2006, §4)
         return str(definition.query.window)
-    return "all" if strategy.startswith("shared") else f"q{definition.id}"
+    return "all" if strategy.startswith(("shared", "weave")) else f"q{definition.id}"
 
 
 def plan_queries(
-    definitions: Sequence[Definition], strategy: Strategy, version: int, before: Plan | None = None
+    definitions: Sequence[Definition],
+    strategy: Strategy,
+    version: int,
+    before: Plan | None = None,
+    woven: Mapping[int, str] | None = None,
 ) -> Plan:
     """Put queries into trees: one for all when shared, one for each window by fragments, one for each when not.
 
-    Where the plan before had all but the last of them, only these are put into its trees.
+    Where the plan before had all but the last of them, only these are put into its trees. ``woven`` names the trees of
+    queries that were woven, by definition.
     """
+    if woven is not None:
+        return _woven(definitions, woven, version, before)
     added = None if before is None or before.strategy != strategy else _added(before, definitions)
     if before is not None and added is not None:
         return _grown(before, added, version)
@@ -213,9 +229,28 @@ def _grown(before: Plan, added: Sequence[Definition], version: int) -> Plan:
     return Plan(version, before.strategy, joins, tuple(trees.values()))
 
 
-def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...]) -> Tree:
+def _woven(definitions: Sequence[Definition], names: Mapping[int, str], version: int, before: Plan | None) -> Plan:
+    """Put queries into the trees that they were woven into; trees that have only grown are kept."""
+    known = {} if before is None else {tree.name: tree for tree in before.trees}
+    by_tree: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        by_tree.setdefault(names[definition.id], []).append(definition)
+    trees = tuple(_regrown(known.get(name), name, tuple(members)) for name, members in by_tree.items())
+    return Plan(version, "weave", _distinct_joins(definitions), trees)
+
+
+def _regrown(before: Tree | None, name: str, members: tuple[Definition, ...]) -> Tree:
+    """Return a woven tree, made of the one before if that has but fewer queries."""
+    if before is None or members[: len(before.definitions)] != before.definitions:
+        return _tree(name, "paired", members, "all")
+    added = members[len(before.definitions) :]
+    return before.grown(added) if added else before
+
+
+def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...], space: str = "") -> Tree:
     """Make one tree of the queries given."""
-    return Tree(name, slicing, _windows(members), _groupings(members), members, *_lanes(name, members))
+    lanes = _lanes(space or name, members)
+    return Tree(name, slicing, _windows(members), _groupings(members), members, space or name, *lanes)
 
 
 def _windows(members: Sequence[Definition]) -> tuple[Window, ...]:

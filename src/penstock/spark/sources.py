@@ -121,6 +121,15 @@ def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
     return columns_of(frame)
 
 
+def with_columns(session: SparkSession, source: Stream | Table) -> Stream | Table:
+    """Check a stream or table of files, and give it the columns its files have if none are named."""
+    check_source(source)
+    whole = replace(source, columns=source.columns or inferred_columns(session, source))
+    if isinstance(whole, Stream):
+        check_columns(whole)
+    return whole
+
+
 def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Column, ...]:
     """Let Spark find the columns of files that are there already."""
     if item.format == "trades":

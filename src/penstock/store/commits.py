@@ -85,6 +85,7 @@ class Commit:
     answered: int | None = None  # the last commit before this one that has answers
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
+    trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees are woven
     feeding: Mapping[str, Any] = field(default_factory=dict)  # which groupings its partials hold for others
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
@@ -270,4 +271,5 @@ def _shape(commit: Commit, partials: pa.Table) -> str | None:
     if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
         return None
     fed = f" {json.dumps(commit.feeding, sort_keys=True)}" if commit.feeding else ""
-    return f"{commit.catalog_version} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"
+    woven = checksum(" ".join(f"{d}:{t}" for d, t in sorted(commit.trees.items())).encode()) if commit.trees else ""
+    return f"{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"

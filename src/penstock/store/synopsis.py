@@ -48,13 +48,12 @@ class Synopsis:
         self.kernel, self.in_driver = kernel, in_driver
         self.spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
         self.lanes: dict[LaneKey, Lane] = {}
-        self.partial_operations = (
-            0  # rows folded into partials, each tree's on its own (Krishnamurthy et al. 2006, §3.1)
-        )
+        self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)
         self._retired_operations = 0
         self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
         self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
+        self._home: dict[LaneKey, str] = {}  # lane → tree
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
 
@@ -99,19 +98,27 @@ class Synopsis:
         wanted = {key: members for tree in layout.plan.trees for key, members in tree.lanes.items()}
         for tree in layout.plan.trees:
             for grouping in tree.groupings:
-                self._groups.setdefault((tree.name, grouping.keys), Groups(grouping.key_types))
+                self._groups.setdefault((tree.space, grouping.keys), Groups(grouping.key_types))
         for key in self.lanes.keys() - wanted.keys():
             self._close(self.lanes.pop(key))
         for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
             self._retired_operations += self._bundles.pop(name).lane.operations
+        self._move(layout)
         for key, members in wanted.items():
             if self._members.get(key) is not members:
                 self._open(key, _components_of(members))
         self._members = wanted
         trees = {t.name for t in layout.plan.trees}
-        kept = {(t.name, g.keys) for t in layout.plan.trees for g in t.groupings}
+        kept = {(t.space, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
         self._present = {k: p for k, p in self._present.items() if k in trees}
+
+    def _move(self, layout: Layout) -> None:
+        """Note the tree of every lane; one that a lane moves to knows the slices of the one it comes from as well."""
+        before, self._home = self._home, {key: tree.name for tree in layout.plan.trees for key in tree.lanes}
+        moves = {(before[key], to) for key, to in self._home.items() if before.get(key, to) != to}
+        for gone, to in sorted(move for move in moves if move[0] in self._present):
+            self._note_presence(to, self._present[gone])
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes and tell what the batch held."""
@@ -141,11 +148,11 @@ class Synopsis:
             self.lanes[key].expire(floor)
         for bundle in self._bundles.values():
             bundle.expire()
-        for tree in {key.tree for key in floors}:
-            floor = min(f for key, f in floors.items() if key.tree == tree)
-            known = self._present.get(tree)
-            if known is not None:
-                self._present[tree] = known[np.searchsorted(known, floor) :]
+        needed: dict[str, int] = {}
+        for key, floor in floors.items():
+            needed[self._home[key]] = min(floor, needed.get(self._home[key], floor))
+        for tree in needed.keys() & self._present.keys():
+            self._present[tree] = self._present[tree][np.searchsorted(self._present[tree], needed[tree]) :]
 
     def reopen(self, floors: Mapping[LaneKey, int]) -> None:
         """Take, lane by lane, slices from a time on that nobody needed until a new query came."""
@@ -184,7 +191,7 @@ class Synopsis:
             return ScanLane(components)
         if key.keys or any(component.is_state for component in components):
             return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
-        return self._bundles.setdefault((key.tree, components), Bundle(components)).open()
+        return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
@@ -217,12 +224,12 @@ class Synopsis:
         if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
             return
         labels, values, words, late = added.labels, added.values, added.words, added.late
-        groups = self._encode(tree.name, member, fed, rows)
+        groups = self._encode(tree.space, member, fed, rows)
         together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
                 continue
-            key = LaneKey(tree.name, fed.grouping.keys, condition)
+            key = LaneKey(tree.space, fed.grouping.keys, condition)
             mask = takes(words, position) if member.signed else None
             if position not in together:
                 self._add_to_lane(key, labels, groups, values, mask)
@@ -236,7 +243,7 @@ class Synopsis:
         """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
         found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
-            lane = self.lanes[LaneKey(tree.name, fed.grouping.keys, condition)]
+            lane = self.lanes[LaneKey(tree.space, fed.grouping.keys, condition)]
             if isinstance(lane, ColumnLane):
                 found.setdefault(lane.bundle, []).append((position, lane.number))
         for bundle, members in found.items():
@@ -254,9 +261,7 @@ class Synopsis:
     def _dissolve(self, bundle: Bundle) -> None:
         """Let the columns of a bundle that has grown too large be lanes of their own."""
         alone = bundle.dissolve()
-        self.lanes = {
-            key: alone.get(lane, lane) if isinstance(lane, ColumnLane) else lane for key, lane in self.lanes.items()
-        }
+        self.lanes = {k: alone.get(one, one) if isinstance(one, ColumnLane) else one for k, one in self.lanes.items()}
 
     def _add_to_lane(
         self,
@@ -280,11 +285,11 @@ class Synopsis:
         elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
             self._dissolve(lane.bundle)
 
-    def _encode(self, tree: str, member: Member, fed: Fed, rows: pa.Table) -> Int64Array:
+    def _encode(self, space: str, member: Member, fed: Fed, rows: pa.Table) -> Int64Array:
         """Number the groups of the rows."""
         if not fed.keys:
             return np.zeros(rows.num_rows, np.int64)
-        return self._groups[tree, fed.grouping.keys].encode([rows[f"k{member.slots[i]}"] for i in fed.keys])
+        return self._groups[space, fed.grouping.keys].encode([rows[f"k{member.slots[i]}"] for i in fed.keys])
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember which slices hold rows of the stream."""

@@ -51,7 +51,7 @@ class Asking:
         for tree in layout.plan.trees if layout is not None else ():
             end = self._end_in(tree, asked, watermark, missing)
             if end is not None:
-                lane = LaneKey(tree.name, asked.query.keys, condition_of(asked))
+                lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
                 return self._finished(asked, self.synopsis, lane, end)
         if self.pipeline.intake.past.kept_since_us <= watermark - typed.query.window.range_us:
             return self._from_rows(asked, watermark)
@@ -61,22 +61,22 @@ class Asking:
 
     def _end_in(self, tree: Tree, asked: Definition, watermark_us: int, missing: list[str]) -> int | None:
         """Find the last end whose window a tree's slices make up; say what is missing if there is none."""
-        lane = LaneKey(tree.name, asked.query.keys, condition_of(asked))
-        if lane not in self.synopsis.lanes:
+        lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
+        if lane not in tree.lanes:
             missing.append("no query keeps partials of these rows under these keys")
             return None
-        members = tree.lanes.get(lane, ())
+        members = tree.lanes[lane]
         held = self.progress.held_since(asked, members)
         if held == NEVER:
             missing.append("no query over these rows keeps all of these aggregates")
             return None
         since = self._stored_since(held, members)
-        for end in self._edges(tree.name, watermark_us):
+        for end in self._edges(lane, watermark_us):
             start = end - asked.query.window.range_us
             if start < since:
                 missing.append(f"its partials are stored since {_written(since)} only")
                 return None
-            if self.progress.is_edge(tree.name, start):
+            if self.progress.is_edge(lane, start):
                 return end
         missing.append("no two edges of the stored slices are so far apart")
         return None
@@ -90,13 +90,13 @@ class Asking:
             return -NEVER if first is None or floor <= first else floor
         return max(floor, held_us)
 
-    def _edges(self, tree: str, watermark_us: int) -> Iterator[int]:
+    def _edges(self, lane: LaneKey, watermark_us: int) -> Iterator[int]:
         """List the times up to the watermark that no stored slice reaches over, latest first."""
-        _, slicing = self.progress.cuts[tree][-1]
+        _, slicing = self.progress.cuts_of(lane)[-1]
         time = watermark_us
         for _ in range(MOST_EDGES):
             time = slicing.edge_at_or_before(time)
-            if self.progress.is_edge(tree, time):
+            if self.progress.is_edge(lane, time):
                 yield time
             time -= 1
 

@@ -15,7 +15,7 @@ from penstock.model.schema import Stream, Table
 from penstock.share.feeding import Estimate
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
-from penstock.share.signing import FailedRows
+from penstock.share.signing import FailedRows, Sent
 from penstock.spark.estimating import estimate
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
@@ -70,6 +70,11 @@ class Computing:
         """Fix what a batch is judged by: the watermark, and the clock."""
         watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
         return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1)
+
+    @property
+    def sent(self) -> Sent | None:
+        """Return what the last job sent; None before the first."""
+        return None if self._job is None else self._job.signing.sent
 
     def see(self, last_us: int, rows: int) -> None:
         """Note how far a batch reached, and its size, to foresee the next one's."""

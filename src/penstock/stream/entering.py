@@ -90,6 +90,13 @@ class Entering:
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
         return Promise(self._first_end(new, asked), kept)
 
+    def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
+        """Raise if a query asks for a past that cannot be had; nothing is promised."""
+        try:
+            self.promise(new, (*others, new), layout)
+        finally:
+            self.progress.forget(new.id)
+
     def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
         """Choose the queries that are entered with rows of the past, definition → since when."""
         found: dict[int, Since] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from penstock.model.derived import ROWS, is_apart, is_line
 from penstock.model.instants import Clock
 from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
+from penstock.share.weave.costs import Rates
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
@@ -20,6 +21,7 @@ from penstock.spark.writing import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
+from penstock.store.rates import stored_rates
 from penstock.store.synopsis import Kernel
 from penstock.store.verifying import check_together
 from penstock.stream.answers_fed import AnswersFed
@@ -47,6 +49,7 @@ class Settings:
     kernel: Kernel
     clock: Clock
     spread_over: int  # groups of one grouping that the driver keeps
+    rates: Rates = field(default_factory=stored_rates)
 
 
 def put_to_work(
@@ -69,6 +72,7 @@ def put_to_work(
         settings.kernel,
         settings.clock,
         settings.spread_over,
+        settings.rates,
     )
     for sink in settings.sinks:
         if isinstance(sink, ParquetSink) and sink.write_large is None:

@@ -17,6 +17,7 @@ from penstock.model.schema import Stream
 from penstock.model.strategy import SPREAD_OVER
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
+from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.spark.attempted import watched_with
 from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
@@ -41,6 +42,7 @@ from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.spreading import open_spreading
+from penstock.stream.weaving import Weaving
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,17 +69,18 @@ class Pipeline:
         kernel: Kernel = "fast",
         clock: Clock = wall_clock_us,
         spread_over: int = SPREAD_OVER,
+        rates: Rates = DEFAULT_RATES,
     ) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
         self.stream, self.session, self.tables = stream, session, tables
         self.commits, self.answers, self.places = commits, answers, places
-        self.strategy, self.kernel, self.clock, self.spread_over = strategy, kernel, clock, spread_over
+        self.strategy, self.kernel, self.clock = strategy, kernel, clock
+        self.spread_over, self.rates = spread_over, rates
         self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
         self.deliver: Deliver | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
         self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
-        self.metrics = Metrics()
-        self.intake = Intake(session, stream, places)
+        self.metrics, self.intake = Metrics(), Intake(session, stream, places)
         self._snapshot_at: Callable[[Commit], Snapshot] | None = None
         self._begin()
 
@@ -93,6 +96,7 @@ class Pipeline:
         self.ledger.spreading = self.spreading
         self.computing = Computing(self.stream, self.tables, self.progress, self.spreading)
         self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
+        self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
         shared = self.progress, self.synopsis, self.computing, self.agenda
         self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
         self.layout: Layout | None = None  # in force; None before the first batch
@@ -133,10 +137,7 @@ class Pipeline:
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
-        """Let the watermark go on by the clock if no row came for as long as the stream's ``idle`` says.
-
-        Windows end by the clock then, not by the next tuple (Sharaf 2007, §2.2.2).
-        """
+        """Let the watermark go on by the clock, not by the next tuple, after ``idle`` silence (Sharaf 2007, §2.2.2)."""
         self._mend()
         clock, watermark = self.clock(), self.progress.watermark_us
         elapsed = min(clock - self._beat_us, self.silent_us())  # a clock set forward is no silence
@@ -175,7 +176,7 @@ class Pipeline:
     def settle(self, snapshot: Snapshot) -> None:
         """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
         self._mend()
-        if self.layout is not None and snapshot.is_of(self.layout.plan):
+        if self.layout is not None and snapshot.is_of(self.layout.plan) and not self.weaving.ready:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
@@ -195,8 +196,7 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
-        asking = {} if self.progress.watermark_us is None else self.entering.going_back(chosen, layout)
-        if not asking:
+        if self.progress.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
             return {}
         past = self.entering.read(asking, layout, snapshot.tables)
         with self._whole():
@@ -217,10 +217,7 @@ class Pipeline:
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
         """Raise if a query asks for a past that cannot be had."""
         self._mend()
-        try:
-            self.entering.promise(new, (*snapshot.definitions, new), self.layout)
-        finally:
-            self.progress.forget(new.id)
+        self.entering.try_out(new, snapshot.definitions, self.layout)
 
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
@@ -263,6 +260,7 @@ class Pipeline:
                     self.commits.compact()
                 self.ledger.answer(due, computed.layout, arrived.touched, before)
                 self.ledger.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
+        self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on."""
@@ -289,10 +287,11 @@ class Pipeline:
 
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
-    def _switch(self, snapshot: Snapshot) -> Layout:
-        """Plan anew; new queries get their start, and queries are paused and resumed."""
+    def _switch(self, snapshot: Snapshot, trees: Mapping[str, str] | None = None) -> Layout:
+        """Plan anew; new queries get their start, and queries are paused and resumed; ``trees``: those of a commit."""
         before = None if self.layout is None else self.layout.plan
-        plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before)
+        woven = self.weaving.trees_of(snapshot.definitions, trees)
+        plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
         layout = lay_out(plan, self.stream.time, self.groupings.feeding)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
@@ -331,7 +330,7 @@ class Pipeline:
         self.groupings.recover(snapshot_at, -1 if last is None else last.number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)
-            layout = replace(self._switch(snapshot_at(commit)), attempts=frozenset(commit.attempts))
+            layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
             edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
             if partials is not None and commit.kind == "backfill":
                 arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)
@@ -342,6 +341,7 @@ class Pipeline:
         self._attempts = frozenset(d for d, paused in self.progress.paused.items() if paused.reason != BY_HAND)
         if layout is None or last is None:
             return
+        self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.ledger.restore(layout)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None

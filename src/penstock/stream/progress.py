@@ -16,6 +16,17 @@ from penstock.store.commits import Commit, Counts, Paused
 NEVER: Final = 1 << 62  # a time that no window ends at
 
 
+Cuts = list[tuple[int | None, SliceManager]]  # slicings, since when
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """When a lane came to its tree, and how it had been sliced until then."""
+
+    since_us: int
+    before: Cuts
+
+
 @dataclass(slots=True)
 class Progress:
     """The state of one stream between two batches."""
@@ -35,7 +46,9 @@ class Progress:
     first_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end it answers, once known
     resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
     paused: dict[int, Paused] = field(default_factory=dict)
-    cuts: dict[str, list[tuple[int | None, SliceManager]]] = field(default_factory=dict)  # tree → slicings, since when
+    cuts: dict[str, Cuts] = field(default_factory=dict)  # tree → slicings, since when
+    moved: dict[LaneKey, Moved] = field(default_factory=dict)  # lanes that came from another tree
+    homes: dict[LaneKey, str] = field(default_factory=dict)  # lane → tree, where lanes may move
 
     @property
     def frontier_us(self) -> int | None:
@@ -64,6 +77,7 @@ class Progress:
     def switch(self, layout: Layout, before: Layout | None) -> None:
         """Enter the plan's new queries, note its slicing, and forget those that are gone."""
         current = {d.id for d in layout.plan.definitions}
+        self._move(layout)
         for number, tree in enumerate(layout.plan.trees):
             new = [definition for definition in tree.definitions if definition.id not in self.starts]
             floors = {lane: self.floor(lane, before) for lane in map(tree.lane_key, new)}
@@ -73,6 +87,27 @@ class Progress:
             self.cuts.setdefault(tree.name, []).append((self.frontier_us, layout.managers[number]))
         for gone in self.starts.keys() - current:
             self.forget(gone)
+
+    def _move(self, layout: Layout) -> None:
+        """Note which lanes of woven trees come from another tree: they take along how they were sliced."""
+        before = self.homes
+        self.homes = {k: tree.name for tree in layout.plan.trees if tree.space != tree.name for k in tree.lanes}
+        for key, tree in self.homes.items():
+            if before.get(key, tree) != tree and self.frontier_us is not None:
+                known = self._cuts_of(key, before[key])
+                self.moved[key] = Moved(self.frontier_us, known)
+        self.moved = {key: moved for key, moved in self.moved.items() if key in self.homes}
+
+    def cuts_of(self, lane: LaneKey) -> Cuts:
+        """Return how a lane was sliced, since when."""
+        return self._cuts_of(lane, self.homes.get(lane, lane.tree))
+
+    def _cuts_of(self, lane: LaneKey, tree: str) -> Cuts:
+        """Return how a lane that is in a tree now was sliced there, and before it came."""
+        cuts, moved = self.cuts.get(tree, []), self.moved.get(lane)
+        if moved is None:
+            return cuts
+        return [*moved.before, *(c for c in cuts if c[0] is not None and c[0] >= moved.since_us)]
 
     def forget(self, number: int) -> None:
         """Forget a definition that is gone."""
@@ -111,7 +146,7 @@ class Progress:
         held = self.held_since(new, members)
         if held == NEVER:
             return frontier
-        since = [self._uncut_since(new, lane.tree, frontier), floor_us, held]
+        since = [self._uncut_since(new, lane, frontier), floor_us, held]
         latest = max((s for s in since if s is not None), default=None)
         return None if latest is None or self.first_us is None or latest <= self.first_us else latest
 
@@ -126,18 +161,18 @@ class Progress:
             since.append(None if None in holders else min(h for h in holders if h is not None))
         return max((s for s in since if s is not None), default=None)
 
-    def _uncut_since(self, new: Definition, tree: str, frontier_us: int) -> int | None:
+    def _uncut_since(self, new: Definition, lane: LaneKey, frontier_us: int) -> int | None:
         """Return from when all stored slices respect the edges of a new query's window."""
         since: int | None = frontier_us
-        for started, manager in reversed(self.cuts.get(tree, [])):
+        for started, manager in reversed(self.cuts_of(lane)):
             if not manager.covers(new.query.window):
                 return since
             since = started
         return since
 
-    def is_edge(self, tree: str, time_us: int) -> bool:
-        """Tell whether no stored slice of a tree reaches over a time: its slicing and all later ones cut there."""
-        for started, manager in reversed(self.cuts.get(tree, [])):
+    def is_edge(self, lane: LaneKey, time_us: int) -> bool:
+        """Tell whether no stored slice of a lane reaches over a time: its slicing and all later ones cut there."""
+        for started, manager in reversed(self.cuts_of(lane)):
             if manager.edge_at_or_before(time_us) != time_us:
                 return False
             if started is None or started <= time_us:
@@ -230,14 +265,17 @@ class Progress:
 
     def forget_cuts(self, floors: Mapping[LaneKey, int], trees: Iterable[str]) -> None:
         """Drop slicings that no stored slice was cut by any more."""
-        kept = {}
+        kept, needed = {}, dict[str, int]()
+        for key, floor in floors.items():
+            tree = self.homes.get(key, key.tree)
+            needed[tree] = min(floor, needed.get(tree, floor))
         for tree in trees:
-            starts = [floor for key, floor in floors.items() if key.tree == tree]
             cuts = self.cuts.get(tree, [])
-            while len(cuts) > 1 and starts and (cuts[1][0] or 0) <= min(starts) and cuts[1][0] is not None:
+            while len(cuts) > 1 and tree in needed and (cuts[1][0] or 0) <= needed[tree] and cuts[1][0] is not None:
                 cuts = cuts[1:]
             kept[tree] = cuts
         self.cuts = kept
+        self.moved = {k: moved for k, moved in self.moved.items() if floors.get(k, 0) < moved.since_us}
 
     # -- restart -------------------------------------------------------------------------------------------------
 

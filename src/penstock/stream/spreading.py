@@ -159,8 +159,11 @@ class Spreading:
 def open_spreading(
     session: SparkSession, places: Places, kernel: Kernel, strategy: Strategy, time: str
 ) -> Spreading | None:
-    """Open what the executors keep of a stream; None without a state folder, which they and the driver share."""
-    if places.spread is None or places.answers is None:
+    """Open what the executors keep of a stream; None without a state folder, which they and the driver share.
+
+    Nor is anything handed to them from woven trees: what they keep is filed by tree, and cannot move.
+    """
+    if places.spread is None or places.answers is None or strategy == "weave":
         return None
     return Spreading(session, SpreadFolder(places.spread), places.answers.absolute(), kernel, strategy, time)
 

@@ -1,0 +1,1 @@
+"""Workloads and live runs of the planner's benchmark."""

@@ -1,0 +1,200 @@
+"""The planner: time to weave and to add queries, operations by optimization, the sampler's bound, and live plans.
+
+Planning is timed without any warm-up, in this process. The live part runs the same queries Shared, unshared and woven,
+in turns, at a low and a high rate; ratios of times are held against ratios of predicted costs.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench._measure import Figures, Progress, interleave, machine, write_json
+from bench._planner import live as lives
+from bench._report import print_targets
+from penstock.model.strategy import Strategy
+from penstock.reproduce import k06_workload
+from penstock.reproduce.w11_workload import strands, windows
+from penstock.share.slices import Progression
+from penstock.share.weave.costs import Rates, UnitCosts
+from penstock.share.weave.counting import STEPS, counted_weave
+from penstock.share.weave.density import scale_of
+from penstock.share.weave.loom import Loom
+from penstock.share.weave.naive import How, Naive
+from penstock.share.weave.rivals import exhaustive
+from penstock.share.weave.sampling import sampled_density
+from penstock.share.weave.weaving import weave_share
+from penstock.spark.session import embedded
+from penstock.store.rates import stored_rates
+
+SECOND = 1_000_000
+WAYS: tuple[Strategy, ...] = ("weave", "shared paired", "unshared paired")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How many queries, workloads and rows."""
+
+    queries: int = 1_000
+    added: int = 100
+    rate: float = 50.0
+    unions: int = 1_000
+    small: int = 200
+    twins: int = 100
+    counted: int = 250
+    live: bool = True
+    rows: int = 1_000_000
+    live_queries: int = 500
+    shard_queries: int = 256
+    low: float = 100.0  # rows a second of event time
+    high: float = 5_000.0
+    repetitions: int = 5
+    seed: int = 1
+
+
+def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
+    """Run the benchmark, print it, and write it to a file if one is named; ``--rows`` is for the live part."""
+    host, say = machine(), Progress()
+    workload = Workload(rows=rows or Workload().rows)
+    figures = plan(workload, say)
+    if workload.live:
+        measure_live(workload, figures, say)
+    if path is not None:
+        write_json(path, host, figures)
+    print_targets(Console(), figures.targets)
+
+
+def plan(workload: Workload, say: Callable[[str], None]) -> Figures:
+    """Time and count what needs no engine."""
+    figures = Figures({"workload": asdict(workload)})
+    for step in (_time_planning, _count_operations, _sample, _compare_small):
+        say(step.__name__.removeprefix("_").replace("_", " "))
+        step(workload, figures)
+    return figures
+
+
+def _time_planning(workload: Workload, figures: Figures) -> None:
+    """Weave all queries, then add some more one by one."""
+    all_of_them = strands(workload.queries, seed=workload.seed)
+    began = time.perf_counter()
+    loom = Loom(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
+    planned = time.perf_counter() - began
+    more = strands(workload.added, seed=workload.seed + 1)
+    began = time.perf_counter()
+    for number, strand in enumerate(more, workload.queries):
+        loom.add(number, strand)
+    added = time.perf_counter() - began
+    figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(loom.trees)}
+    figures.expect(f"{workload.queries} queries woven, seconds", planned, "<=", 20.0)
+    figures.expect(f"{workload.added} more added, seconds", added, "<=", 2.0)
+
+
+def _count_operations(workload: Workload, figures: Figures) -> None:
+    """Count operations with none, one, two and all three optimizations (Guirguis et al. 2011, §8.4)."""
+    counted = counted_weave(strands(workload.counted, skew=0.7, overlap=10.0, seed=workload.seed), UnitCosts(100.0))
+    figures.measurements["operations"] = dict(zip(STEPS, counted.operations, strict=True))
+    figures.expect("operations, naive / all three optimizations", counted.saving, ">=", 300.0)
+
+
+def _sample(workload: Workload, figures: Figures) -> None:
+    """Hold the sampler's bound against unions whose density is known."""
+    draw, outside = random.Random(workload.seed), 0
+    steps = [n for n in range(2, 200) if 720_720 % n == 0]
+    for number in range(workload.unions):
+        drawn = [Progression(draw.choice(steps), draw.randrange(200)) for _ in range(draw.randint(2, 14))]
+        union = sorted(set(drawn))
+        scale = scale_of(union)
+        exact = int(scale.bits(union).sum()) / (scale.period * scale.granule)
+        outside += not sampled_density(union, drawn=2_048, seed=number).holds(exact)
+    figures.measurements["sampler"] = {"unions": workload.unions, "outside": outside}
+    figures.expect(f"unions outside the 99.9 % bound, of {workload.unions}", float(outside), "<=", 5.0)
+
+
+def _compare_small(workload: Workload, figures: Figures) -> None:
+    """Hold plans of few queries against the naive algorithm's, and against the best of all."""
+    draw, equal, worst, same = random.Random(workload.seed), 0, 0.0, 0
+    for number in range(workload.small):
+        some = strands(draw.randint(2, 9), overlap=draw.choice((5.0, 10.0, 50.0)), seed=number)
+        costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0, 50.0, 200.0)))
+        ours, best = weave_share(some, costs).cost, exhaustive(some, costs).cost
+        equal, worst = equal + (ours <= best * (1 + 1e-9)), max(worst, ours / best - 1)
+    for number in range(workload.twins):
+        some = [s for s in strands(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
+        costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0)))
+        same += not some or Naive(some, costs, How()).run().trees == weave_share(some, costs).trees
+    figures.measurements["small"] = {"equal": equal, "of": workload.small, "worst_dearer": worst, "same_as_naive": same}
+    figures.expect("plans as cheap as the best of all, of 100", 100.0 * equal / workload.small, ">=", 90.0)
+    figures.expect_true("the naive algorithm's plans", same == workload.twins)
+
+
+def measure_live(workload: Workload, figures: Figures, say: Progress) -> None:
+    """Run workloads woven, shared and unshared, in turns."""
+    session, rates = embedded(), stored_rates()
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        for rate in (workload.low, workload.high):
+            for name, queries in _live_queries(workload).items():
+                case = lives.write(session, Path(scratch), f"{name}-{rate:g}", workload.rows, rate, queries)
+                found[case.name] = _in_turns(case, workload, rates, say)
+    figures.measurements["live"] = found
+    _judge_live(found, figures)
+
+
+def _live_queries(workload: Workload) -> dict[str, list[str]]:
+    """Write the queries of every workload: K06's C, W11's, and dashboards that mix both kinds."""
+    shards = [(w.range_us, w.slide_us) for w in k06_workload.windows(32, workload.seed)]
+    drawn = [(w.range_us // SECOND, w.slide_us // SECOND) for w in windows(workload.live_queries, seed=workload.seed)]
+    return {
+        "k06-c": lives.shards(workload.shard_queries, shards),
+        "w11": lives.acqs(drawn),
+        "mixed": lives.mixed(100),
+    }
+
+
+def _in_turns(case: lives.Live, workload: Workload, rates: Rates, say: Progress) -> dict[str, Any]:
+    """Run all strategies in turns; the first run of each warms up."""
+    session, last = embedded(), dict[str, lives.Ran]()
+
+    def once(way: Strategy) -> float:
+        last[way] = lives.run(session, case, way, rates)
+        return last[way].seconds
+
+    for way in WAYS:
+        once(way)
+    seconds = interleave({w: (lambda w=w: once(w)) for w in WAYS}, workload.repetitions, say)  # type: ignore[misc]
+    return {
+        way: {
+            "median_seconds": statistics.median(seconds[way]),
+            "seconds": seconds[way],
+            "trees": last[way].trees,
+            "predicted_seconds": last[way].predicted,
+        }
+        for way in WAYS
+    }
+
+
+def _judge_live(found: dict[str, Any], figures: Figures) -> None:
+    """Compare woven plans with the better rival, and predicted ratios with measured ones."""
+    gains = []
+    for name, runs in found.items():
+        woven, shared, apart = (runs[way]["median_seconds"] for way in WAYS)
+        figures.expect(f"{name}: woven / better of shared and unshared", woven / min(shared, apart), "<=", 1.1)
+        gains.append(min(shared, apart) / woven)
+        for way in WAYS[1:]:
+            measured = runs[way]["median_seconds"] / woven
+            told = runs[way]["predicted_seconds"] / runs["weave"]["predicted_seconds"]
+            figures.expect(f"{name}: predicted / measured, {way} to woven", _off(told / measured), "<=", 1.3)
+    figures.expect("better of shared and unshared / woven, in the best case", max(gains), ">=", 1.2)
+
+
+def _off(ratio: float) -> float:
+    """Return by what factor a ratio is off, either way."""
+    return max(ratio, 1 / ratio)

@@ -1,0 +1,5 @@
+"""A number of rows comes in; what each step of this engine costs on this machine goes out."""
+
+from penstock.calibrate.measuring import Calibration, calibrate
+
+__all__ = ["Calibration", "calibrate"]

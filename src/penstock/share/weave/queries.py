@@ -1,0 +1,127 @@
+"""Definitions and what a stream was seen to bring come in; strands, prices and names of trees go out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Final
+
+from penstock.evaluate.typed import Condition, Definition
+from penstock.share.weave.costs import DEFAULT_RATES, Load, MeasuredCosts, Rates
+from penstock.share.weave.loom import Loom
+from penstock.share.weave.strands import Merging, Strand
+
+ASSUMED_RATE: Final = 1_000.0  # rows a second, before any came
+ASSUMED_GROUPS: Final = 100.0
+SPARE_GROUPINGS: Final = 8  # that may come before all is woven anew
+DRIFT: Final = 2.0  # times by which rate or groups change before the plan is looked at again
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a stream was seen to bring: rows a second, groups by their keys, fragments a condition."""
+
+    rows_per_second: float | None = None
+    groups: Mapping[Keys, int] = field(default_factory=dict)
+    fragments_per_condition: float = 1.0
+
+    def drifted(self, since: Seen) -> bool:
+        """Tell whether the stream has become another one since it was looked at last."""
+        pairs = [(self.rows_per_second or ASSUMED_RATE, since.rows_per_second or ASSUMED_RATE)]
+        pairs += [(count, since.groups.get(keys, ASSUMED_GROUPS)) for keys, count in self.groups.items() if keys]
+        return any(max(a, b) > DRIFT * max(1.0, min(a, b)) for a, b in pairs)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Numbers of keys and conditions, as strands name them; ``scans``: windows are put together slice by slice."""
+
+    scans: bool = False
+    keys: dict[Keys, int] = field(default_factory=dict)
+    conditions: dict[Condition, int] = field(default_factory=dict)
+
+    def strand(self, definition: Definition) -> Strand:
+        """Return a query as the weaver sees it."""
+        grouping = self.keys.setdefault(definition.query.keys, len(self.keys))
+        number = self.conditions.setdefault(definition.typed.condition, len(self.conditions))
+        return Strand(definition.query.window, grouping, number, self._merging(definition))
+
+    def costs(self, rates: Rates, seen: Seen) -> MeasuredCosts:
+        """Put what was seen in the order of groupings; some that may come are assumed."""
+        groups = [1.0 if not keys else float(seen.groups.get(keys) or ASSUMED_GROUPS) for keys in self.keys]
+        groups += [ASSUMED_GROUPS] * SPARE_GROUPINGS
+        return MeasuredCosts(
+            rates, Load(seen.rows_per_second or ASSUMED_RATE, tuple(groups), seen.fragments_per_condition)
+        )
+
+    def _merging(self, definition: Definition) -> Merging:
+        """Tell how the kernel puts a query's windows together."""
+        if self.scans:
+            return "scan"
+        return "prefix" if all(c.invertible for c in definition.typed.components) else "tree"
+
+
+def loom_of(definitions: Iterable[Definition], numbers: Numbers, rates: Rates, seen: Seen) -> Loom[int]:
+    """Make a plan of queries, each a tree of its own until it is woven or laid out."""
+    strands = {d.id: numbers.strand(d) for d in definitions}
+    loom: Loom[int] = Loom(numbers.costs(rates, seen), bound=True)
+    loom.strands = strands
+    return loom
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a stream when a plan is explained: what it brings, prices, and the trees woven so far."""
+
+    seen: Seen = field(default_factory=Seen)
+    rates: Rates = DEFAULT_RATES
+    trees: Mapping[int, str] = field(default_factory=dict)  # definition → tree
+
+    def woven(self, definitions: Sequence[Definition]) -> dict[int, str]:
+        """Name the tree of every query; those in none so far are woven in, or all from scratch."""
+        known = [d for d in definitions if d.id in self.trees]
+        if not known:
+            loom = loom_of(definitions, Numbers(), self.rates, self.seen)
+            if loom.strands:
+                loom.reconstruct()
+            return named(loom.trees, {})
+        numbers = Numbers()
+        strands = {d.id: numbers.strand(d) for d in definitions}
+        loom = loom_of(known, numbers, self.rates, self.seen)
+        by_tree: dict[str, list[int]] = {}
+        for definition in known:
+            by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
+        loom.lay_out(list(by_tree.values()))
+        for number in strands.keys() - loom.strands.keys():
+            loom.add(number, strands[number])
+        return named(loom.trees, self.trees)
+
+
+def named(trees: Iterable[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:
+    """Name trees: as the one that most of their queries are in already, or by their first query."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for tree in sorted(trees, key=lambda t: (-len(t), t)):
+        known = Counter(before[number] for number in tree if number in before)
+        wanted = [name for name, _ in sorted(known.items(), key=lambda one: (-one[1], one[0]))]
+        free = (name for name in chain(wanted, _names(min(tree))) if _is_free(name, tree, before))
+        name = next(name for name in free if name not in taken)
+        taken.add(name)
+        found |= dict.fromkeys(tree, name)
+    return found
+
+
+def _is_free(name: str, tree: Sequence[int], before: Mapping[int, str]) -> bool:
+    """Tell whether a name is a tree's own, or nobody's: what is filed under it must not be taken for another's."""
+    holders = [number for number, known in before.items() if known == name]
+    return not holders or any(number in holders for number in tree)
+
+
+def _names(first: int) -> Iterator[str]:
+    """Make up names from a query's number, without end."""
+    yield f"t{first}"
+    yield from (f"t{first}.{number}" for number in count(1))
