@@ -103,7 +103,7 @@ def durations_and_windows() -> Iterator[Attack]:
     )
     windows = (
         "RANGE 36525 d SLIDE 1 ms", "RANGE 36525 d SLIDE 1 us", "RANGE 1 d SLIDE 1 us", "RANGE 5200 weeks SLIDE 1 s",
-        "RANGE 365 d SLIDE 10 ms", "RANGE 1 h SLIDE 1 us", "RANGE 1 h", "ROWS 5", "ROWS 5 SLIDE 1", "ROWS 0",
+        "RANGE 365 d SLIDE 10 ms", "RANGE 1 h SLIDE 1 us", "RANGE 1 h", "ROWS 5", "ROWS 5 SLIDE 0", "ROWS 0",
         "ROWS -5", "ROWS 1e9", "ROWS 99999999999999999999", "ROWS 5 s", "ROWS x", "RANGE 1 s SLIDE 1 s SLIDE 1 s",
         "SLIDE 1 s RANGE 1 s", "RANGE", "", " ", "[", "0", "RANGE 1 s SLIDE", "RANGE 1 s SLIDE 1 s OFFSET",
         "RANGE 1 s OFFSET 1 s SLIDE 1 s", "RANGE 1 s SLIDE 1 s OFFSET -1 s", "NOW",
