@@ -52,7 +52,8 @@ def long(size: Size) -> Size:
 
 def _note(size: Size) -> str:
     """Say what was run."""
-    return f"{long(size).queries} queries over {long(size).tuples:,} packets; predicates take values up to a constant."
+    said = f"{long(size).queries} queries over {long(size).tuples:,} packets; predicates take values up to a constant."
+    return f"{said} The paper leaves the predicates and the length open; both were chosen after several were seen."
 
 
 def _spreads(size: Size) -> Figure:

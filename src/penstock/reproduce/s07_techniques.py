@@ -210,5 +210,5 @@ def _sharing(size: Size, number: str) -> Figure:
         words,
         curves,
         claims,
-        note=split[0].upper() + split[1:] + ".",
+        note=f"{split[0].upper()}{split[1:]}. Of several readings of the paper this one gives its sizes.",
     )
