@@ -235,6 +235,7 @@ def test_cells_take_a_row_as_each_predicate_alone_does(
         patch.setattr(families_module, "COPY_WORTH", copy_worth)
         patch.setattr(cells_module, "MOST_LISTED", most_listed)
         patch.setattr(dividing_module, "_kept", {})
+        patch.setattr(dividing_module, "_grouped", {})
         formulas = [read_predicate(text) for text in texts]
         cells = divided(formulas)
     for row in sample:
@@ -288,6 +289,18 @@ def test_a_new_constant_leaves_the_parts_of_other_attributes_as_they_were() -> N
     assert second[1].shapes is first[1].shapes
     assert second[1].first == first[1].first
     assert second[0].cells == first[0].cells + 1
+
+
+def test_one_constant_more_does_not_part_what_is_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dividing_module, "_grouped", {})
+    texts = [f"`{name}` > {i}" for i in range(54) for name in "nd"]  # at last 56 × 56 cells, more than two copies cost
+    parts = [len(divided([read_predicate(text) for text in texts[: 2 * size]]).parts[0]) for size in range(50, 55)]
+    assert parts == [1, 1, 1, 1, 1]
+    more = [read_predicate(f"`{name}` > {i}") for i in range(120) for name in "nd"]
+    assert len(divided(more).parts[0]) == 2
+    assert len(divided(more[:104]).parts[0]) == 2  # what is apart joins later, too
+    monkeypatch.setattr(dividing_module, "_grouped", {})
+    assert len(divided(more[:104]).parts[0]) == 1
 
 
 def test_attributes_that_no_condition_tests_together_do_not_multiply_cells() -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.language.attributes import Attribute
 from penstock.language.predicates import Formula
+from penstock.share.axes import AxisKey
 from penstock.share.cells import NOBODY, Cells, Part, number_part
 from penstock.share.families import MOST_CELLS, families, told_apart
 from penstock.share.formulas import Ground
@@ -19,6 +20,7 @@ MOST_KEPT: Final = 64  # parts that the next plan may have too
 FEW_PARTS: Final = 32  # up to so many, each has a stretch of numbers of its own, whatever the others need
 
 _kept: dict[object, Part] = {}  # by all that makes them, the least recently used first
+_grouped: dict[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = {}  # by all attributes, how they were grouped
 
 
 def divide(
@@ -45,7 +47,7 @@ def divide(
 def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[Part, ...]:
     """Choose the parts of one grouping."""
     words, first = -(-len(formulas) // BITS_PER_WORD), NOBODY + 1
-    chosen = families(ground.axes, [ground.axes_of(one) for one in formulas])
+    chosen = _families(ground, formulas)
     parts: list[Part] = []
     for members in chosen:
         part = _part(ground, [formulas[i] for i in members], tuple(members), words).starting_at(first)
@@ -55,6 +57,19 @@ def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[Part, ...]:
         else:
             first += len(part.fragments.failed) if part.fragments is not None else part.cells
     return tuple(parts)
+
+
+def _families(ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
+    """Group conditions, much as they were grouped when the same attributes were tested last."""
+    uses = [ground.axes_of(one) for one in formulas]
+    number = {axis.key: place for place, axis in enumerate(ground.axes)}
+    tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
+    before = [frozenset(number[key] for key in one) for one in _grouped.pop(tested, ())]
+    found = families(ground.axes, uses, before)
+    _grouped[tested] = tuple(frozenset(ground.axes[axis].key for axis in attributes) for attributes, _ in found)
+    if len(_grouped) > MOST_KEPT:
+        _grouped.pop(next(iter(_grouped)))
+    return [members for _, members in found]
 
 
 def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ...], words: int) -> Part:

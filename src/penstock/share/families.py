@@ -18,11 +18,18 @@ Family = tuple[frozenset[int], list[int]]  # attributes by the number of their a
 MOST_HEADS: Final = 64  # combinations of a part's heads
 MOST_CELLS: Final = 1 << 55  # that one number tells apart
 COPY_WORTH: Final = 3_000  # cells that cost as much as one more copy of the rows
+LINGERING: Final = 2.0  # times what a copy is worth, before conditions that are together part; joining, half of it
 MOST_PARTS: Final = 16  # beyond, parts are put together whatever their cells
 
 
-def families(axes: Sequence[Axis], uses: Sequence[frozenset[int]]) -> list[list[int]]:
-    """Group conditions by the attributes they test, so that cells multiply only where a condition needs them to."""
+def families(
+    axes: Sequence[Axis], uses: Sequence[frozenset[int]], before: Sequence[frozenset[int]] = ()
+) -> list[Family]:
+    """Group conditions by the attributes they test, so that cells multiply only where a condition needs them to.
+
+    What was together ``before`` parts later, and what was apart joins later than it would at first: each change is new
+    code, and one constant more must not turn it back and forth.
+    """
     valued = frozenset(number for number, axis in enumerate(axes) if axis.key.kind != "boolean")
     tested = [one & valued for one in uses]
     booleans = [one - valued for one in uses]
@@ -31,10 +38,10 @@ def families(axes: Sequence[Axis], uses: Sequence[frozenset[int]]) -> list[list[
     found: list[Family] = []
     for chosen in sorted(set(wanted), key=lambda s: (-len(s), sorted(s))):
         members = [i for i, one in enumerate(wanted) if one == chosen]
-        _join(found, chosen, members, axes)
+        _join(found, chosen, members, axes, before)
     while len(found) > MOST_PARTS and _merge_closest(found, axes):
         pass
-    return [sorted(members) for _, members in sorted(found, key=lambda f: min(f[1]))]
+    return [(attributes, sorted(members)) for attributes, members in sorted(found, key=lambda f: min(f[1]))]
 
 
 def _shared_heads(booleans: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -57,7 +64,13 @@ def told_apart(attributes: frozenset[int], axes: Sequence[Axis]) -> bool:
     return prod(axes[a].size for a in attributes) < MOST_CELLS
 
 
-def _join(known: list[Family], chosen: frozenset[int], members: list[int], axes: Sequence[Axis]) -> None:
+def _join(
+    known: list[Family],
+    chosen: frozenset[int],
+    members: list[int],
+    axes: Sequence[Axis],
+    before: Sequence[frozenset[int]],
+) -> None:
     """Put conditions with a family if that adds fewer cells than a copy of the rows is worth."""
     alone = grid(chosen, axes)
     best: tuple[int, int] | None = None
@@ -65,13 +78,21 @@ def _join(known: list[Family], chosen: frozenset[int], members: list[int], axes:
         together = grid(attributes | chosen, axes)
         growth = together - grid(attributes, axes) - alone
         fits = told_apart(attributes | chosen, axes)
-        if fits and growth <= COPY_WORTH and (best is None or growth < best[0]):
+        worth = COPY_WORTH * _bent(attributes | chosen, before)
+        if fits and growth <= worth and (best is None or growth < best[0]):
             best = growth, place_
     if best is None:
         known.append((chosen, list(members)))
         return
     attributes, others = known[best[1]]
     known[best[1]] = attributes | chosen, others + members
+
+
+def _bent(attributes: frozenset[int], before: Sequence[frozenset[int]]) -> float:
+    """Return by how much a choice is bent towards the one before."""
+    if not before:
+        return 1.0
+    return LINGERING if any(attributes <= one for one in before) else 1 / LINGERING
 
 
 def _merge_closest(known: list[Family], axes: Sequence[Axis]) -> bool:
