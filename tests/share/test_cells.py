@@ -303,6 +303,18 @@ def test_one_constant_more_does_not_part_what_is_together(monkeypatch: pytest.Mo
     assert len(divided(more[:104]).parts[0]) == 1
 
 
+def test_flags_stay_heads_while_each_is_tested_once_more_in_turn() -> None:
+    flags = {f"`f{i}`": Attribute(f"`f{i}`", "boolean", may_fail=False) for i in range(5)}
+    texts = [f"`f{i % 5}` AND `n` > {i}" for i in range(60)]
+    formulas = [read_predicate(text) for text in texts]
+    heads = set()
+    for size in range(40, 60):
+        some = formulas[:size]
+        [part] = divide([some], lambda _, place, some=some: some[place], ATTRIBUTES | flags).parts[0]  # type: ignore[misc]
+        heads.add(tuple(digit.axis for digit in part.heads))
+    assert len(heads) == 1
+
+
 def test_attributes_that_no_condition_tests_together_do_not_multiply_cells() -> None:
     texts = [f"`n` > {i}" for i in range(200)] + [f"`d` < {i}" for i in range(200)] + [f"`m` > {i}" for i in range(200)]
     formulas = [read_predicate(text) for text in texts]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from penstock.language.predicates import FAILED, TRUE
 from penstock.share.axes import FAILED_AT, NULL_AT, Axis, Outcomes
-from penstock.share.families import MOST_HEADS
+from penstock.share.families import MOST_HEADS, often_first
 from penstock.share.formulas import (
     Cases,
     Placed,
@@ -120,7 +120,7 @@ def _heads_of(axes: Sequence[Axis], formulas: Sequence[Placed], used: Sequence[i
     uses = {axis: sum(axis in axes_of(one) for one in formulas) for axis in booleans}
     heads: list[int] = []
     size = 1
-    for axis in sorted(booleans, key=lambda a: (-uses[a], a)):
+    for axis in often_first(uses):
         size *= 4 if axes[axis].key.attribute.may_fail else 3
         if size <= MOST_HEADS:
             heads.append(axis)
