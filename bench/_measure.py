@@ -175,6 +175,12 @@ def as_json(host: Mapping[str, Any], figures: Figures) -> dict[str, Any]:
     }
 
 
+def saving(path: Path | None) -> Callable[[Figures], None]:
+    """Return what writes the figures known so far to a file, if one is named; the machine is described now."""
+    host = machine()
+    return (lambda figures: write_json(path, host, figures)) if path is not None else (lambda figures: None)
+
+
 def write_json(path: Path, host: Mapping[str, Any], figures: Figures) -> None:
     """Write the figures to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from bench._apart import run_apart
 from bench._measure import Memory, PeakMemory, memory_now
 from bench._penstock import Setting, run_penstock
 from bench._plain import Source, Window
@@ -21,18 +21,7 @@ from penstock.spark.session import embedded
 def memory_apart(source: Source, windows: Sequence[Window]) -> dict[str, Any]:
     """Measure in a process of its own, where no earlier run has made room."""
     asked = {"source": asdict(source) | {"folder": str(source.folder)}, "windows": [asdict(w) for w in windows]}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench._memory"],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).resolve().parents[1],
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the memory run failed:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return run_apart("bench._memory", asked=asked)
 
 
 def memory_here(session: SparkSession, source: Source, windows: Sequence[Window]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from bench._groupings.million import Crowd, run_apart
+from bench._groupings.million import Crowd, run_crowd
 from bench._groupings.running import Ran, differing, run
 from bench._groupings.workloads import (
     OPTION_KEYS,
@@ -32,7 +32,7 @@ from bench._groupings.workloads import (
     packets,
     trades,
 )
-from bench._measure import Figures, Progress, interleave, machine, timing, write_json
+from bench._measure import Figures, Progress, interleave, saving, timing
 from bench._report import print_targets
 from penstock.errors import PenstockError
 from penstock.spark.session import embedded
@@ -81,8 +81,7 @@ class Bench:
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
     """Run the benchmark, print it, and write it to a file if one is named."""
     workload, usual = sized(rows or Workload().rows), Workload()
-    host = machine()
-    save = (lambda figures: write_json(path, host, figures)) if path is not None else (lambda figures: None)
+    save = saving(path)
     _print(measure(embedded(settings=SETTINGS), workload, Progress(), save))
     if workload.rows != usual.rows:
         print(f"A quick look: the targets are meant for {usual.rows:,} rows.")
@@ -191,7 +190,7 @@ def _million(bench: Bench) -> None:
     found = {}
     for crowd in (bench.workload.few, bench.workload.many):
         bench.say(f"{crowd.keys:,} keys, {crowd.queries} queries, {crowd.rows:,} rows on executors")
-        found[crowd.keys] = run_apart(crowd)
+        found[crowd.keys] = run_crowd(crowd)
         bench.say(
             f"{crowd.keys:,} keys: {found[crowd.keys]['seconds']:.1f} s, {found[crowd.keys]['answers']:,} answers"
         )

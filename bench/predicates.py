@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from pyspark.sql import SparkSession
 
-from bench._measure import Figures, Progress, interleave, machine, timing, write_json
+from bench._measure import Figures, Progress, interleave, saving, timing
 from bench._predicates.case import case_answers, case_timing, case_timing_apart
 from bench._predicates.counting import PUBLISHED, count
 from bench._predicates.market import RATE, Exchange, Volumes, first_rows, with_round_lots, write_exchange
@@ -128,8 +128,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     usual = Workload()
     workload = sized(rows or usual.rows, full)
     session = embedded(settings=SETTINGS)
-    host = machine()
-    save = (lambda figures: write_json(path, host, figures)) if path is not None else (lambda figures: None)
+    save = saving(path)
     print_predicates(measure(session, workload, Progress(), save))
     if workload.rows != usual.rows:
         print(f"A quick look: the targets are meant for {usual.rows:,} rows.")

@@ -12,8 +12,6 @@ import json
 import random
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench._apart import run_apart
 from bench._living import COLUMNS, Pace, stream, write_file
 from bench._measure import Figures, Progress, interleave, machine, write_json
 from bench._report import print_targets
@@ -108,17 +107,7 @@ def _restart(folder: Path, program: str, kept: str) -> dict[str, Any]:
 
 def _run(folder: Path, program: str, argument: str) -> dict[str, Any]:
     """Run one of the programs below; its last line says what it found."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.restart", program, str(folder), argument],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).resolve().parents[1],
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the program {program} failed:\n{done.stderr[-4_000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return run_apart("bench.restart", program, str(folder), argument)
 
 
 def _prepare(folder: Path, argument: str) -> dict[str, Any]:

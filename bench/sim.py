@@ -89,19 +89,9 @@ def in_simpy(
 ) -> list[float]:
     """Simulate in SimPy; return the responses."""
     env, responses = simpy.Environment(), list[float]()
+    facts, moments, rows = [_facts(query) for query in queries], times.tolist(), values.tolist()
     heads, arrived, wake = [0] * len(queries), [0], [env.event()]
-    rows, moments = values.tolist(), times.tolist()
-    facts = []
-    for query in queries:
-        steps = [(o.cost, o.selectivity, o.attribute) for o in query.operators]
-        chance, cost, alive = 1.0, 0.0, 1.0
-        for one, passes, _ in steps:
-            cost += alive * one
-            alive *= passes
-            chance *= passes
-        ideal = sum(c for c, _, _ in steps)
-        facts.append((steps, chance / (cost * ideal), chance / (cost * ideal * ideal)))
-    ranked = sorted(range(len(queries)), key=lambda q: -facts[q][1])
+    pick = _by_rank(facts, heads, arrived) if policy == "HNR" else _by_wait(env, facts, heads, arrived, moments)
 
     def source() -> Generator[Any, Any, None]:
         for moment in moments:
@@ -109,27 +99,6 @@ def in_simpy(
             arrived[0] += 1
             if not wake[0].triggered:
                 wake[0].succeed()
-
-    def pick() -> int:
-        if policy == "HNR":
-            first = next((i for i, q in enumerate(ranked) if heads[q] < arrived[0]), -1)
-            if first < 0:
-                return -1
-            rank, best = facts[ranked[first]][1], ranked[first]
-            for q in ranked[first + 1 :]:  # of equals, the one whose head came first
-                if facts[q][1] < rank:
-                    break
-                if heads[q] < min(heads[best], arrived[0]):
-                    best = q
-            return best
-        now, best, best_value = env.now, -1, -1.0
-        here = arrived[0]
-        for q, head in enumerate(heads):
-            if head < here:
-                value = facts[q][2] * (now - moments[head])
-                if value > best_value:
-                    best, best_value = q, value
-        return best
 
     def server() -> Generator[Any, Any, None]:
         while True:
@@ -142,7 +111,7 @@ def in_simpy(
                 continue
             number, passed = heads[q], True
             heads[q] += 1
-            for cost, chance, attribute in facts[q][0]:
+            for cost, chance, attribute in facts[q].steps:
                 yield env.timeout(cost)
                 if rows[number][attribute] > chance:
                     passed = False
@@ -154,3 +123,61 @@ def in_simpy(
     env.process(server())
     env.run()
     return responses
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A query's operators (cost, selectivity, attribute), and what its priorities are made of."""
+
+    steps: list[tuple[float, float, int]]
+    normalized_rate: float
+    balanced: float
+
+
+def _facts(query: Query) -> _Facts:
+    """Work out a query's normalized rate (Sharaf 2007, §3.1), and the same by its ideal time once more (§3.2)."""
+    steps = [(o.cost, o.selectivity, o.attribute) for o in query.operators]
+    cost, alive = 0.0, 1.0
+    for one, passes, _ in steps:
+        cost += alive * one
+        alive *= passes
+    ideal = sum(one for one, _, _ in steps)
+    return _Facts(steps, alive / (cost * ideal), alive / (cost * ideal * ideal))
+
+
+def _by_rank(facts: list[_Facts], heads: list[int], arrived: list[int]) -> Callable[[], int]:
+    """Go down a sorted list, as a static policy allows; of equals, take the one whose head came first."""
+    ranks = [fact.normalized_rate for fact in facts]
+    ranked = sorted(range(len(facts)), key=lambda q: -ranks[q])
+
+    def pick() -> int:
+        first = next((i for i, q in enumerate(ranked) if heads[q] < arrived[0]), -1)
+        if first < 0:
+            return -1
+        best = ranked[first]
+        for q in ranked[first + 1 :]:
+            if ranks[q] < ranks[best]:
+                break
+            if heads[q] < min(heads[best], arrived[0]):
+                best = q
+        return best
+
+    return pick
+
+
+def _by_wait(
+    env: simpy.Environment, facts: list[_Facts], heads: list[int], arrived: list[int], moments: list[float]
+) -> Callable[[], int]:
+    """Look at every query with something pending: their order changes with time."""
+    balanced = [fact.balanced for fact in facts]
+
+    def pick() -> int:
+        now, here, best, best_value = env.now, arrived[0], -1, -1.0
+        for q, head in enumerate(heads):
+            if head < here:
+                value = balanced[q] * (now - moments[head])
+                if value > best_value:
+                    best, best_value = q, value
+        return best
+
+    return pick

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench._measure import Figures, PeakMemory, Progress, interleave, machine, timing, write_json
+from bench._measure import Figures, PeakMemory, Progress, interleave, saving, timing
 from bench._memory import memory_apart, memory_here
 from bench._penstock import Ran, Setting, run_penstock
 from bench._plain import Source, Window, bare_limit, differences, hand_tuned, plain_answers, plain_seconds
@@ -109,8 +109,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
         plain=(*usual.plain, 64) if full else usual.plain,
     )
     session = embedded(settings=SETTINGS)
-    host = machine()
-    save = (lambda figures: write_json(path, host, figures)) if path is not None else (lambda figures: None)
+    save = saving(path)
     figures = measure(session, workload, Progress(), save)
     print_windows(figures)
     if rows is not None and rows != usual.rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 import pyspark
 from pyspark.sql import SparkSession
 
+from bench._apart import run_apart
 from penstock.engine import Engine
 from penstock.model.strategy import SPREAD_OVER
 from penstock.spark.session import embedded
@@ -198,20 +198,9 @@ def _oracle(database: duckdb.DuckDBPyConnection, query: Asked) -> set[tuple[int,
     return {tuple(row) for row in rows}
 
 
-def run_apart(crowd: Crowd) -> dict[str, Any]:
+def run_crowd(crowd: Crowd) -> dict[str, Any]:
     """Run in a process of its own, where no earlier run has made room."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench._groupings.million"],
-        input=json.dumps(asdict(crowd)),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).resolve().parents[2],
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the run of {crowd.keys:,} keys failed:\n{done.stderr[-4_000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return run_apart("bench._groupings.million", asked=asdict(crowd))
 
 
 def _main() -> None:

@@ -7,7 +7,6 @@ together from the groups in numpy: sharing as one would write it by hand, with n
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench._apart import run_apart
 from bench._predicates.market import COLUMNS, Exchange
 from bench._predicates.queries import TUMBLING, Predicate
 from bench._predicates.running import Answers
@@ -75,18 +75,7 @@ def case_timing_apart(
         "repetitions": repetitions,
         "patience_s": patience_s,
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "bench._predicates.case"],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).resolve().parents[2],
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the rival on a default JVM failed:\n{done.stderr[-4_000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return run_apart("bench._predicates.case", asked=asked)
 
 
 def words(predicates: Sequence[Predicate]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
@@ -15,9 +17,9 @@ from penstock.language.terms import Terms
 class Calls(Terms):
     """Calls of functions, their arguments, and what SQL allows after them."""
 
+    @abstractmethod
     def _climb(self, lowest: int) -> exp.Expr:
         """Read operators that bind at least as tightly as ``lowest``."""
-        raise NotImplementedError
 
     def _open(self) -> None:
         """Step into parentheses."""

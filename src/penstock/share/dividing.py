@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.language.attributes import Attribute
 from penstock.language.predicates import Formula
+from penstock.model.recent import Recent
 from penstock.share.axes import AxisKey
 from penstock.share.cells import NOBODY, Cells, Part, number_part
 from penstock.share.families import MOST_CELLS, families, told_apart
@@ -19,8 +20,8 @@ from penstock.share.plan import BITS_PER_WORD
 MOST_KEPT: Final = 64  # parts that the next plan may have too
 FEW_PARTS: Final = 32  # up to so many, each has a stretch of numbers of its own, whatever the others need
 
-_kept: dict[object, Part] = {}  # by all that makes them, the least recently used first
-_grouped: dict[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = {}  # by all attributes, how they were grouped
+_parts_made: Recent[object, Part] = Recent(MOST_KEPT)  # by all that makes them
+_grouped: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)  # by all attributes
 
 
 def divide(
@@ -64,11 +65,9 @@ def _families(ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
     uses = [ground.axes_of(one) for one in formulas]
     number = {axis.key: place for place, axis in enumerate(ground.axes)}
     tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
-    before = [frozenset(number[key] for key in one) for one in _grouped.pop(tested, ())]
+    before = [frozenset(number[key] for key in one) for one in _grouped.get(tested) or ()]
     found = families(ground.axes, uses, before)
-    _grouped[tested] = tuple(frozenset(ground.axes[axis].key for axis in attributes) for attributes, _ in found)
-    if len(_grouped) > MOST_KEPT:
-        _grouped.pop(next(iter(_grouped)))
+    _grouped.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
     return [members for _, members in found]
 
 
@@ -77,10 +76,6 @@ def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ..
     used = sorted(frozenset().union(*(ground.axes_of(one) for one in formulas)))
     lines = tuple((axis, ground.axes[axis].key, tuple(ground.axes[axis].constants)) for axis in used)
     name = tuple(formulas), conditions, words, lines
-    part = _kept.pop(name, None)
-    if part is None:
-        part = number_part(ground.axes, [ground.placed(one) for one in formulas], conditions, words)
-    _kept[name] = part
-    if len(_kept) > MOST_KEPT:
-        _kept.pop(next(iter(_kept)))
-    return part
+    return _parts_made.get_or(
+        name, lambda: number_part(ground.axes, [ground.placed(one) for one in formulas], conditions, words)
+    )

@@ -16,6 +16,8 @@ from pyspark.sql.types import DataType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from penstock.model.recent import Recent
+
 MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 MOST_KEPT: Final = 64  # lists of columns that stay in the JVM for the next plan
@@ -50,17 +52,13 @@ class Kept:
         return _framed(grouped.agg(aggregates._handles[0], aggregates._rest), frame)
 
 
-_kept: dict[tuple[int, ...], Kept] = {}  # by the columns, the least recently used first
+_kept: Recent[tuple[int, ...], Kept] = Recent(MOST_KEPT)
 
 
 def keep(columns: Sequence[Column]) -> Kept:
     """Keep columns, or return the same ones as kept for a job before: most stay when a query comes or goes."""
-    name = tuple(map(id, columns))  # columns cannot be compared; those that are kept keep their numbers
-    found = _kept.pop(name, None) or Kept(columns)
-    _kept[name] = found
-    if len(_kept) > MOST_KEPT:
-        _kept.pop(next(iter(_kept)))
-    return found
+    # Columns cannot be compared; those that are kept keep their numbers.
+    return _kept.get_or(tuple(map(id, columns)), lambda: Kept(columns))
 
 
 def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -53,9 +54,9 @@ class Fed(StreamAtWork):
                 self.followed = last
             self.tick()
 
+    @abstractmethod
     def take(self) -> None:
         """Take the commits that were not taken yet."""
-        raise NotImplementedError
 
     def run_available(self) -> bool:
         """Take all that the leader has."""
