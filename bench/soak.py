@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -145,9 +146,13 @@ def _sizes(folder: Path) -> list[int]:
 
 
 def _threads() -> int:
-    """Count the threads of this process and of those it started."""
+    """Count the threads of this process and of those it started, some of which may just be ending."""
     process = psutil.Process()
-    return process.num_threads() + sum(child.num_threads() for child in process.children(recursive=True))
+    counted = process.num_threads()
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):
+            counted += child.num_threads()
+    return counted
 
 
 def _sum_up(workload: Workload, samples: Sequence[Sample]) -> Figures:

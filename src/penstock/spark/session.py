@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -252,7 +253,8 @@ def _launch_jvm(conf: SparkConf) -> None:
     except BaseException:  # Ctrl-C: a JVM that finds nobody to connect to would stay for ever
         for child in psutil.Process().children(recursive=True):
             if child.pid not in others:
-                child.kill()
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
         raise
     finally:
         os.close(writer)
