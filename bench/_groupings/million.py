@@ -1,13 +1,14 @@
 """A number of keys in; times, memory and checked answers of fifty queries over all of them out, on real executors.
 
 Runs in a process of its own, on ``local-cluster[2,1,2048]`` with a driver of 2 GB: what the driver holds is its JVM's
-heap after collections, at most, and the resident memory of its Python.
+heap at its fullest, before a collection, and the resident memory of its Python.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -30,6 +31,7 @@ from penstock.spark.session import embedded
 
 START_S: Final = 1_767_623_400  # 2026-01-05 14:30:00 UTC
 SAMPLE_S: Final = 0.1
+PAUSE: Final = re.compile(r"Pause .*?(\d+)M->(\d+)M\(")  # heap before and after a collection, in MiB
 CLUSTER: Final = "local-cluster[2,1,2048]"
 WINDOWS: Final = ((60, 60), (120, 60), (180, 180), (240, 120), (300, 300))  # range and slide in seconds
 
@@ -97,15 +99,13 @@ def write_events(session: SparkSession, crowd: Crowd, folder: Path) -> None:
 
 
 class DriverMemory:
-    """Watches what the driver holds: its heap after collections, and the resident memory of its Python."""
+    """Watches what the driver holds: the resident memory of its Python, and what its JVM wrote of each collection."""
 
-    def __init__(self, session: SparkSession) -> None:
-        factory: Any = session._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
-        pools = factory.getMemoryPoolMXBeans()
-        self._pools = [p for p in pools if p.getType().name() == "HEAP" and p.getCollectionUsage() is not None]
+    def __init__(self, collections: Path) -> None:
+        self._collections = collections
         self._done = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self.heap = self.python = 0
+        self.heap = self.heap_in_use = self.python = 0
 
     def __enter__(self) -> DriverMemory:
         self._watcher.start()
@@ -115,23 +115,26 @@ class DriverMemory:
         self._done.set()
         self._watcher.join()
         self._look()
+        pauses = [(int(before), int(after)) for before, after in PAUSE.findall(self._collections.read_text())]
+        self.heap = max(before for before, _ in pauses) << 20
+        self.heap_in_use = max(after for _, after in pauses) << 20
 
     def _watch(self) -> None:
         while not self._done.wait(SAMPLE_S):
             self._look()
 
     def _look(self) -> None:
-        self.heap = max(self.heap, sum(pool.getCollectionUsage().getUsed() for pool in self._pools))
         self.python = max(self.python, psutil.Process().memory_info().rss)
 
 
 def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
     """Answer all queries over all keys, and compare those of some keys with the oracle's."""
-    session = embedded(memory="2g", settings=_settings())
+    collections = scratch / "collections.log"
+    session = embedded(memory="2g", settings=_settings(collections))
     source, state = scratch / "events", scratch / "state"
     write_events(session, crowd, source)
     queries = asked(crowd)
-    with Engine(state, spark=session, spread_over=crowd.spread_over) as engine, DriverMemory(session) as memory:
+    with Engine(state, spark=session, spread_over=crowd.spread_over) as engine, DriverMemory(collections) as memory:
         engine.execute(
             "CREATE STREAM events (ts TIMESTAMP, account BIGINT, bytes INT, kind INT) USING parquet "
             f"OPTIONS (path = '{source}', maxFilesPerTrigger = '1') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS;"
@@ -151,17 +154,23 @@ def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
         "partials_by_executors": metrics.spread,
         "steps": {name: round(getattr(metrics, name), 2) for name in ("job", "ingest", "commit", "answer")},
         "driver_heap_bytes": memory.heap,
+        "driver_heap_in_use_bytes": memory.heap_in_use,
         "driver_python_bytes": memory.python,
         "compared": crowd.sampled * len(queries),
         "differing": differing,
     }
 
 
-def _settings() -> dict[str, str]:
-    """Set Spark up for two executors in processes of their own."""
+def _settings(collections: Path) -> dict[str, str]:
+    """Set Spark up for two executors in processes of their own, and a driver that notes its collections in a file."""
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     path = os.pathsep.join(p for p in sys.path if p)
-    return {"spark.master": CLUSTER, "spark.executorEnv.PYTHONPATH": path, "spark.sql.shuffle.partitions": "8"}
+    return {
+        "spark.master": CLUSTER,
+        "spark.driver.extraJavaOptions": f"-Xlog:gc:file={collections}",
+        "spark.executorEnv.PYTHONPATH": path,
+        "spark.sql.shuffle.partitions": "8",
+    }
 
 
 def _differing(crowd: Crowd, queries: list[Asked], state: Path, source: Path) -> list[str]:
