@@ -115,9 +115,10 @@ class DriverMemory:
         self._done.set()
         self._watcher.join()
         self._look()
-        pauses = [(int(before), int(after)) for before, after in PAUSE.findall(self._collections.read_text())]
-        self.heap = max(before for before, _ in pauses) << 20
-        self.heap_in_use = max(after for _, after in pauses) << 20
+        noted = self._collections.read_text() if self._collections.exists() else ""
+        pauses = [(int(before) << 20, int(after) << 20) for before, after in PAUSE.findall(noted)]
+        self.heap = max((before for before, _ in pauses), default=0)
+        self.heap_in_use = max((after for _, after in pauses), default=0)
 
     def _watch(self) -> None:
         while not self._done.wait(SAMPLE_S):

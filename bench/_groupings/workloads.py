@@ -135,13 +135,17 @@ def packets(folder: Path, seconds: int, rate: int, files: int, seed: int) -> Str
 
 
 def packet_queries(each: int, seed: int) -> list[Query]:
-    """Write the paper's eight groups: percentiles of bytes by six groupings, and distinct counts by two."""
+    """Write the paper's eight groups over six subjects: percentiles of bytes by five of them, and distinct counts.
+
+    The paper's queries answer with one list about a subject. Of source-destination pairs, of which there are more than
+    packets in a window, the number is asked for: by pair, every packet would be an answer of its own.
+    """
     draw = random.Random(seed)
     percentile = "percentile(bytes, 0.9) AS high, median(bytes) AS middle"
     groups: tuple[tuple[tuple[str, ...], str], ...] = (
         (("src",), percentile),
         (("dst",), percentile),
-        (("src", "dst"), percentile),
+        ((), "count(DISTINCT src, dst) AS n"),
         (("proto",), percentile),
         (("port",), percentile),
         (("proto", "port"), percentile),
@@ -153,8 +157,8 @@ def packet_queries(each: int, seed: int) -> list[Query]:
         for number in range(each):
             window = draw.randint(20, 100)
             slide = draw.randint(1, window // 2)
-            listed = ", ".join(by)
-            text = f"SELECT {listed}, {aggregates} FROM s [WINDOW {window} s SLIDE {slide} s] GROUP BY {listed}"
+            grouped = f" GROUP BY {', '.join(by)}" if by else ""
+            text = f"SELECT {', '.join([*by, aggregates])} FROM s [WINDOW {window} s SLIDE {slide} s]{grouped}"
             found.append(Query(f"p{place}_{number}", by, text))
     return found
 

@@ -26,6 +26,7 @@ from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_
 from penstock.model.function import Function, PythonCode
 
 FREQUENCIES = Component("frequencies", "`x`", pa.float64())
+WORDS = Component("frequencies", "`w`", pa.string())
 NUMBERS = st.sampled_from([0.0, 1.5, -2.0, math.nan, math.inf, 7.25, 7.5])
 
 
@@ -57,19 +58,27 @@ def test_tables_of_objects_add_up_too(values: list[bytes]) -> None:
     assert merged.values.tolist() == sorted(set(values))
 
 
-def states(rng: random.Random, count: int) -> tuple[Any, Any, Any]:
+def states(rng: random.Random, count: int, spread: int, component: Component) -> tuple[Any, Any, Any]:
+    def one() -> Frequencies:
+        drawn = [float(rng.randrange(spread)) for _ in range(rng.randrange(1, 4))]
+        if component is FREQUENCIES:
+            return table([math.nan if v == 3 else v for v in drawn])
+        return merge_frequencies([Frequencies(objects([repr(v).encode()]), np.array([1])) for v in drawn])
+
     labels = np.array([rng.randrange(60) for _ in range(count)], np.int64)
     groups = np.array([rng.randrange(3) for _ in range(count)], np.int64)
-    values = objects([table([float(rng.randrange(4))]) if rng.random() < 0.8 else None for _ in range(count)])
+    values = objects([one() if rng.random() < 0.8 else None for _ in range(count)])
     return labels, groups, values
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_cascade_answers_as_a_scan_of_all_slices(seed: int) -> None:
+@pytest.mark.parametrize("components", [[ROWS, FREQUENCIES], [ROWS, WORDS]], ids=["counts", "cascade"])
+@pytest.mark.parametrize("spread", [4, 4_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_answer_as_a_scan_of_all_slices(seed: int, spread: int, components: list[Component]) -> None:
     rng = random.Random(seed)
-    dense, scan = DenseLane([ROWS, FREQUENCIES]), ScanLane([ROWS, FREQUENCIES])
+    dense, scan = DenseLane(components), ScanLane(components)
     for step in range(6):
-        labels, groups, values = states(rng, rng.randrange(1, 40))
+        labels, groups, values = states(rng, rng.randrange(1, 40), spread, components[1])
         for lane in (dense, scan):
             lane.add(labels, groups, [np.ones(len(labels), np.int64), values])
         if step == 3:
@@ -88,9 +97,9 @@ def test_a_cascade_answers_as_a_scan_of_all_slices(seed: int) -> None:
 
 
 def test_a_cascade_merges_few_nodes_for_a_long_window() -> None:
-    lane = DenseLane([ROWS, FREQUENCIES])
+    lane = DenseLane([ROWS, WORDS])
     labels = np.arange(4_096, dtype=np.int64)
-    tables = objects([table([float(n % 5)]) for n in range(4_096)])
+    tables = objects([Frequencies(objects([b"%d" % (n % 5)]), np.array([1])) for n in range(4_096)])
     lane.add(labels, np.zeros(4_096, np.int64), [np.ones(4_096, np.int64), tables])
     lane.evaluate(np.array([0]), np.array([4_000]))
     before = lane.operations

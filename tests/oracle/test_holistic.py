@@ -40,6 +40,7 @@ MEANINGS = (
     Meaning("distinct", each(["count(DISTINCT {})"], f"{NUMBERS} {OTHERS}")),
     Meaning("sums", each(["sum(DISTINCT {})", "avg(DISTINCT {})"], "i j t n x d5 d12 d28"), range_s=20),
     Meaning("several", listed("count(DISTINCT i, s)", "count(DISTINCT y, b)", "count(DISTINCT j)", "min(DISTINCT x)")),
+    Meaning("packed", listed("count(DISTINCT i, t)", "count(DISTINCT t, j)", "count(DISTINCT t, n)"), range_s=20),
     Meaning("medians", each(["median({})"], NUMBERS), range_s=15),
     Meaning("percentiles", each(["percentile({}, array(0, 0.25, 0.9, 1.0))"], NUMBERS), range_s=30, slide_s=15),
     Meaning("weighed", listed("percentile(x, 0.3, abs(j))", "percentile(n, array(0.5, 1), j * j)"), range_s=20),

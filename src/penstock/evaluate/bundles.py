@@ -95,8 +95,10 @@ class ColumnLane:
         """Take partials in any order."""
         self.bundle.add(labels, np.full(len(labels), self.number, np.int64), values)
 
-    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
-        """Merge for each evaluation all partials with start <= label < end."""
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end; there is one group."""
         columns = np.full(len(starts), self.number, np.int64)
         return self.bundle.evaluate(starts, ends, columns, keep_empty=keep_empty)
 

@@ -24,6 +24,7 @@ Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 STATES: Final = frozenset(get_args(Kind)[7:])
 ROW_ORDERED: Final = ("first", "last")  # ``more`` are the columns of the row
+SMALL_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32())
 SHORT_DECIMAL: Final = 28  # up to this precision Spark's decimal(p + 10) holds the sum of 10^10 rows
 
 
@@ -76,6 +77,13 @@ class Component:
     def is_state(self) -> bool:
         """Tell whether a value is one object, as long as it needs to be, instead of a few numbers."""
         return self.kind in STATES
+
+    @property
+    def packed(self) -> bool:
+        """Tell whether the two values that a table counts together fit one bigint."""
+        if self.kind != "frequencies" or len(self.types) != 1:
+            return False
+        return all(t in SMALL_INTEGERS for t in (self.type, *self.types))
 
     @property
     def invertible(self) -> bool:

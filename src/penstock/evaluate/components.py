@@ -37,6 +37,7 @@ __all__ = [
     "Int64Array",
     "Planes",
     "Values",
+    "can_scatter",
     "column_count",
     "combine",
     "combine_planes",
@@ -46,6 +47,7 @@ __all__ = [
     "pick",
     "plane_types",
     "planes_of",
+    "scatter",
     "values_from",
     "values_of",
 ]
@@ -128,6 +130,24 @@ def combine_planes(component: Component, a: Planes, b: Planes) -> Planes:
         case "moments":
             return _merge_moments(a, b)
     return (combine_states(component, a[0], b[0]),)
+
+
+def can_scatter(component: Component) -> bool:
+    """Tell whether values in any order, of repeated places too, can be combined into an array by numpy alone."""
+    if component.kind in ("min", "max"):
+        return not plane_types(component)[0].hasobject
+    return component.kind in ("count", "some", "exact", "float")
+
+
+def scatter(component: Component, into: Planes, places: Int64Array, planes: Planes) -> None:
+    """Combine values into places of flat arrays."""
+    with np.errstate(all="ignore"):
+        if component.kind in ("min", "max"):
+            ordering_of(component).at(into[0], places, planes[0])
+            into[1][places[planes[1]]] = True
+            return
+        for plane, values in zip(into, planes, strict=True):
+            np.add.at(plane, places, values)
 
 
 def ordering_of(component: Component) -> np.ufunc:

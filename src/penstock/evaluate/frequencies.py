@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.component import Array, Column, Component
+from penstock.evaluate.component import Array, Column, Component, Int64Array
 from penstock.evaluate.reading import comparable, whole
 
 MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
@@ -48,22 +48,36 @@ def read_frequencies(component: Component, column: Column) -> Iterator[Frequenci
     array = whole(column)
     values = _values(component, pc.struct_field(array, [0]))
     if component.kind == "frequencies":
-        runs = pc.struct_field(array, [1])
-        ends, at = np.asarray(runs.flatten().to_numpy(zero_copy_only=False), np.int64), np.asarray(runs.offsets)
-        for row, own in enumerate(values):
-            counts = np.diff(ends[at[row] : at[row + 1]])
-            yield _table(own, counts)
+        found, lengths = read_counts(pc.struct_field(array, [1]))
+        counts = np.split(found, np.cumsum(lengths)[:-1])
+        yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
         return
     lists, least = pc.struct_field(array, [1]), pc.struct_field(array, [2]).to_pylist()
     weights = _weights(lists.flatten())
-    at = np.asarray(lists.offsets)
+    at = list_bounds(lists)
     for row, own in enumerate(values):
         below = least[row] is not None and least[row] < 0
-        yield _table(own, weights[at[row] : at[row + 1]], below)
+        yield table_of(own, weights[at[row] : at[row + 1]], below)
 
 
-def _table(values: Array, weights: Array, negative: bool = False) -> Frequencies | None:
-    """Make a table, or nothing of nothing."""
+def read_counts(lists: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """Read how often each value came from lists of where runs begin and the last one ends; also, how many there are."""
+    edges, at = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.int64), list_bounds(lists)
+    listed = np.diff(at)
+    begins = np.ones(len(edges), np.bool_)
+    begins[at[1:][listed > 0] - 1] = False
+    places = np.flatnonzero(begins)
+    return edges[places + 1] - edges[places], np.maximum(listed - 1, 0)
+
+
+def list_bounds(lists: pa.Array) -> Int64Array:
+    """Return where each list begins and ends in the flat array of all."""
+    at = np.asarray(lists.offsets, np.int64)
+    return at - at[0] if len(at) else at
+
+
+def table_of(values: Array, weights: Array, negative: bool = False) -> Frequencies | None:
+    """Make a table, or nothing of nothing; of too many values, a mark."""
     if not len(values):
         return None
     if len(values) > MOST_VALUES:
@@ -73,16 +87,17 @@ def _table(values: Array, weights: Array, negative: bool = False) -> Frequencies
 
 def _values(component: Component, lists: pa.Array) -> Iterator[Array]:
     """Read the values of each row, as they compare."""
-    flat, at = lists.flatten(), np.asarray(lists.offsets)
-    if pa.types.is_struct(flat.type):
-        found = _tuples(flat)
-    else:
-        assert component.type is not None
-        found, _ = comparable(component.type, flat, 0)
-        if found.dtype == np.float64:
-            found = found + 0.0  # -0.0 is 0.0
+    flat, at = lists.flatten(), list_bounds(lists)
+    found = _tuples(flat) if pa.types.is_struct(flat.type) else read_values(component, flat)
     for row in range(len(lists)):
         yield found[at[row] : at[row + 1]]
+
+
+def read_values(component: Component, flat: pa.Array) -> Array:
+    """Read single values, as they compare."""
+    assert component.type is not None
+    found, _ = comparable(component.type, flat, 0)
+    return found + 0.0 if found.dtype == np.float64 else found  # -0.0 is 0.0
 
 
 def _tuples(flat: pa.Array) -> Array:
@@ -140,9 +155,9 @@ def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:
     else:
         order = np.argsort(values, kind="stable")
         values, weights = values[order], weights[order]
-        starts = _runs(values)
+        starts = runs(values)
         values, weights = values[starts], np.add.reduceat(weights, starts)
-    found = _table(values, weights, negative)
+    found = table_of(values, weights, negative)
     assert found is not None
     return found
 
@@ -158,15 +173,17 @@ def merge_many(groups: Sequence[Sequence[Frequencies]]) -> list[Frequencies]:
     owner = np.repeat(np.arange(len(groups)), sizes)
     order = np.lexsort((values, owner))
     values, weights = values[order], weights[order]
-    starts = _runs(values, owner)
+    starts = runs(values, owner)
     values, weights, owner = values[starts], np.add.reduceat(weights, starts), owner[starts]
     bounds = [*np.searchsorted(owner, np.arange(len(groups))).tolist(), len(owner)]
-    found = [_table(values[lo:hi], weights[lo:hi]) for lo, hi in pairwise(bounds)]
+    found = [table_of(values[lo:hi], weights[lo:hi]) for lo, hi in pairwise(bounds)]
     return [table for table in found if table is not None]
 
 
-def _runs(values: Array, owner: Array | None = None) -> Array:
+def runs(values: Array, owner: Array | None = None) -> Array:
     """Return where each run of equal values, of one owner, begins; NaN equals NaN."""
+    if not len(values):
+        return np.empty(0, np.int64)
     changes = values[1:] != values[:-1]
     if values.dtype == np.float64:
         changes &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))

@@ -53,8 +53,9 @@ class Groups:
         if len(self._ranks) < len(self._numbers):
             every = np.arange(len(self._numbers), dtype=np.int64)
             order = sort_keys([self.keys(i, every) for i in range(len(self.types))])
-            self._ranks = np.empty(len(order), np.int64)
-            self._ranks[order] = every
+            ranks = np.empty(len(order), np.int64)
+            ranks[order] = every
+            self._ranks = ranks  # whole: others may read them now
         return self._ranks
 
     def keep(self, numbers: Int64Array) -> Int64Array:
@@ -113,10 +114,16 @@ def distinct_rows(codes: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array]:
     """Number distinct rows of several code columns; also say where each first stands."""
     combined = codes[0]
     for more in codes[1:]:
-        width = int(more.max(initial=0)) + 1
-        _, combined = np.unique(combined * width + more, return_inverse=True)
-    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-    return inverse.astype(np.int64), first.astype(np.int64)
+        combined = _renumbered(combined * (int(more.max(initial=0)) + 1) + more)
+    first = np.full(int(combined.max(initial=-1)) + 1, -1, np.int64)
+    first[combined[::-1]] = np.arange(len(combined))[::-1]  # of several, the last one written stays
+    return combined, first
+
+
+def _renumbered(numbers: Int64Array) -> Int64Array:
+    """Give numbers small ones in their place, equal ones alike, in order of appearance."""
+    encoded = pa.array(numbers).dictionary_encode()
+    return np.asarray(encoded.indices.to_numpy(), np.int64)
 
 
 def _hashable(value: Any) -> Hashable:

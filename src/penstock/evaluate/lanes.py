@@ -7,9 +7,11 @@ O(log slices) per group; `ScanLane` merges every partial of the window, as the p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.evaluate.cascades import Cascade
 from penstock.evaluate.components import (
@@ -17,14 +19,26 @@ from penstock.evaluate.components import (
     Int64Array,
     Planes,
     Values,
+    can_scatter,
     identity_of,
     planes_of,
     values_from,
 )
-from penstock.evaluate.partials import Merged, Partials, compact, concatenate, fill_empty, join_planes, no_partials
+from penstock.evaluate.counts import Counts
+from penstock.evaluate.partials import (
+    Merged,
+    Order,
+    Partials,
+    compact,
+    concatenate,
+    fill_empty,
+    join_planes,
+    no_partials,
+)
 from penstock.evaluate.prefixes import Prefixes
 from penstock.evaluate.scan import MOST_CELLS, ScanLane
 from penstock.evaluate.sliding import Sliding
+from penstock.evaluate.tables import are_flat
 from penstock.evaluate.trees import Tree
 
 __all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
@@ -39,8 +53,10 @@ class Lane(Protocol):
     def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
         """Take partials in any order; those of one label and group combine."""
 
-    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
-        """Merge for each evaluation all partials with start <= label < end, group by group."""
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they are never asked for again."""
@@ -73,7 +89,7 @@ class Structure(Protocol):
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``."""
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Combine values into distinct (slice, column) pairs."""
+        """Combine values into (slice, column) pairs, which are distinct unless the component's values scatter."""
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values of slices lo … hi - 1, [evaluation, column], and the operations per column."""
@@ -98,7 +114,7 @@ class DenseLane:
         self._structures = [_structure_for(c) for c in self.components]
         self._labels = np.empty(0, np.int64)  # ascending, one per stored slice
         self._columns = _Columns()
-        self._pending: list[Partials] = []
+        self._pending: list[_Arrived] = []
         self._horizon: int | None = None
 
     def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
@@ -113,15 +129,19 @@ class DenseLane:
             partials = partials.take(labels >= self._horizon)
         if len(partials):
             self._columns.assign(partials.groups)
-            self._pending.append(partials)
+            self._pending.append(_Arrived.of(partials))
 
-    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
-        """Merge for each evaluation all partials with start <= label < end, group by group."""
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
         self._settle()
         lo = np.searchsorted(self._labels, starts)
         hi = np.maximum(lo, np.searchsorted(self._labels, ends))
         portion = max(1, MOST_CELLS // max(1, len(self._columns)))
-        parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion]) for i in range(0, max(1, len(lo)), portion)]
+        order = np.argsort(self._columns.groups if ranks is None else ranks[self._columns.groups])
+        edges = range(0, max(1, len(lo)), portion)
+        parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], order) for i in edges]
         evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         planes = join_planes([part[2] for part in parts])
         values = tuple(values_from(c, p) for c, p in zip(self.components, planes, strict=True))
@@ -164,14 +184,12 @@ class DenseLane:
     @property
     def state_bytes(self) -> int:
         """Return about how much memory states take."""
-        return sum(structure.nbytes for structure in self._structures if isinstance(structure, Cascade))
+        return sum(structure.nbytes for structure in self._structures if isinstance(structure, Cascade | Counts))
 
     @property
     def cells(self) -> int:
         """Return slices times columns, with what has arrived but is not yet in the arrays."""
-        labels = [np.unique(p.labels) for p in self._pending]
-        slices = len(np.unique(np.concatenate([self._labels, *labels]))) if labels else len(self._labels)
-        return slices * len(self._columns)
+        return len(self._all_labels()) * len(self._columns)
 
     def groups(self) -> Int64Array:
         """Return the groups that have a column."""
@@ -203,27 +221,37 @@ class DenseLane:
         row, column = np.nonzero(cells[0][0] > 0)
         planes = tuple(tuple(plane[row, column] for plane in part) for part in cells)
         lane.add_partials(Partials(self._labels[row], self._columns.groups[column], planes))
-        for partials in self._pending:
-            lane.add_partials(partials)
+        for arrived in self._pending:
+            lane.add_partials(arrived.partials)
         return lane
+
+    def _all_labels(self) -> Int64Array:
+        """Return the labels of what is stored and of what has arrived, in order."""
+        if not self._pending:
+            return self._labels
+        return np.unique(np.concatenate([self._labels, *(arrived.labels for arrived in self._pending)]))
 
     def _settle(self) -> None:
         """Bring arrivals into the arrays."""
         if not self._pending:
             return
-        partials = compact(self.components, concatenate(self._pending))
-        self._pending = []
-        labels = np.union1d(self._labels, partials.labels)
+        arrived, labels = self._pending, self._all_labels()
         moved = np.searchsorted(labels, self._labels)
-        self._labels = labels
-        rows, columns = np.searchsorted(labels, partials.labels), self._columns.of(partials.groups)
+        self._pending, self._labels = [], labels
+        rows = np.concatenate([np.searchsorted(labels, one.labels)[one.places] for one in arrived])
+        partials = concatenate([one.partials for one in arrived])
+        if not all(map(can_scatter, self.components)):
+            partials = compact(self.components, Partials(rows, partials.groups, partials.planes))
+            rows = partials.labels
+        columns = self._columns.of(partials.groups)
         for structure, planes in zip(self._structures, partials.planes, strict=True):
             structure.place(moved, len(labels), len(self._columns))
             structure.add(rows, columns, planes)
 
-    def _merge(self, at: int, lo: Int64Array, hi: Int64Array) -> tuple[Int64Array, Int64Array, tuple[Planes, ...]]:
-        """Answer consecutive evaluations, numbered from ``at``, for all groups at once."""
-        order = np.argsort(self._columns.groups)
+    def _merge(
+        self, at: int, lo: Int64Array, hi: Int64Array, order: Order
+    ) -> tuple[Int64Array, Int64Array, tuple[Planes, ...]]:
+        """Answer consecutive evaluations, numbered from ``at``, for all columns, given in their order, at once."""
         (rows,), operations = self._structures[0].merge(lo, hi)
         held = np.flatnonzero(rows[:, order] > 0)
         evaluation, place = np.divmod(held, max(1, len(order)))
@@ -236,6 +264,21 @@ class DenseLane:
             parts.append(tuple(plane[evaluation, column] for plane in merged))
         self.operations += (operations + nodes) * len(order)
         return evaluation + at, self._columns.groups[column], tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """Partials on their way into the arrays, their distinct labels, and which of these each has."""
+
+    partials: Partials
+    labels: Int64Array
+    places: Int64Array
+
+    @staticmethod
+    def of(partials: Partials) -> _Arrived:
+        """Tell the labels of partials apart: of many rows there are few, so that hashing beats sorting."""
+        encoded = pa.array(partials.labels).dictionary_encode()
+        return _Arrived(partials, encoded.dictionary.to_numpy(), encoded.indices.to_numpy())
 
 
 class _Columns:
@@ -268,6 +311,8 @@ class _Columns:
 
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
+    if are_flat(component):
+        return Counts(component)
     if component.is_state:
         slides = component.code is not None and component.code.python is not None and component.code.python.inverts
         return Sliding(component) if slides else Cascade(component)

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.evaluate import frequencies
 from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
-from penstock.evaluate.component import Array
-from penstock.evaluate.frequencies import MOST_VALUES, Frequencies, unscaled
-from penstock.evaluate.lower_values import Answer, Unanswerable, decimal_of, listed, lowered
+from penstock.evaluate.component import Array, BoolArray
+from penstock.evaluate.frequencies import Frequencies, unscaled
+from penstock.evaluate.lower_values import Answer, Unanswerable, arrow_of, decimal_of, listed, lowered
+from penstock.evaluate.tables import Flat, Tables, bounds_of
 
 Table = Frequencies | None
 
@@ -32,12 +34,20 @@ def _too_many(bound: BoundAggregate) -> Unanswerable:
     """Say that a table was let go, and what to ask for instead."""
     instead = {"percentile": "percentile", "median": "percentile", "top": "top_k", "mode": "top_k"}
     name = instead.get(bound.aggregate.function, "count_distinct")
-    many = f"more than {MOST_VALUES:,} distinct values in {bound.aggregate}"
+    many = f"more than {frequencies.MOST_VALUES:,} distinct values in {bound.aggregate}"
     return Unanswerable(f"{many}; approx_{name}() takes any number of them")
+
+
+def _flat(bound: BoundAggregate, values: ValuesOf) -> Tables | None:
+    """Return tables that can be read all at once, if that is what they are, and none is too long."""
+    tables = values[bound.components[0]]
+    return tables if isinstance(tables, Tables) and tables.longest <= frequencies.MOST_VALUES else None
 
 
 def count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Count the values; never NULL."""
+    if (tables := _flat(bound, values)) is not None:
+        return Lowered(pa.array(tables.lengths), None)
     return _tables(bound, values, lambda table: 0 if table is None else len(table))
 
 
@@ -102,6 +112,8 @@ def percentile(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Interpolate between the values next to each position; several percentages give an array."""
     wanted = bound.aggregate.parameters[0] if bound.aggregate.parameters else 0.5
     ranks = wanted if isinstance(wanted, tuple) else (wanted,)
+    if (tables := _flat(bound, values)) is not None:
+        return Lowered(_written(bound.type, *tables.at_ranks(ranks)), None)
     states = np.asarray(values[bound.components[0]])
     sound = [table for table in states if table is not None and not (table.overflown or table.negative)]
     found = dict(zip(map(id, sound), zip(*_percentiles(sound, ranks), strict=True), strict=True))
@@ -123,27 +135,44 @@ def _percentiles(tables: Sequence[Frequencies], ranks: Sequence[float]) -> list[
         return [[] for _ in ranks]
     weights = [np.asarray(table.weights, np.int64) for table in tables]
     values = np.concatenate([np.asarray(table.values, np.float64) for table in tables])
-    upto, totals = np.cumsum(np.concatenate(weights)), np.array([int(w.sum()) for w in weights])
-    before, found = np.cumsum(totals) - totals, []
-    for rank in ranks:
-        position = np.maximum(totals - 1, 0).astype(np.float64) * rank
-        below, above = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
-        places = (np.searchsorted(upto, before + at + 1) for at in (below, above))
-        low, high = (values[np.minimum(place, len(values) - 1)] for place in places)
-        with np.errstate(all="ignore"):
-            between = (above - position) * low + (position - below) * high
-        answers = np.where((above == below) | (low == high), low, between).tolist()
-        found.append([one if total else None for one, total in zip(answers, totals.tolist(), strict=True)])
-    return found
+    bounds = bounds_of([len(w) for w in weights])
+    answers, missing = Flat(values, np.concatenate(weights), bounds).at_ranks(ranks)
+    return [[None if gone else one for one, gone in zip(each.tolist(), missing, strict=True)] for each in answers]
+
+
+def _written(type_: pa.DataType, answers: Sequence[Array], missing: BoolArray) -> pa.Array:
+    """Write the values at one rank, or lists of those at several; NULL where there is none."""
+    if not pa.types.is_list(type_):
+        return pa.array(answers[0], mask=missing)
+    flat = np.stack(answers, axis=1)[~missing].reshape(-1)
+    ends = np.concatenate([[0], np.cumsum(np.where(missing, 0, len(answers)))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(missing, False))
+    return pa.ListArray.from_arrays(offsets, pa.array(flat), type=type_)
 
 
 def mode(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Return the most frequent value, of several the least."""
+    if (tables := _flat(bound, values)) is not None:
+        return Lowered(arrow_of(bound.type, _most_frequent(tables)), None)
 
     def found(table: Table) -> Answer:
         return None if table is None else table.values[int(np.argmax(table.weights))]
 
     return _tables(bound, values, found)
+
+
+def _most_frequent(tables: Tables) -> list[Any]:
+    """Return the first value of the greatest count of each table; None of nothing."""
+    flat = tables.flat
+    found: list[Any] = [None] * len(tables)
+    held = np.flatnonzero(flat.lengths)
+    if len(held):
+        starts = flat.bounds[held]
+        most = np.repeat(np.maximum.reduceat(flat.weights, starts), flat.lengths[held])
+        places = np.flatnonzero(flat.weights == most)
+        for table, value in zip(held, flat.values[places[np.searchsorted(places, starts)]], strict=True):
+            found[table] = value
+    return found
 
 
 def top(bound: BoundAggregate, values: ValuesOf) -> Lowered:

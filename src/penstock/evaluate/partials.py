@@ -20,6 +20,7 @@ from penstock.evaluate.components import (
     values_from,
 )
 from penstock.evaluate.states import reduce_states
+from penstock.evaluate.tables import join_arrays
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 
@@ -66,9 +67,7 @@ def concatenate(parts: Sequence[Partials]) -> Partials:
 
 def join_planes(parts: Sequence[tuple[Planes, ...]]) -> tuple[Planes, ...]:
     """Concatenate planes component by component."""
-    return tuple(
-        tuple(np.concatenate(planes) for planes in zip(*same, strict=True)) for same in zip(*parts, strict=True)
-    )
+    return tuple(tuple(join_arrays(planes) for planes in zip(*same, strict=True)) for same in zip(*parts, strict=True))
 
 
 def compact(components: Sequence[Component], partials: Partials) -> Partials:

@@ -33,11 +33,12 @@ class Prefixes:
         self._slices, self._columns = slices, columns
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Add values at distinct (slice, column) pairs; only the prefixes from the first of them on are touched."""
+        """Add values at (slice, column) pairs; only the prefixes from the first of them on are touched."""
         first = int(rows.min())
+        places = (rows - first) * self._columns + columns
         for sums, plane in zip(self._sums, planes, strict=True):
             change = np.zeros((self._slices - first, self._columns), np.int64)
-            change[rows - first, columns] = plane
+            np.add.at(change.reshape(-1), places, plane)
             sums[first + 1 : self._slices + 1, : self._columns] += np.cumsum(change, axis=0, out=change)
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:

@@ -52,13 +52,15 @@ class ScanLane:
         if len(partials):
             self._pending.append(partials)
 
-    def evaluate(self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False) -> Merged:
-        """Merge for each evaluation all partials with start <= label < end, group by group."""
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
         stored = self._settle()
         lo = np.searchsorted(stored.labels, starts)
         hi = np.maximum(lo, np.searchsorted(stored.labels, ends))
         self.operations += int((hi - lo).sum())
-        merged = _joined(self.components, [self._scan(at, lo, hi) for at in _portions(hi - lo)])
+        merged = _joined(self.components, [self._scan(at, lo, hi, ranks) for at in _portions(hi - lo)])
         return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
 
     def expire(self, before: int) -> None:
@@ -120,13 +122,15 @@ class ScanLane:
             self._pending = []
         return self._stored
 
-    def _scan(self, at: Int64Array, lo: Int64Array, hi: Int64Array) -> tuple[Int64Array, Int64Array, Partials]:
-        """Merge the windows of some evaluations: list their partials, sort by group, combine runs."""
+    def _scan(
+        self, at: Int64Array, lo: Int64Array, hi: Int64Array, ranks: Int64Array | None
+    ) -> tuple[Int64Array, Int64Array, Partials]:
+        """Merge the windows of some evaluations: list their partials, sort by group or its rank, combine runs."""
         lengths = (hi - lo)[at]
         skipped = np.repeat(lo[at] - (np.cumsum(lengths) - lengths), lengths)
         evaluation = np.repeat(at, lengths)
         listed = self._stored.take(np.arange(int(lengths.sum())) + skipped)
-        order = sort_pairs(evaluation, listed.groups)
+        order = sort_pairs(evaluation, listed.groups if ranks is None else ranks[listed.groups])
         if order is not None:
             evaluation, listed = evaluation[order], listed.take(order)
         runs = run_starts(evaluation, listed.groups)

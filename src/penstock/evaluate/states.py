@@ -17,6 +17,7 @@ from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_
 from penstock.evaluate.ranked import greatest_of, least_of, read_ranked
 from penstock.evaluate.reading import whole
 from penstock.evaluate.sketches import merge_sketches
+from penstock.evaluate.tables import Tables, are_flat, read_tables
 from penstock.evaluate.user_states import merge_user_states, read_user_states
 
 SMALL = 64  # bytes that a picked struct takes at least
@@ -24,6 +25,8 @@ SMALL = 64  # bytes that a picked struct takes at least
 
 def read_states(component: Component, column: Column) -> Array:
     """Read the states of a partial column."""
+    if are_flat(component):
+        return read_tables(component, column).array
     return objects(list(_read(component, column)))
 
 
@@ -85,6 +88,8 @@ def combine_states(component: Component, a: Array, b: Array) -> Array:
 
 def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
     """Merge each run of states, given where runs begin, into one."""
+    if isinstance(plane, Tables):
+        return plane.reduced(starts).array
     bounds = [*starts.tolist(), len(plane)]
     runs = pairwise(bounds)
     return objects(merge_each(component, [[s for s in plane[lo:hi] if s is not None] for lo, hi in runs]))
@@ -92,6 +97,8 @@ def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
 
 def bytes_of(plane: Array) -> int:
     """Return about how much memory states take."""
+    if isinstance(plane, Tables):
+        return plane.nbytes
     return sum(_bytes(state) for state in plane.reshape(-1) if state is not None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.evaluate.components import Component, Int64Array, Planes, combine_planes, identities
+from penstock.evaluate.components import Component, Int64Array, Planes, can_scatter, combine_planes, identities, scatter
 from penstock.evaluate.partials import Order
 
 
@@ -34,12 +34,16 @@ class Tree:
             self._repair(np.arange(slices))
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Combine values into distinct (slice, column) pairs, and recompute the nodes above them."""
+        """Combine values into (slice, column) pairs, and recompute the nodes above them."""
         leaves = self._levels[0]
-        combined = combine_planes(self.component, tuple(leaf[rows, columns] for leaf in leaves), planes)
-        for leaf, plane in zip(leaves, combined, strict=True):
-            leaf[rows, columns] = plane
-        self._repair(np.unique(rows))
+        if can_scatter(self.component):
+            flat = tuple(leaf.reshape(-1) for leaf in leaves)
+            scatter(self.component, flat, rows * leaves[0].shape[1] + columns, planes)
+        else:  # of distinct pairs
+            combined = combine_planes(self.component, tuple(leaf[rows, columns] for leaf in leaves), planes)
+            for leaf, plane in zip(leaves, combined, strict=True):
+                leaf[rows, columns] = plane
+        self._repair(np.flatnonzero(np.bincount(rows)))
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""

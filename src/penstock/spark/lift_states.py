@@ -23,7 +23,7 @@ def state_text(component: Component, value: Value, time: str) -> str:
     more = [value(text) for text in component.more]
     match component.kind:
         case "frequencies":
-            return _frequencies(x, more)
+            return _frequencies(_packed(x, more[0]) if component.packed else x, more if not component.packed else ())
         case "weights":
             return _weights(x, more[0], component.types[0])
         case "arg_min":
@@ -49,6 +49,11 @@ def _frequencies(x: str, more: Sequence[str]) -> str:
     runs = _RUNS.format(now="get(s, i)", before="get(s, i - 1)")
     values = "transform(filter(r, i -> i < size(s)), i -> get(s, i))"
     return _bound("s", f"sort_array(collect_list({x}))", _bound("r", runs, f"named_struct('v', {values}, 'n', r)"))
+
+
+def _packed(x: str, y: str) -> str:
+    """Write two integers of at most 32 bits as one bigint; NULL if one of them is."""
+    return f"(shiftleft(cast({x} as bigint), 32) | (cast({y} as bigint) & 4294967295L))"
 
 
 def _weights(x: str, weight: str, type_: pa.DataType) -> str:

@@ -167,7 +167,7 @@ class AnswerBuckets:
                     synopsis.spread = frozenset(file.groupings)
                     synopsis.ingest(entry.layout, table, {int(tree): times for tree, times in entry.edges.items()})
         synopsis.prepare(self.layout)
-        answering = Answering(synopsis, cannot_ask)
+        answering = Answering(synopsis, cannot_ask, threads=1)
         tables, failures = answering.answer(self.due)
         name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
         parts = write_parts(self.answers, name, tables)

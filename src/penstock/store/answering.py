@@ -7,8 +7,11 @@ end together (Golab, Bijay and Özsu 2006, §4.2).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,7 @@ from penstock.store.synopsis import Synopsis
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+MUCH: Final = 20_000  # answers of one lane that are worth a thread
 _Called = tuple[tuple[str, ...], bool, bool]  # names of outputs, revised, with groups
 
 
@@ -135,9 +139,13 @@ class Answering:
     ``evaluations`` counts what was computed, ``shared`` the windows that were answered by another one's evaluation.
     """
 
-    def __init__(self, synopsis: Synopsis, ask_spark: AskSpark) -> None:
-        """Read from a synopsis; ``ask_spark`` finishes what is not listed."""
+    def __init__(self, synopsis: Synopsis, ask_spark: AskSpark, threads: int | None = None) -> None:
+        """Read from a synopsis, lanes with many answers by several threads; ``ask_spark`` finishes what is not listed.
+
+        Almost all of such work is in numpy and Arrow, which other threads need not wait for.
+        """
         self.synopsis = synopsis
+        self.threads = threads or os.cpu_count() or 1
         self.ask_spark = ask_spark
         self.evaluations = 0
         self.shared = 0
@@ -153,15 +161,38 @@ class Answering:
 
     def answer(self, due: Sequence[Due]) -> tuple[list[pa.Table], list[Failure]]:
         """Compute all due answers; windows that fail are left out and reported."""
-        by_work: dict[tuple[int, int], dict[int, list[Due]]] = {}
+        by_lane: dict[int, dict[int, dict[int, list[Due]]]] = {}  # then by shape, then by the lane's key
         for one in due:
             lane = self.synopsis.lanes[one.lane]
             apart = id(lane.bundle) if isinstance(lane, ColumnLane) else id(lane)
-            lanes = by_work.setdefault((apart, self._kind(one.definition).number), {})
-            lanes.setdefault(id(one.lane), []).append(one)
-        works = [self._merge(list(lanes.values())) for lanes in by_work.values()]
+            shapes = by_lane.setdefault(apart, {}).setdefault(self._kind(one.definition).number, {})
+            shapes.setdefault(id(one.lane), []).append(one)
+        works = self._merge_all([[list(lanes.values()) for lanes in shapes.values()] for shapes in by_lane.values()])
+        self.evaluations += sum(len(work.windows.chosen) for work in works)
+        self.shared += sum(len(work.windows.ends) - len(work.windows.chosen) for work in works)
         self._finish(works)
         return _tables(works), [failure for work in works for failure in _failures(work)]
+
+    def _merge_all(self, by_lane: Sequence[Sequence[Sequence[list[Due]]]]) -> list[_Work]:
+        """Merge what is due lane by lane, in the order given; a lane is read by one thread."""
+
+        def merged(shapes: Sequence[Sequence[list[Due]]]) -> list[_Work]:
+            return [self._merge(lanes) for lanes in shapes]
+
+        many = [self.threads > 1 and self._is_much(shapes) for shapes in by_lane]
+        if sum(many) < 2:
+            return [work for shapes in by_lane for work in merged(shapes)]
+        with ThreadPoolExecutor(min(self.threads, sum(many)), "penstock-answer") as pool:
+            begun = [pool.submit(merged, shapes) if much else None for shapes, much in zip(by_lane, many, strict=True)]
+            found = [merged(s) if future is None else future for s, future in zip(by_lane, begun, strict=True)]
+        return [work for one in found for work in (one.result() if isinstance(one, Future) else one)]
+
+    def _is_much(self, shapes: Sequence[Sequence[list[Due]]]) -> bool:
+        """Tell whether a lane's answers are worth a thread; users' code is called by one thread only."""
+        first = shapes[0][0][0]
+        windows = sum(len(one.ends) for lanes in shapes for members in lanes for one in members)
+        users = any(c.kind == "user" for c in self.synopsis.lanes[first.lane].components)
+        return not users and windows * len(self.synopsis.groups(first.lane)) >= MUCH
 
     def _kind(self, definition: Definition) -> _Kind:
         """Return what a query's windows are answered by: shapes are compared once a query, not once a window."""
@@ -193,21 +224,16 @@ class Answering:
             merged, sets, keys = found.merged, found.sets, list(found.keys)
         else:
             keys = [groups.keys(i, merged.group) for i in range(len(lane_key.keys))]
-        evaluation, group = merged.evaluation, merged.group
+        evaluation = merged.evaluation
         values = dict(zip(components, merged.values, strict=True))
         chosen = windows.chosen[evaluation]
         inputs, overflow, reason = finisher.inputs(keys, values, (windows.starts[chosen], windows.ends[chosen]), sets)
-        if lane_key.keys and sets is None:
-            order = np.lexsort((groups.ranks()[group], evaluation))
-            evaluation, inputs, overflow = evaluation[order], inputs.take(pa.array(order)), overflow[order]
         return _Work(kinds, finisher, windows, evaluation, inputs, overflow, reason)
 
     def _evaluated(
         self, lanes: Sequence[list[Due]], parts: Sequence[_Windows], windows: _Windows
     ) -> tuple[Merged, tuple[Component, ...]]:
         """Merge the partials of one lane, or of the columns of one bundle, for their due windows."""
-        self.evaluations += len(windows.chosen)
-        self.shared += len(windows.ends) - len(windows.chosen)
         keep_empty = not lanes[0][0].definition.query.grouped
         starts, ends = windows.starts[windows.chosen], windows.ends[windows.chosen]
         found = [self.synopsis.lanes[members[0].lane] for members in lanes]
@@ -215,7 +241,9 @@ class Answering:
         if isinstance(found[0], ColumnLane):
             asked = np.repeat(columns, [len(part.chosen) for part in parts])
             return found[0].bundle.evaluate(starts, ends, asked, keep_empty=keep_empty), found[0].components
-        return found[0].evaluate(starts, ends, keep_empty=keep_empty), found[0].components
+        keyed = bool(lanes[0][0].lane.keys)
+        ranks = self.synopsis.groups(lanes[0][0].lane).ranks() if keyed else None
+        return found[0].evaluate(starts, ends, keep_empty=keep_empty, ranks=ranks), found[0].components
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""
