@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.evaluate.components import Component, Int64Array, Values, pick
 from penstock.evaluate.lanes import DenseLane
-from penstock.evaluate.partials import Merged, Partials, fill_empty
+from penstock.evaluate.partials import Distinct, Merged, Partials, fill_empty
 from penstock.evaluate.scan import ScanLane
 
 ANY_TIME: Final = -(1 << 62)
@@ -91,7 +91,9 @@ class ColumnLane:
         self.horizon: int | None = None
         self.operations = 0  # the bundle counts them for all
 
-    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
         """Take partials in any order."""
         self.bundle.add(labels, np.full(len(labels), self.number, np.int64), values)
 

@@ -31,11 +31,11 @@ class Groups:
         """Return the number of groups seen."""
         return len(self._numbers) if self.types else 1
 
-    def encode(self, columns: Sequence[pa.ChunkedArray]) -> Int64Array:
-        """Return each row's group number, giving new numbers to new groups."""
+    def encode(self, columns: Sequence[pa.ChunkedArray], known: Sequence[Int64Array] | None = None) -> Int64Array:
+        """Return each row's group number, giving new numbers to new groups; ``known`` are the columns' value codes."""
         if not self.types:
             raise ValueError("a grouping without keys has nothing to encode")
-        codes, first = distinct_rows([value_codes(c) for c in columns])
+        codes, first = distinct_rows([value_codes(c) for c in columns] if known is None else known)
         values = [_raw(c.take(pa.array(first))).to_pylist() for c in columns]
         numbers = np.fromiter((self._number(row) for row in zip(*values, strict=True)), np.int64, len(first))
         return numbers[codes]

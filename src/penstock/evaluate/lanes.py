@@ -7,11 +7,9 @@ O(log slices) per group; `ScanLane` merges every partial of the window, as the p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.evaluate.cascades import Cascade
 from penstock.evaluate.components import (
@@ -26,6 +24,7 @@ from penstock.evaluate.components import (
 )
 from penstock.evaluate.counts import Counts
 from penstock.evaluate.partials import (
+    Distinct,
     Merged,
     Order,
     Partials,
@@ -50,8 +49,10 @@ class Lane(Protocol):
     components: tuple[Component, ...]  # the first counts rows
     operations: int  # merges of partials so far, as K06 counts final operations
 
-    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
-        """Take partials in any order; those of one label and group combine."""
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
+        """Take partials in any order; those of one label and group combine. ``distinct`` are their labels, if known."""
 
     def evaluate(
         self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
@@ -114,22 +115,25 @@ class DenseLane:
         self._structures = [_structure_for(c) for c in self.components]
         self._labels = np.empty(0, np.int64)  # ascending, one per stored slice
         self._columns = _Columns()
-        self._pending: list[_Arrived] = []
+        self._pending: list[tuple[Partials, Distinct]] = []
         self._horizon: int | None = None
 
-    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
         """Take partials in any order; those of one label and group combine."""
         planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
-        self.add_partials(Partials(labels, groups, planes))
+        self.add_partials(Partials(labels, groups, planes), distinct)
 
-    def add_partials(self, partials: Partials) -> None:
+    def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
         """Take partials as flat rows."""
-        labels = partials.labels
-        if self._horizon is not None and len(partials) and labels.min() < self._horizon:
-            partials = partials.take(labels >= self._horizon)
+        distinct = Distinct.of(partials.labels) if distinct is None else distinct
+        if self._horizon is not None and len(partials) and distinct.labels.min() < self._horizon:
+            kept = partials.labels >= self._horizon
+            partials, distinct = partials.take(kept), Distinct.of(partials.labels[kept])
         if len(partials):
             self._columns.assign(partials.groups)
-            self._pending.append(_Arrived.of(partials))
+            self._pending.append((partials, distinct))
 
     def evaluate(
         self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
@@ -221,15 +225,15 @@ class DenseLane:
         row, column = np.nonzero(cells[0][0] > 0)
         planes = tuple(tuple(plane[row, column] for plane in part) for part in cells)
         lane.add_partials(Partials(self._labels[row], self._columns.groups[column], planes))
-        for arrived in self._pending:
-            lane.add_partials(arrived.partials)
+        for partials, _ in self._pending:
+            lane.add_partials(partials)
         return lane
 
     def _all_labels(self) -> Int64Array:
         """Return the labels of what is stored and of what has arrived, in order."""
         if not self._pending:
             return self._labels
-        return np.unique(np.concatenate([self._labels, *(arrived.labels for arrived in self._pending)]))
+        return np.unique(np.concatenate([self._labels, *(distinct.held() for _, distinct in self._pending)]))
 
     def _settle(self) -> None:
         """Bring arrivals into the arrays."""
@@ -238,8 +242,8 @@ class DenseLane:
         arrived, labels = self._pending, self._all_labels()
         moved = np.searchsorted(labels, self._labels)
         self._pending, self._labels = [], labels
-        rows = np.concatenate([np.searchsorted(labels, one.labels)[one.places] for one in arrived])
-        partials = concatenate([one.partials for one in arrived])
+        rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
+        partials = concatenate([partials for partials, _ in arrived])
         if not all(map(can_scatter, self.components)):
             partials = compact(self.components, Partials(rows, partials.groups, partials.planes))
             rows = partials.labels
@@ -264,21 +268,6 @@ class DenseLane:
             parts.append(tuple(plane[evaluation, column] for plane in merged))
         self.operations += (operations + nodes) * len(order)
         return evaluation + at, self._columns.groups[column], tuple(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrived:
-    """Partials on their way into the arrays, their distinct labels, and which of these each has."""
-
-    partials: Partials
-    labels: Int64Array
-    places: Int64Array
-
-    @staticmethod
-    def of(partials: Partials) -> _Arrived:
-        """Tell the labels of partials apart: of many rows there are few, so that hashing beats sorting."""
-        encoded = pa.array(partials.labels).dictionary_encode()
-        return _Arrived(partials, encoded.dictionary.to_numpy(), encoded.indices.to_numpy())
 
 
 class _Columns:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.evaluate.components import (
     Component,
@@ -41,6 +42,28 @@ class Partials:
         """Return some of the rows."""
         planes = tuple(tuple(plane[rows] for plane in part) for part in self.planes)
         return Partials(self.labels[rows], self.groups[rows], planes)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The distinct labels of some rows, and which of them each row has."""
+
+    labels: Int64Array
+    places: Int64Array
+
+    @staticmethod
+    def of(labels: Int64Array) -> Distinct:
+        """Tell labels apart: of many rows there are few, so that hashing beats sorting."""
+        encoded = pa.array(labels).dictionary_encode()
+        return Distinct(encoded.dictionary.to_numpy(), encoded.indices.to_numpy())
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Distinct:
+        """Return some of the rows; a label that none of them has may stay."""
+        return Distinct(self.labels, self.places[rows])
+
+    def held(self) -> Int64Array:
+        """Return the labels that some row has."""
+        return self.labels[np.bincount(self.places, minlength=len(self.labels)) > 0]
 
 
 @dataclass(frozen=True, slots=True)

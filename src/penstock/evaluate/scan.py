@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from penstock.evaluate.components import Component, Int64Array, Values, identities, planes_of, values_from
 from penstock.evaluate.partials import (
+    Distinct,
     Merged,
     Partials,
     compact,
@@ -40,7 +41,9 @@ class ScanLane:
         self._pending: list[Partials] = []
         self._horizon: int | None = None
 
-    def add(self, labels: Int64Array, groups: Int64Array, values: Sequence[Values]) -> None:
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
         """Take partials in any order; those of one label and group combine."""
         planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
         self.add_partials(Partials(labels, groups, planes))

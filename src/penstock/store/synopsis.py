@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from penstock.evaluate.bundles import Bundle, ColumnLane
 from penstock.evaluate.components import ROWS, Component, Values, column_count, pick, values_of
-from penstock.evaluate.groups import Groups
+from penstock.evaluate.groups import Groups, value_codes
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.partials import Distinct
 from penstock.evaluate.typed import Definition
 from penstock.share.feeding import Fed
 from penstock.share.fragments import Words, taken_pairs, takes
@@ -35,9 +36,11 @@ class _Added:
     """A batch's partials of one grouping, as arrays."""
 
     labels: Int64Array
+    distinct: Distinct  # labels
     values: Mapping[Component, Values]
     words: Words
     late: BoolArray | None  # holds late rows; None: nobody asks
+    codes: dict[int, Int64Array]  # of the values of key columns, by slot, as far as they were asked for
 
 
 class Synopsis:
@@ -211,8 +214,9 @@ class Synopsis:
         self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
+        added = _Added(labels, Distinct.of(labels), values, words, late, {})
         for fed in member.feeds:
-            self._add_fed(tree, member, fed, rows, _Added(labels, values, words, late))
+            self._add_fed(tree, member, fed, rows, added)
         return labels
 
     def _is_elsewhere(self, tree: Tree, member: Member) -> bool:
@@ -224,7 +228,7 @@ class Synopsis:
         if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
             return
         labels, values, words, late = added.labels, added.values, added.words, added.late
-        groups = self._encode(tree.space, member, fed, rows)
+        groups = self._encode(tree.space, member, fed, rows, added.codes)
         together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
@@ -232,7 +236,7 @@ class Synopsis:
             key = LaneKey(tree.space, fed.grouping.keys, condition)
             mask = takes(words, position) if member.signed else None
             if position not in together:
-                self._add_to_lane(key, labels, groups, values, mask)
+                self._add_to_lane(key, added, groups, mask)
             if late is not None and late.any():
                 hit = late if mask is None else late & mask
                 self._touched[key] = labels[hit], groups[hit]
@@ -263,33 +267,32 @@ class Synopsis:
         alone = bundle.dissolve()
         self.lanes = {k: alone.get(one, one) if isinstance(one, ColumnLane) else one for k, one in self.lanes.items()}
 
-    def _add_to_lane(
-        self,
-        key: LaneKey,
-        labels: Int64Array,
-        groups: Int64Array,
-        values: Mapping[Component, Values],
-        mask: BoolArray | None,
-    ) -> None:
+    def _add_to_lane(self, key: LaneKey, added: _Added, groups: Int64Array, mask: BoolArray | None) -> None:
         """Add the rows of one condition to its lane."""
+        labels, distinct = added.labels, added.distinct
         lane = self.lanes[key]
-        chosen = [values[c] for c in lane.components]
+        chosen = [added.values[c] for c in lane.components]
         if mask is not None and not mask.all():
-            labels, groups = labels[mask], groups[mask]
+            labels, groups, distinct = labels[mask], groups[mask], distinct.take(mask)
             chosen = [pick(v, mask) for v in chosen]
         if not len(labels):
             return
-        lane.add(labels, groups, chosen)
+        lane.add(labels, groups, chosen, distinct)
         if isinstance(lane, DenseLane) and lane.cells > MOST_CELLS:
             self.lanes[key] = lane.to_scan()
         elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
             self._dissolve(lane.bundle)
 
-    def _encode(self, space: str, member: Member, fed: Fed, rows: pa.Table) -> Int64Array:
-        """Number the groups of the rows."""
+    def _encode(self, space: str, member: Member, fed: Fed, rows: pa.Table, codes: dict[int, Int64Array]) -> Int64Array:
+        """Number the groups of the rows; the values of a key column are told apart once for all groupings."""
         if not fed.keys:
             return np.zeros(rows.num_rows, np.int64)
-        return self._groups[space, fed.grouping.keys].encode([rows[f"k{member.slots[i]}"] for i in fed.keys])
+        slots = [member.slots[i] for i in fed.keys]
+        columns = [rows[f"k{slot}"] for slot in slots]
+        for slot, column in zip(slots, columns, strict=True):
+            if slot not in codes:
+                codes[slot] = value_codes(column)
+        return self._groups[space, fed.grouping.keys].encode(columns, [codes[slot] for slot in slots])
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember which slices hold rows of the stream."""

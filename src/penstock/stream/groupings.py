@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MANY_ROWS: Final = 20_000  # of a batch: with fewer, copies of rows cost less than looking at them
 PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the driver takes for one group
-LOOK_AGAIN: Final = 4  # times the rows that had come at the last look
+LOOK_AGAIN: Final = 10  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
 
 
