@@ -33,9 +33,9 @@ EVERY = (*POLICIES, *FAMILIES)
 def rumours(made: Case, seed: int) -> Beliefs:
     """Other facts than the true ones for every operator, and edges of which some run on at once."""
     draw, many = random.Random(seed), len(made.net.segments)
-    facts = (np.array([draw.randint(1, most) / 8 for _ in range(many)]) for most in (8, 40, 40))
+    selectivity, cost, ideal = (np.array([draw.randint(1, most) / 8 for _ in range(many)]) for most in (8, 40, 40))
     at_once = tuple(tuple(draw.random() < 0.5 for _ in edges) for edges in made.net.edges)
-    return Beliefs(*facts, at_once)
+    return Beliefs(selectivity, cost, ideal, at_once)
 
 
 def fits(policy: Policy, case: Case) -> bool:

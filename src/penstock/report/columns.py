@@ -36,7 +36,7 @@ def _rows(name: str, width: float) -> list[str]:
     rows = [""]
     for word in name.split():
         longer = f"{rows[-1]} {word}".strip()
-        if rows[-1] and len(longer) * _NARROW > width:
+        if rows[-1] and len(longer) * _NARROW > 0.85 * width:
             rows.append(word)
         else:
             rows[-1] = longer

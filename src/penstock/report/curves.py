@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from penstock.report import svg
@@ -49,7 +50,7 @@ class Scale:
 def curve_chart(
     title: str, curves: Sequence[Curve], *, across: str, upward: str, powers: bool = False, headed: bool = True
 ) -> str:
-    """Draw curves with a legend; a curve on top of an earlier one is dashed, and so are the seventh and later ones.
+    """Draw curves with a legend; a curve on top of an earlier one is broken, the seventh and later ones are dashed.
 
     Without a head the title is left to whoever shows the chart; readers of its description still hear it.
     """
@@ -63,17 +64,17 @@ def curve_chart(
     powers = powers and min(ys) > 0
     head = _HEAD if headed else 0
     ticks, labels = marks_upward(ys, powers)
-    left, rows = 12 + _LETTER * max(map(len, labels)), len(_legend([c.name for c in curves], head, []))
+    left, rows = 12 + _LETTER * max(map(len, labels)), len(_legend([c.name for c in curves], head))
     horizontal = Scale(min(xs), max(xs), left, WIDTH - RIGHT)
     vertical = Scale(ticks[0], ticks[-1], HEIGHT - 44, head + 23 + 16 * rows, powers)
     places = [[(horizontal.at(x), vertical.at(y)) for x, y in c.points] for c in curves]
-    dashed = [n for n, p in enumerate(places) if n >= COLOURS or any(_alike(p, other) for other in places[:n])]
+    styles = [_style(number, places) for number in range(len(places))]
     parts = [svg.text(2, 15, shortened(title, 52), "title", title=title)] if headed else []
     parts.append(svg.text(2, head + 15, upward, "tick"))
-    parts += [part for row in _legend([c.name for c in curves], head, dashed) for part in row]
+    parts += [part for row in _legend([c.name for c in curves], head, styles) for part in row]
     parts += grid(vertical, ticks, labels, left) + _marks_across(horizontal, across)
     for number, curve in enumerate(curves):
-        parts += _curve(curve, places[number], number, number in dashed)
+        parts += _curve(curve, places[number], number, styles[number])
     label = "; ".join(
         f"{c.name} from {short_number(c.points[0][1])} to {short_number(c.points[-1][1])}" for c in curves if c.points
     )
@@ -99,6 +100,13 @@ def grid(scale: Scale, ticks: Sequence[float], labels: Sequence[str], left: floa
     return parts
 
 
+def _style(number: int, places: Sequence[Sequence[tuple[float, float]]]) -> str:
+    """Choose how a curve is drawn: in pieces where it lies on earlier ones, the shorter the more there are."""
+    under = sum(_alike(places[number], other) for other in places[:number])
+    pieces = f" over{min(under, 2)}" if under else (" dash" if number >= COLOURS else "")
+    return f"line s{number % COLOURS}{pieces}"
+
+
 def _alike(places: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
     """Tell whether two curves lie on top of each other nearly everywhere, so that the later one hides the earlier."""
     if len(places) < 2 or [x for x, _ in places] != [x for x, _ in other]:
@@ -119,10 +127,10 @@ def _marks_across(scale: Scale, across: str) -> list[str]:
     return parts
 
 
-def _curve(curve: Curve, places: Sequence[tuple[float, float]], number: int, dashed: bool) -> list[str]:
+def _curve(curve: Curve, places: Sequence[tuple[float, float]], number: int, style: str) -> list[str]:
     """Draw one curve, with a mark at each point if there are few."""
     colour = number % COLOURS
-    parts = [svg.polyline(places, f"line s{colour}{' dash' if dashed else ''}")]
+    parts = [svg.polyline(places, style)]
     if len(places) <= MOST_DOTS:
         for (x, y), (left, top) in zip(curve.points, places, strict=True):
             words = f"{curve.name}, {short_number(x)}: {short_number(y)}"
@@ -136,19 +144,18 @@ def powers_of_ten(low: float, high: float) -> list[float]:
     return [10.0**p for p in range(first, max(last, first + 1) + 1)]
 
 
-def _legend(names: Sequence[str], head: int, dashed: Sequence[int]) -> list[list[str]]:
+def _legend(names: Sequence[str], head: int, styles: Sequence[str] = ()) -> list[list[str]]:
     """Lay the names out in rows, each beside a piece of its line."""
     rows: list[list[str]] = [[]]
     x = 2.0
-    for number, name in enumerate(names):
+    for name, style in zip_longest(names, styles, fillvalue=""):
         words = shortened(name, 30)
         width = 26 + _LETTER * len(words) + 10
         if x + width > WIDTH and rows[-1]:
             rows.append([])
             x = 2.0
         y = head + 15 + 16 * len(rows)
-        dash = " dash" if number in dashed else ""
-        rows[-1].append(svg.line(x, y - 4, x + 20, y - 4, f"line s{number % COLOURS}{dash}"))
+        rows[-1].append(svg.line(x, y - 4, x + 20, y - 4, style))
         rows[-1].append(svg.text(x + 25, y, words, "tick", title=name))
         x += width
     return rows

@@ -28,6 +28,7 @@ STORED: Final = Chart(((0, 1), (0.4, 0.9), (1.3, 2.0), (1.5, 0.2), (4.0, 0)))
 TABLE: Final = Chart(((0, 1), (1.0, 0.3), (1.99, 0.2), (3.49, 0.1), (5.49, 0)))
 BLOCKS: Final = Settings(level=Level.PREEMPTIVE, fluid=True, synced=True, turns=False, quantum=0.1, trace=True)
 WHY: Final = "DEC-PKT is not to be had; these are LBL-PKT-4 arrivals at the same load"
+IN_WORDS: Final = {"four": "single stream, four operators", "several": "multiple queries"}
 PLANS: Final = ("two", "four", "stored", "join", "several", "table")
 
 
@@ -186,7 +187,13 @@ def _latency(size: Size, number: str) -> Figure:
         claims = [judge.sign(1, "Chain-Flush holds its threshold", holds, told)]
     curves = tuple(Curve(p, _by_output(o)) for p, o in shown.items())
     return Figure(
-        "b04", f"Figure {number}", f"Output latency vs. time ({name})", "time, ms", "latency, ms", curves, tuple(claims)
+        "b04",
+        f"Figure {number}",
+        f"Output latency vs. time ({IN_WORDS[name]})",
+        "time, ms",
+        "latency, ms",
+        curves,
+        tuple(claims),
     )
 
 
@@ -223,7 +230,7 @@ def _thresholds(size: Size, number: str) -> Figure:
     return Figure(
         "b04",
         f"Figure {number}",
-        f"Peak queue size vs. latency threshold ({name})",
+        f"Peak queue size vs. latency threshold ({IN_WORDS[name]})",
         "threshold, ms",
         "peak, KB",
         curves,
