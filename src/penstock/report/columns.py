@@ -16,9 +16,11 @@ _NARROW: Final = 6.2  # letters of names below columns
 def named_columns(title: str, names: Sequence[str], values: Curve, *, upward: str, powers: bool = False) -> str:
     """Draw a column for each name, its value above it; the title is left to whoever shows the chart."""
     heights = [value for _, value in values.points]
-    ticks, labels = marks_upward(heights, powers and min(heights) > 0)
+    powers = powers and min(heights) > 0
+    # The axis begins below the lowest value, or its column would have no height.
+    ticks, labels = marks_upward([*heights, min(heights) / 2] if powers else heights, powers)
     left, ground = 12 + _LETTER * max(map(len, labels)), HEIGHT - 44
-    scale = Scale(ticks[0], ticks[-1], ground, 44, powers and min(heights) > 0)
+    scale = Scale(ticks[0], ticks[-1], ground, 44, powers)
     width = (WIDTH - RIGHT - left) / len(names)
     parts = [svg.text(2, 15, upward, "tick"), *grid(scale, ticks, labels, left)]
     for number, (name, value) in enumerate(zip(names, heights, strict=True)):
