@@ -152,7 +152,7 @@ def small_blocks(name: str, seed: int) -> str:
     """Tell what comes out with smaller blocks alone: of large ones, nearly as many come in every stretch of time."""
     peaks = {p: peak_kb(outcome(name, False, p, seed, flows=SMALL)) for p in SHOWN}
     return (
-        f"it is the size of blocks: with the stated flows (gap 1, k = 1, α = 2.3) so many overlap in a block of {BLOCK} "
+        f"it is the size of blocks: of the stated flows (gap 1, k = 1, α = 2.3) so many overlap in a block of {BLOCK} "
         f"tuples that blocks come nearly evenly; with blocks of {SMALL.block} tuples: "
         + ", ".join(f"{p} {v:.1f} KB" for p, v in peaks.items())
     )
