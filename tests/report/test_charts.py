@@ -9,11 +9,17 @@ import pytest
 
 from penstock.model.duration import MINUTE
 from penstock.report.charts import HEIGHT, WIDTH, Bar, Column, Series, bar_chart, column_chart, line_chart
+from penstock.report.columns import named_columns
+from penstock.report.curves import Curve, curve_chart
 from tests.report.plans import Page
 
 LETTER = 6.8  # a little more than the mean width of a letter at 12 pixels
 LINES = [Series(name, tuple((i * MINUTE, float(i % 7) * k) for i in range(30))) for k, name in enumerate("abc", 1)]
 COLUMNS = [Column(str(i), 1e5 * i, apart=i == 1) for i in range(1, 17)]
+CURVES = [
+    Curve(f"BSD-{name}", tuple((u, 10.0**u * k) for u in range(1, 6))) for k, name in enumerate(("Max", "PDT"), 1)
+]
+NAMES = ("naive", "with clusters", "and pruning", "and clustered processing", "and all")
 BARS = [Bar("Penstock, all 200 queries", 4.2, "4.2 s"), Bar("Spark alone", 900, "900 s", measured=False, colour=1)]
 
 
@@ -34,8 +40,11 @@ def texts(page: Page) -> list[tuple[float, float, float, str]]:
         line_chart("price", [Series("p", ((0, 99.2), (MINUTE, 100.4)))], unit="price", from_zero=False),
         column_chart("rows a second", COLUMNS, unit="rows/s", across="batch"),
         bar_chart("seconds", BARS, unit="s"),
+        curve_chart("cost", CURVES, across="queries", upward="operations", powers=True),
+        curve_chart("cost", CURVES, across="queries", upward="operations", headed=False),
+        named_columns("steps", NAMES, CURVES[0], upward="percent above", powers=True),
     ],
-    ids=["lines", "one line", "columns", "bars"],
+    ids=["lines", "one line", "columns", "bars", "curves", "curves without a head", "named columns"],
 )  # fmt: skip
 def test_no_text_leaves_the_frame_or_runs_into_another(chart: str) -> None:
     page = Page(chart)
@@ -46,6 +55,30 @@ def test_no_text_leaves_the_frame_or_runs_into_another(chart: str) -> None:
     for number, (left, right, y, _) in enumerate(boxes):
         for other_left, other_right, other_y, _ in boxes[number + 1 :]:
             assert abs(y - other_y) >= 10 or right <= other_left or other_right <= left
+
+
+def test_a_curve_on_top_of_others_is_broken_so_that_these_are_seen() -> None:
+    same, apart = ((1.0, 1.0), (2.0, 4.0), (3.0, 9.0)), ((1.0, 9.0), (2.0, 4.0), (3.0, 1.0))
+    curves = [Curve("HR", same), Curve("HNR", same), Curve("LSF", apart), Curve("BSD", same)]
+    chart = curve_chart("n", curves, across="load", upward="response")
+    assert [p["class"] for p in Page(chart).named("polyline")] == [
+        "line s0",
+        "line s1 over1",
+        "line s2",
+        "line s3 over2",
+    ]
+
+
+def test_what_rounding_leaves_of_nothing_does_not_lower_the_axis() -> None:
+    chart = curve_chart("n", [Curve("queue", ((0.0, 5.0), (1.0, -1e-15)))], across="time", upward="tuples")
+    assert not re.search(r">[-−]\d", chart)
+
+
+def test_columns_by_powers_of_ten_are_as_high_as_their_axis_says() -> None:
+    chart = named_columns("n", ("a", "b"), Curve("n", ((1, 10.0), (2, 1000.0))), upward="rows", powers=True)
+    low, high = (float(r["height"] or 0) for r in Page(chart).named("rect"))
+    assert high == pytest.approx(3 * low, abs=0.1)  # from 1 on
+    assert {"10", "1,000"} <= {words for _, _, _, words in texts(Page(chart))}
 
 
 def test_points_lie_where_the_axis_says() -> None:

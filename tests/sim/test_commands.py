@@ -66,6 +66,8 @@ def test_a_scenario_is_shown_as_table_and_page(scenario: Path) -> None:
             'query "total" must join two different streams',
         ),
         ("policies:", "metrics: [speed]\npolicies:", "speed"),
+        ("policies:", "slice: 0.1\npolicies:", "a time slice needs level: preemptive"),
+        ("policies:", "adapt: 5\ncalendar: true\npolicies:", "a calendar queue cannot be used while"),
         ("policies:", "polices:", 'a scenario has no setting "polices"'),
     ],
 )
@@ -75,6 +77,18 @@ def test_a_mistake_in_a_scenario_is_placed(scenario: Path, old: str, new: str, w
     assert done.exit_code == 1
     assert words in done.output
     assert "^" in done.output
+
+
+def test_round_robin_may_take_turns_by_time_slices(scenario: Path) -> None:
+    found = []
+    for turn in ("", "slice: 0.00001\n", "slice: 1000\n"):
+        text = SMALL.replace("policies: [FCFS, HNR, Mixed(0.01)]", "policies: [RR]") + f"level: preemptive\n{turn}"
+        scenario.write_text(text, encoding="utf-8")
+        done = CliRunner().invoke(cli, ["sim", str(scenario), "--json"])
+        assert done.exit_code == 0, done.output
+        found.append(json.loads(done.output)["policies"][0])
+    assert len({row["answers"] for row in found}) == 1
+    assert found[1]["slowdown_average"] < found[2]["slowdown_average"]  # short turns favour cheap queries
 
 
 def test_joins_groups_classes_and_time_are_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Level, Settings
+from penstock.sim.layout import Beliefs, Level, Settings
 from penstock.sim.network import Network
 
 CLOSE = 1e-9
@@ -44,6 +44,11 @@ class Node:
     weight: float
     ideal: float
     targets: tuple[int, ...]
+    charted: float  # the selectivity that progress charts are drawn with, whatever is learnt
+    seen: int = 0
+    seen_out: int = 0
+    believed: tuple[float, float, float] | None = None  # selectivity, cost and ideal time told instead of the truth
+    at_once: tuple[bool, ...] = ()
     queue: deque[Item] = field(default_factory=deque)
     entered: int = 0  # when it came on its day of the calendar
     table: list[Item] = field(default_factory=list)
@@ -60,6 +65,7 @@ class Twin:
     values: np.ndarray
     policy: str
     settings: Settings
+    beliefs: Beliefs = field(default_factory=Beliefs)
 
     def __post_init__(self) -> None:
         s, n = self.net.segments, self.net
@@ -80,9 +86,17 @@ class Twin:
                 weight=float(s.weight[k]),
                 ideal=float(s.ideal[k]),
                 targets=n.edges[k],
+                charted=float(s.passed[k]),
+                at_once=(self.settings.level is Level.QUERY,) * len(n.edges[k]),
             )
             for k in range(len(s))
         ]
+        told = self.beliefs
+        if told.selectivity is not None and told.mean_cost is not None and told.ideal is not None:
+            for node, *facts in zip(self.nodes, told.selectivity, told.mean_cost, told.ideal, strict=True):
+                node.believed = (float(facts[0]), float(facts[1]), float(facts[2]))
+        for node, at_once in zip(self.nodes, told.inline or (), strict=False):
+            node.at_once = at_once
         self.now, self.next, self.turn = 0.0, 0, -1
         self.answers: list[tuple[int, int, float, float, float]] = []
         self.flushing: tuple[int, float] | None = None
@@ -98,9 +112,13 @@ class Twin:
         return [node, *(self.path(self.nodes[node.targets[0]]) if node.targets else [])]
 
     def s(self, node: Node) -> float:
+        if node.believed is not None:
+            return node.believed[0]
         return node.passed * (self.s(self.nodes[node.targets[0]]) if node.targets else 1.0)
 
     def c(self, node: Node) -> float:
+        if node.believed is not None:
+            return node.believed[1]
         return node.cost + (node.passed * self.c(self.nodes[node.targets[0]]) if node.targets else 0.0)
 
     def due(self, node: Node, item: Item) -> float:
@@ -125,7 +143,7 @@ class Twin:
             way, sizes, times = self.path(first), [1.0], [0.0]
             for step in way:
                 times.append(times[-1] + step.cost * sizes[-1])
-                sizes.append(0.0 if step is way[-1] else sizes[-1] * step.passed)
+                sizes.append(0.0 if step is way[-1] else sizes[-1] * step.charted)
             at, mine = 0, way.index(node)
             while True:
                 lines = [(sizes[at] - sizes[j]) / (times[j] - times[at]) for j in range(at + 1, len(times))]
@@ -140,7 +158,8 @@ class Twin:
         return steepest
 
     def value(self, node: Node) -> float:
-        wait, pending, t = self.now - node.head.time, len(node.queue), node.ideal
+        wait, pending = self.now - node.head.time, len(node.queue)
+        t = node.ideal if node.believed is None else node.believed[2]
         match self.family:
             case "FCFS" | "FIFO":
                 return -node.head.time
@@ -162,7 +181,7 @@ class Twin:
                 length = pending**self.knob
                 return node.weight * (1 - (1 - min(self.s(node), 1.0)) ** length) / (length * self.c(node))
             case "Greedy":
-                return (1 - (node.passed if node.targets else 0.0)) / node.cost
+                return (1 - (node.charted if node.targets else 0.0)) / node.cost
             case "Chain" | "Chain-Flush" | "Chain-Flush*":
                 return self.slope(node)
             case "Mixed":
@@ -360,6 +379,7 @@ class Twin:
             outputs = [Item(item.tuple, item.time, item.size * node.chance, item.ideal)]
         else:
             outputs = [Item(item.tuple, item.time, item.size, item.ideal)] * self.copies(node, item.tuple)
+            self.learn(node, len(outputs))
         moved = []
         for output in outputs:
             if not node.targets:
@@ -368,19 +388,28 @@ class Twin:
                 ideal = output.ideal if len(node.targets) == 1 else output.time + self.nodes[target].ideal
                 moved.append((target, Item(output.tuple, output.time, output.size, ideal)))
                 self.note(output.size, self.now)
-        if self.settings.level is Level.QUERY:
-            # Copies and matches made last go on first.
-            width = max(1, len(node.targets))
-            for begin in range(len(moved) - width, -1, -width):
-                for target, output in moved[begin : begin + width]:
-                    self.advance(self.now + self.nodes[target].cost * output.size)
-                    self.finish(self.nodes[target], output)
-        else:
-            for begin in range(0, len(moved), max(1, len(node.targets))):
-                for target, output in moved[begin : begin + max(1, len(node.targets))]:
+        # What is queued is queued in order; of what goes on at once, copies and matches made last go on first.
+        width = max(1, len(node.targets))
+        batches = [moved[begin : begin + width] for begin in range(0, len(moved), width)]
+        for batch in batches:
+            for (target, output), at_once in zip(batch, node.at_once, strict=True):
+                if not at_once:
                     self.nodes[target].queue.append(output)
                     if len(self.nodes[target].queue) == 1 or self.family == "FAS-MCQ":
                         self.enter(self.nodes[target])
+        for batch in reversed(batches):
+            for (target, output), at_once in zip(batch, node.at_once, strict=True):
+                if at_once:
+                    self.advance(self.now + self.nodes[target].cost * output.size)
+                    self.finish(self.nodes[target], output)
+
+    def learn(self, node: Node, outputs: int) -> None:
+        """Mix what a window of tuples showed into the estimate (S07 §3.3.3)."""
+        node.seen, node.seen_out = node.seen + 1, node.seen_out + outputs
+        if node.seen == self.settings.adapt_window:
+            alpha = self.settings.adapt_alpha
+            node.passed = (1 - alpha) * node.passed + alpha * node.seen_out / node.seen
+            node.seen, node.seen_out = 0, 0
 
     def join(self, node: Node, item: Item) -> list[Item]:
         other = self.nodes[node.partner]

@@ -54,10 +54,12 @@ def _outcomes(scenario: Scenario) -> Iterator[tuple[str, Outcome]]:
     """Run every policy, with progress on a terminal."""
     from penstock.sim import fates
     from penstock.sim.network import network
-    from penstock.sim.run import run
+    from penstock.sim.run import run, warm
 
     net, values = network(scenario.queries), fates.uniform(len(scenario.arrivals), scenario.attributes, scenario.seed)
     with _bar(len(scenario.policies)) as say:
+        say("nothing yet: compiling, once on this machine", 0.0)
+        warm(scenario.policies)
         for number, policy in enumerate(scenario.policies):
             say(policy.name, float(number))
             report = partial(_report, say, policy.name, number)

@@ -20,7 +20,7 @@ from penstock.sim.layout import Level, Settings
 from penstock.sim.network import AnyQuery
 
 SCENARIO_SETTINGS: Final = (
-    *("seed", "level", "blocks", "calendar", "charge", "adapt", "utilization"),
+    *("seed", "level", "blocks", "calendar", "charge", "adapt", "slice", "utilization"),
     *("streams", "queries", "policies", "metrics"),
 )
 STREAM_KINDS: Final = ("lbl-pkt-4", "poisson", "pareto", "file", "times")
@@ -86,15 +86,20 @@ def _settings(reading: Reading, nodes: dict[str, Node], seed: int, trace: bool) 
     """Read how runs go."""
     level = reading.choice(nodes["level"], "level", [m.value for m in Level]) if "level" in nodes else "query"
     truths = {k: bool(reading.truth(nodes[k], k)) if k in nodes else False for k in ("blocks", "calendar")}
-    charge = number(reading, nodes["charge"], "charge") if "charge" in nodes else 0.0
+    charge, turn = (number(reading, nodes[k], k) if k in nodes else 0.0 for k in ("charge", "slice"))
     adapt = reading.whole(nodes["adapt"], "adapt") if "adapt" in nodes else 0
     if level is None or adapt is None:
         return None
+    if turn and level != Level.PREEMPTIVE.value:
+        reading.complain("a time slice needs level: preemptive", nodes["slice"])
+    if adapt and truths["calendar"]:
+        reading.complain("a calendar queue cannot be used while selectivities are estimated anew", nodes["adapt"])
     return Settings(
         level=Level(level),
         fluid=truths["blocks"],
         calendar=truths["calendar"],
         charge=charge,
+        quantum=turn,
         adapt_window=adapt,
         trace=trace,
         seed=seed,

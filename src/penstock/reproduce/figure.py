@@ -38,6 +38,7 @@ class Figure:
     claims: tuple[Claim, ...] = ()
     powers: bool = False
     note: str = ""
+    columns: tuple[str, ...] = ()  # names of the points of the first curve, where the paper has columns
 
     def __str__(self) -> str:
         """Print the title."""

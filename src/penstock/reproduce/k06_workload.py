@@ -49,10 +49,12 @@ def trades(seed: int) -> Trades:
     return Trades(np.sort(draw.integers(0, HOUR_S, number)), member, (volume, volume * price, change))
 
 
-def windows(count: int, seed: int) -> list[Window]:
-    """Draw windows of 600 to 900 s every 300 to 600 s; the first ones are the same for every number."""
+def windows(count: int, seed: int, parts: int = 1) -> list[Window]:
+    """Draw windows of 600 to 900 s every 300 to 600 s, in whole parts of a second; the first are always the same."""
     draw = random.Random(seed)
-    return [Window(draw.randint(600, 900), draw.randint(300, 600)) for _ in range(count)]
+    return [
+        Window(draw.randint(600 * parts, 900 * parts), draw.randint(300 * parts, 600 * parts)) for _ in range(count)
+    ]
 
 
 def predicates(hour: Trades, count: int, seed: int) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from penstock.report.columns import named_columns
 from penstock.report.curves import curve_chart
 from penstock.report.markup import details, escaped, figures, section, table
 from penstock.report.page import page
@@ -41,14 +42,24 @@ def _paper(made: Sequence[Figure]) -> str:
 def _plot(figure: Figure) -> str:
     """Draw one figure and list what it claims."""
     title = f"{figure.number}: {figure.title}"
-    drawn = f"<h3>{escaped(title)}</h3>" + curve_chart(
-        title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers, headed=False
-    )
     words = "".join(
         f"<li>{escaped(c.verdict)}: {escaped(c.stated)} (measured {escaped(c.measured)})</li>" for c in figure.claims
     )
     note = f'<p class="note">{escaped(figure.note)}</p>' if figure.note else ""
-    return drawn + note + (details("what it claims", f"<ul>{words}</ul>") if words else "")
+    claims = details("what it claims", f"<ul>{words}</ul>") if words else ""
+    return f"<h3>{escaped(title)}</h3>{_drawn(title, figure)}{note}{claims}"
+
+
+def _drawn(title: str, figure: Figure) -> str:
+    """Draw curves or columns as the paper does; what is a table there is a table here."""
+    if figure.columns:
+        return named_columns(title, figure.columns, figure.curves[0], upward=figure.upward, powers=figure.powers)
+    if figure.number.startswith("Table"):
+        rows = [(c.name, f"{y:.1f}", f"{x:.1f}") for c in figure.curves for x, y in c.points]
+        return table(("", figure.upward, figure.across), rows)
+    return curve_chart(
+        title, figure.curves, across=figure.across, upward=figure.upward, powers=figure.powers, headed=False
+    )
 
 
 def _claims(claims: Sequence[Claim]) -> str:

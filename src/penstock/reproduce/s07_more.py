@@ -14,7 +14,7 @@ from penstock.reproduce.s07_load import packets
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import merged, poisson
-from penstock.sim.layout import Settings
+from penstock.sim.layout import Level, Settings
 from penstock.sim.metrics import Outcome, Summary, summary, tardiness
 from penstock.sim.network import JoinQuery, Operator, Query, network
 from penstock.sim.run import run
@@ -196,11 +196,12 @@ def _joins(size: Size) -> Figure:
     loads = (0.3, 0.5, 0.7, 0.9, 0.95)
     for load in loads:
         net = network(join_queries(size, queries, load, gap))
+        whole = Settings(seed=size.seed)
+        sliced = Settings(seed=size.seed, level=Level.PREEMPTIVE, quantum=float(net.segments.cost.min()))
         for name in names:
             size.say(f"{name} on two streams at {load:g}")
-            at[name, load] = summary(
-                run(net, arrivals, values, policy_named(name), Settings(seed=size.seed)).slowdown
-            ).norm
+            at[name, load] = summary(run(net, arrivals, values, policy_named(name), whole).slowdown).norm
+        at[SLICED, load] = summary(run(net, arrivals, values, policy_named("RR"), sliced).slowdown).norm
     judge = Judge("s07", "Figure 21")
     why = "arrival rates are not given, and decide how many pairs there are"
     best = max(below(at["BSD", u], at["HNR", u]) for u in loads)
@@ -209,9 +210,16 @@ def _joins(size: Size) -> Figure:
         judge.factor(2, "RR's ℓ2 at 0.9 is BSD's", 17, at["RR", 0.9] / at["BSD", 0.9], why),
         judge.factor(3, "FCFS's ℓ2 at 0.9 is BSD's", 15, at["FCFS", 0.9] / at["BSD", 0.9], why),
     )
-    curves = tuple(Curve(n, tuple((u, at[n, u]) for u in loads)) for n in names)
+    curves = tuple(Curve(n, tuple((u, at[n, u]) for u in loads)) for n in (*names, SLICED))
     title = "ℓ2 of slowdown for multi-stream queries"
-    return Figure("s07", "Figure 21", title, "system utilization", "ℓ2 of slowdowns", curves, claims, True)
+    note = (
+        "RR runs a whole tuple a turn here; with the time slices of Figure 7 it is "
+        f"{at[SLICED, 0.9] / at['BSD', 0.9]:.1f} times BSD's at 0.9: no one length of a turn gives both figures."
+    )
+    return Figure("s07", "Figure 21", title, "system utilization", "ℓ2 of slowdowns", curves, claims, True, note)
+
+
+SLICED: Final = "RR, time slices"
 
 
 SLIDES: Final = (1.0, 10.0)  # mean gaps between packets

@@ -78,6 +78,6 @@ def _optimizations(size: Size) -> Figure:
         judge.sign(2, "together three orders of magnitude", counted.saving >= 300, f"{counted.saving:,.0f} times"),
     )
     curves = (Curve("operations", tuple((float(i), v) for i, v in enumerate(steps))),)
-    note = f"{count} queries. 0: naive; 1: with the cost lookup; 2: and the edge bitmap; 3: and the probing order."
-    title = "Operations of the weaver"
-    return Figure("w11", "Figure 14", title, "optimizations", "operations", curves, claims, True, note)
+    title, names = "Operations of the weaver", ("naive", "with the cost lookup", "and the bitmap", "and the order")
+    note = f"{count} queries."
+    return Figure("w11", "Figure 14", title, "optimizations", "operations", curves, claims, True, note, names)

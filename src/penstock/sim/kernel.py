@@ -13,7 +13,7 @@ from collections.abc import Callable
 from penstock.schedule.compiled import inlined, lean
 from penstock.schedule.policy import Manner
 from penstock.sim.choosing import choose
-from penstock.sim.queues import account, admit, advance, dequeue, enqueue, give_back, rank_of, take
+from penstock.sim.queues import account, admit, advance, dequeue, enqueue, give_back, rank_of, rank_of_queue, take
 from penstock.sim.ready import LENGTH, note_head, note_stretch
 from penstock.sim.state import DONE, LOG_FULL, PAUSED, POOL_FULL, STACK_FULL, World
 
@@ -62,7 +62,7 @@ def step(k: int, w: World, priority: Callable[..., float]) -> int:
         w.queue[k].left = work - length
         return DONE
     tuple_, time, size = w.queue[k].head, w.queue[k].head_time, w.queue[k].head_size
-    ideal = time + w.facts[k].ideal if w.op[k].stream >= 0 else w.pool[w.queue[k].first].ideal
+    ideal = time + w.op[k].ideal if w.op[k].stream >= 0 else w.pool[w.queue[k].first].ideal
     dequeue(k, w, priority)
     while True:
         failed = finish(k, tuple_, time, size, ideal, w, priority)
@@ -113,7 +113,7 @@ def finish(
         return join(k, tuple_, time, size, ideal, w, priority)
     if w.how.fluid:
         size *= w.op[k].chance
-    if w.how.window > 0:
+    elif w.how.window > 0:  # what shrinks for certain teaches nothing
         learn(k, copies, w, priority)
     for _copy in range(copies):
         failed = hand_on(k, tuple_, time, size, ideal, w, priority)
@@ -154,7 +154,7 @@ def hand_on(
         if failed != DONE:
             return failed
         target = w.edge_to[place]
-        begun = ideal if end - begin == 1 else time + w.facts[target].ideal
+        begun = ideal if end - begin == 1 else time + w.op[target].ideal
         if w.edge_inline[place]:
             failed = go_on(target, tuple_, time, size, begun, w)
         else:
@@ -252,18 +252,33 @@ def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None
     w.facts[k].passed = (1.0 - w.how.alpha) * w.facts[k].passed + w.how.alpha * w.queue[k].seen_out / w.queue[k].seen
     w.queue[k].seen, w.queue[k].seen_out = 0, 0
     while k >= 0:
-        rest_passed, rest_cost = 1.0, 0.0
-        if w.op[k].edge_first < w.op[k].edge_end:
-            follower = w.edge_to[w.op[k].edge_first]
-            rest_passed, rest_cost = w.facts[follower].selectivity, w.facts[follower].mean_cost
-        w.facts[k].selectivity = w.facts[k].passed * rest_passed
-        w.facts[k].mean_cost = w.op[k].cost + w.facts[k].passed * rest_cost
-        if w.how.manner != _LIVE and w.how.manner != _HEAD and w.how.manner != _QUEUE:
-            w.queue[k].rank = unit_rank(k, w, priority)
-            if w.queue[k].place >= 0:
-                note_head(k, w.queue, w.places)
-                note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
+        believe(k, w, priority)
+        other = w.op[k].partner  # what follows a join is behind both of its sides
+        while other >= 0:
+            believe(other, w, priority)
+            other = w.op[other].before
         k = w.op[k].before
+
+
+@lean
+def believe(k: int, w: World, priority: Callable[..., float]) -> None:
+    """Work out an operator's segment again from what is believed of it and of the next, and its rank."""
+    rest_passed, rest_cost = 1.0, 0.0
+    if w.op[k].edge_first < w.op[k].edge_end:
+        follower = w.edge_to[w.op[k].edge_first]
+        rest_passed, rest_cost = w.facts[follower].selectivity, w.facts[follower].mean_cost
+    w.facts[k].selectivity = w.facts[k].passed * rest_passed
+    w.facts[k].mean_cost = w.op[k].cost + w.facts[k].passed * rest_cost
+    if w.queue[k].place < 0 or w.how.manner == _LIVE:
+        return
+    if w.how.manner == _HEAD or w.how.manner == _QUEUE:
+        if w.queue[k].pending <= 0.0:
+            return
+        w.queue[k].rank = rank_of_queue(k, w, priority)
+    else:
+        w.queue[k].rank = unit_rank(k, w, priority)
+    note_head(k, w.queue, w.places)
+    note_stretch(w.queue[k].place // LENGTH, w.places, w.stretches, w.state)
 
 
 @lean

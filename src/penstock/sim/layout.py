@@ -78,7 +78,7 @@ def lay_out(
     queue.rank = ranks
     places, stretches = listed(queue, entries)
     return state.World(
-        how=_how(policy, settings, _highest(policy, facts) if settings.calendar else 0.0),
+        how=_how(policy, settings, _highest(policy, facts, settings) if settings.calendar else 0.0),
         op=operators,
         facts=facts,
         queue=queue,
@@ -125,8 +125,14 @@ def _ordered(policy: Policy, entries: Array, ranks: Array, turns: Array) -> Arra
     return entries
 
 
-def _highest(policy: Policy, facts: state.Records) -> float:
+def _highest(policy: Policy, facts: state.Records, settings: Settings) -> float:
     """Find the highest priority that any queue can get: that of a single tuple."""
+    if settings.adapt_window:
+        raise ProjectError(
+            "a calendar queue cannot be used while selectivities are estimated anew",
+            detail="it keeps the priorities that queues had when they last changed",
+            hint="Leave out calendar or adapt.",
+        )
     if policy.manner not in (Manner.STATIC, Manner.QUEUE) or policy.oracle:
         raise ProjectError(
             f"{policy.name} cannot use a calendar queue",
@@ -174,7 +180,7 @@ def _operators(net: Network, settings: Settings) -> state.Records:
     ends = np.cumsum([len(e) for e in net.edges])
     found.edge_end = ends
     found.edge_first[1:] = ends[:-1]
-    for name in ("cost", "query", "bound", "slide", "remaining"):
+    for name in ("cost", "query", "bound", "slide", "remaining", "ideal"):
         found[name] = getattr(segments, name)
     for name in ("chance", "attribute", "stream", "before", "partner", "window"):
         found[name] = getattr(net, name)

@@ -46,10 +46,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """How often queries were answered a tick, and how many synopsis updates they were late on average."""
+    """How often queries were answered a tick, and how many synopsis updates they were late on average.
+
+    Late for the slide that each query asks for (§5.1), or for the period with which the scheduler runs it.
+    """
 
     throughput: float
     latency: float
+    behind_schedule: float
     tasks: int
 
 
@@ -67,7 +71,7 @@ def refresh(
     flat = [(number, part) for number, parts in enumerate(scheduled) for part in parts]
     members = [member for _, part in flat for member in part.members]
     period = np.array([part.period for _, part in flat], dtype=np.int64)
-    answered, late = loop(
+    answered, late, behind = loop(
         period,
         np.array([number for number, _ in flat], dtype=np.int64),
         np.array([part.window for _, part in flat], dtype=np.float64),
@@ -80,7 +84,8 @@ def refresh(
         np.array([slide for slide, _ in members], dtype=np.int64),
         np.array([many for _, many in members], dtype=np.float64),
     )
-    return Refreshed(answered / ticks, late / max(answered, 1.0), len(flat))
+    many = max(answered, 1.0)
+    return Refreshed(answered / ticks, late / many, behind / many, len(flat))
 
 
 @compiled
@@ -96,12 +101,12 @@ def loop(
     first: Array,
     slides: Array,
     many: Array,
-) -> tuple[float, float]:
-    """Run whatever is due soonest, all the time; return the answers and their lateness in updates."""
+) -> tuple[float, float, float]:
+    """Run whatever is due soonest, all the time; return the answers and both kinds of their lateness in updates."""
     tasks = period.shape[0]
     until_due, chosen = period.copy(), np.zeros(tasks, dtype=np.bool_)
     last, priority = np.zeros(tasks, dtype=np.int64), np.zeros(tasks)
-    now, tick, answered, late = 0.0, 0, 0.0, 0.0
+    now, tick, answered, late, behind = 0.0, 0, 0.0, 0.0, 0.0
     while now < ticks:
         run_together(until_due, group, priority, sharing, chosen)
         longest = 0.0
@@ -113,6 +118,7 @@ def loop(
         for task in range(tasks):
             if chosen[task]:
                 answered += queries[task]
+                behind += queries[task] * max(0, tick - last[task] - period[task])
                 for place in range(first[task], first[task + 1]):
                     late += many[place] * max(0, tick - last[task] - slides[place])
                 last[task] = tick
@@ -120,4 +126,4 @@ def loop(
         while tick + 1 <= now:
             tick += 1
             until_due -= 1
-    return answered, late
+    return answered, late, behind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from penstock.sim.arrivals import Arrivals
 from penstock.sim.kernel import simulate
 from penstock.sim.layout import CHUNK, Beliefs, Settings, lay_out
 from penstock.sim.metrics import Outcome
-from penstock.sim.network import Network
+from penstock.sim.network import Network, Operator, Query, network
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +40,13 @@ def run(
             answers *= 2
         else:
             places *= 4
+
+
+def warm(policies: Sequence[Policy]) -> None:
+    """Compile the loop and the policies, by simulating one tuple under each, so that no decision waits for that."""
+    net, one = network([Query("warm", (Operator(1.0),))]), Arrivals(np.zeros(1), np.zeros(1, dtype=np.int64))
+    for policy in policies:
+        run(net, one, np.ones((1, 1)), policy)
 
 
 def _repeated(world: state.World, policy: Policy, report: Callable[[float], None] | None) -> int:

@@ -26,7 +26,7 @@ def _record(wholes: str, numbers: str) -> np.dtype[Any]:
 
 # An operator: whose it is, what it reads, what comes next (edges), the other side of a join, and its costs.
 OPERATOR: Final = _record(
-    "attribute query stream edge_first edge_end before partner turn", "cost chance window bound slide remaining"
+    "attribute query stream edge_first edge_end before partner turn", "cost chance window bound slide remaining ideal"
 )
 # What a policy knows of the segment from an operator on; with adaptive selectivities it changes.
 FACTS: Final = _record("", "selectivity mean_cost ideal weight extra passed")
