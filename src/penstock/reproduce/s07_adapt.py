@@ -83,10 +83,10 @@ def _spreads(size: Size) -> Figure:
     brief = {p: ratio(size, p, 5.0) for p in ("HR", "HNR")}
     judge = Judge("s07", "Figure 32")
     why = (
-        f"the cause is not isolated: it rests on the queries drawn ({by_draw(size)}); the length of the stream moves it "
-        f"too (over {size.tuples:,} packets it is {brief['HR']:.0f} % for HR and {brief['HNR']:.0f} % for HNR, over the "
-        f"{long(size).tuples:,} shown {at['HR'][0]:.0f} % and {at['HNR'][0]:.0f} %), but a trial of four times as many "
-        "came no nearer"
+        f"the cause is not isolated: it rests on the queries drawn ({by_draw(size)}); the length of the stream moves "
+        f"it too (over {size.tuples:,} packets it is {brief['HR']:.0f} % for HR and {brief['HNR']:.0f} % for HNR, over "
+        f"the {long(size).tuples:,} shown {at['HR'][0]:.0f} % and {at['HNR'][0]:.0f} %), but a trial of four times as "
+        "many came no nearer"
     )
     claims = (
         judge.percent(1, "HR-A's response at σ = 25, of HR's", 74, at["HR"][-1], why),
