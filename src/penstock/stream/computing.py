@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from penstock.share.feeding import Estimate
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
 from penstock.share.signing import FailedRows, Sent
+from penstock.share.slices import SliceManager
 from penstock.spark.estimating import estimate
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
@@ -169,18 +170,25 @@ class Computing:
         if not searched:
             return judged
         last, floors = self.progress.last_us, self.progress.floors(layout)
-        if not foreseen or last is None or not floors:
-            low, high = time_span(batch, self.stream.time, judged.ahead_us)
-        else:
-            low, high = min(floors.values()), last + FORESEEN_SPANS * self._span_us
-        edges = {}
-        for tree in searched:
-            manager = layout.managers[tree]
-            if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
-                continue  # computed instead
-            known = manager.edges(manager.edge_at_or_before(low), high + 1).tolist()
-            edges[tree] = [*known, manager.next_edge(high)]
+        stretches: list[Callable[[], tuple[int, int]]] = []
+        if foreseen and last is not None and floors:
+            stretches.append(lambda: (min(floors.values()), last + FORESEEN_SPANS * self._span_us))
+        stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))  # a look at all rows, if need be
+        edges: dict[int, list[int]] = {}
+        for stretch in stretches:
+            left = [tree for tree in searched if tree not in edges]
+            if not left:
+                break
+            low, high = stretch()
+            edges |= {t: known for t in left if (known := _edges_within(layout.managers[t], low, high)) is not None}
         return replace(judged, edges=edges)
+
+
+def _edges_within(manager: SliceManager, low: int, high: int) -> list[int] | None:
+    """List the edges of a stretch, one before and one after it included; None if they are too many."""
+    if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
+        return None
+    return [*manager.edges(manager.edge_at_or_before(low), high + 1).tolist(), manager.next_edge(high)]
 
 
 def _attempted(
