@@ -15,6 +15,7 @@ from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.share.weave.costs import Rates
 from penstock.share.weave.queries import Seen, named
+from penstock.store.rates import keep_rates
 from penstock.stream.weaving import Weaving
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
@@ -25,6 +26,13 @@ from tests.stream.test_coming_and_going import expected_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def free_trees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let a tree cost next to nothing but its partials: batches of tests are so small that one tree is best."""
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    keep_rates(Rates(sliced=1e-9, copied=1e-9, keyed=0.0, merged=1e-9, evaluation=1e-9, tree=0.0))
 
 
 class Restless(Weaving):
@@ -185,6 +193,7 @@ def test_answers_equal_a_loop_over_all_rows_while_queries_come_and_go(spark: Spa
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("free_trees")
 def test_a_thousand_changes_while_data_flows_change_no_answer(spark: SparkSession, tmp_path: Path) -> None:
     assert check_flow(spark, 1_000, 6, tmp_path / "state") > 0
 
@@ -198,6 +207,7 @@ def trees_of(bed: TestBed) -> set[frozenset[str]]:
     return {frozenset(d.name for d in tree.definitions) for tree in layout.plan.trees}
 
 
+@pytest.mark.usefixtures("free_trees")
 def test_many_groups_leave_the_tree_of_short_slides_once_they_are_seen(spark: SparkSession) -> None:
     with feeding.open_bed(spark, strategy="weave") as bed:
         bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
@@ -212,6 +222,18 @@ def test_many_groups_leave_the_tree_of_short_slides_once_they_are_seen(spark: Sp
         assert len(bed.answers("by_value")) == 300
         assert all(row["n"] == 4 for row in bed.answers("by_value"))
         assert [row["n"] for row in bed.answers("pulse")][:3] == [30, 30, 30]
+
+
+def test_small_batches_keep_their_queries_in_one_tree(spark: SparkSession) -> None:
+    with feeding.open_bed(spark, strategy="weave") as bed:
+        bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        bed.query("by_value", "SELECT v, count(*) AS n FROM s [RANGE 100 s SLIDE 100 s] GROUP BY v")
+        weaving = bed.engine.stream("s").pipeline.weaving
+        for second in range(4):
+            bed.feed("s", [{"ts": second + i / 30, "k": "a", "v": i} for i in range(30)])
+            weaving.wait()
+        assert weaving.seen().batches_per_second == pytest.approx(1.0, rel=0.1)
+        assert trees_of(bed) == {frozenset({"pulse", "by_value"})}
 
 
 def test_a_folder_of_another_strategy_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,26 +16,35 @@ from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.spark.generator import Market, write_trades
 
-FILES: Final = 4
-MANY: Final = 8  # trees or groupings, against one
+FILES: Final = 4  # a batch each
+MANY: Final = 64  # trees, against one
+FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
 LEAST: Final = 1e-10  # seconds: a difference lost in noise
 ONE: Final = ("SELECT sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN]",)
 TREES: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i} MIN]" for i in range(MANY))
-GROUPINGS: Final = tuple(
-    f"SELECT volume % {2 + i} AS g, sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN] GROUP BY volume % {2 + i}"
-    for i in range(MANY)
-)
 FEW_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 20 MIN] GROUP BY symbol",)
 MANY_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
 MERGED: Final = ("SELECT symbol, max(price) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
 
+WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queries, how they share
+    "one query": ("trades", ONE, "shared paired"),
+    "trees": ("trades", TREES, "unshared paired"),
+    "few partials": ("trades", FEW_PARTIALS, "shared paired"),
+    "many partials": ("trades", MANY_PARTIALS, "shared paired"),
+    "merged": ("trades", MERGED, "shared paired"),
+    "small batches": ("few", ONE, "shared paired"),
+    "small batches, trees": ("few", TREES, "unshared paired"),
+    "small batches, keys": ("few", FEW_PARTIALS, "shared paired"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run took, in seconds by step, and how much it made."""
+    """What a run took, in seconds by step and in all, and how much it made."""
 
+    whole: float
     job: float
     store: float
     answer: float
@@ -56,9 +66,12 @@ class Calibration:
             "a row read": self.rates.scanned,
             "a row placed in its slice, a tree": self.rates.sliced,
             "a row copied and aggregated, a grouping": self.rates.copied,
+            "more for a row of a grouping with keys": self.rates.keyed,
             "a partial made, sent and stored": self.rates.partial,
             "a partial merged": self.rates.merged,
             "a window of a group answered": self.rates.evaluation,
+            "a batch": self.rates.batch,
+            "a tree of a batch": self.rates.tree,
         }
         return "\n".join(f"{name:42} {seconds * 1e9:10,.1f} ns" for name, seconds in steps.items())
 
@@ -68,21 +81,14 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
     with tempfile.TemporaryDirectory(prefix="penstock-calibrate-") as scratch:
         with Engine() as engine:
             say(f"generating {rows:,} trades")
-            market = Market(rows=rows, rate=rows / 3600, symbols=SYMBOLS, zipf=0.5)
-            write_trades(engine.session, market, Path(scratch) / "trades", FILES)
-        ways: dict[str, tuple[Sequence[str], Strategy]] = {
-            "one query": (ONE, "shared paired"),
-            "trees": (TREES, "unshared paired"),
-            "groupings": (GROUPINGS, "shared paired"),
-            "few partials": (FEW_PARTIALS, "shared paired"),
-            "many partials": (MANY_PARTIALS, "shared paired"),
-            "merged": (MERGED, "shared paired"),
-        }
-        runs: dict[str, list[Took]] = {name: [] for name in ways}
+            for name, count in {"trades": rows, "few": FEW_ROWS}.items():
+                market = Market(rows=count, rate=count / 3600, symbols=SYMBOLS, zipf=0.5)
+                write_trades(engine.session, market, Path(scratch) / name, FILES)
+        runs: dict[str, list[Took]] = {name: [] for name in WAYS}
         for repetition in range(repetitions + 1):  # the first one warms up
-            for name, (queries, strategy) in ways.items():
+            for name, (trades, queries, strategy) in WAYS.items():
                 say(f"run {repetition + 1} of {repetitions + 1}: {name}")
-                runs[name].append(_run(Path(scratch) / "trades", queries, strategy))
+                runs[name].append(_run(Path(scratch) / trades, queries, strategy))
     middle = {name: _middle(found[1:]) for name, found in runs.items()}
     return Calibration(_apart(middle, rows), rows, middle)
 
@@ -96,32 +102,40 @@ def _run(folder: Path, queries: Sequence[str], strategy: Strategy) -> Took:
         )
         for number, text in enumerate(queries):
             engine.create_query(f"q{number}", text)
+        began = time.perf_counter()
         engine.process_available(flush=True)
+        whole = time.perf_counter() - began
         done = engine.stream("trades").pipeline.metrics
-        return Took(done.job, done.ingest + done.commit, done.answer, done.partials, done.answers)
+        return Took(whole, done.job, done.ingest + done.commit, done.answer, done.partials, done.answers)
 
 
 def _middle(runs: Sequence[Took]) -> Took:
     """Take the median of every step."""
-    job, store, answer = (statistics.median(getattr(r, name) for r in runs) for name in ("job", "store", "answer"))
-    return Took(job, store, answer, runs[0].partials, runs[0].answers)
+    steps = ("whole", "job", "store", "answer")
+    seconds = (statistics.median(getattr(run, step) for run in runs) for step in steps)
+    return Took(*seconds, runs[0].partials, runs[0].answers)
 
 
 def _apart(runs: dict[str, Took], rows: int) -> Rates:
-    """Find each rate by the difference of two runs; what noise swallows keeps the least value, or the usual one."""
-    one, few, many, merged = (runs[name] for name in ("one query", "few partials", "many partials", "merged"))
-    copied = (runs["groupings"].job - one.job) / (rows * (MANY - 1))
-    sliced = (runs["trees"].job - one.job) / (rows * (MANY - 1)) - copied
+    """Find each rate by the difference of two runs; what noise swallows keeps the usual one.
+
+    What a tree costs a row is parted into placing and copying as usual: groupings of one tree would feed each other.
+    """
+    small, one, few, many = (runs[name] for name in ("small batches", "one query", "few partials", "many partials"))
+    merged, crowd, keyed = runs["merged"], runs["small batches, trees"], runs["small batches, keys"]
+    scanned = (one.job - small.job) / (rows - FEW_ROWS)  # copied once, too
+    copied = ((runs["trees"].job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
+    placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
     made = many.partials - few.partials
-    partial = ((many.job + many.store) - (few.job + few.store)) / made if made else DEFAULT_RATES.partial
-    evaluation = (many.answer - few.answer) / max(1, many.answers - few.answers)
-    merging = (merged.answer - many.answer) / max(1, merged.answers) / NODES
-    usual = DEFAULT_RATES
-    return Rates(
-        scanned=max(LEAST, one.job / rows - max(LEAST, copied)),
-        sliced=sliced if sliced > LEAST else usual.sliced,
-        copied=copied if copied > LEAST else usual.copied,
-        partial=partial if partial > LEAST else usual.partial,
-        merged=merging if merging > LEAST else usual.merged,
-        evaluation=evaluation if evaluation > LEAST else usual.evaluation,
-    )
+    found = {
+        "scanned": scanned - copied,
+        "sliced": copied * placing,
+        "copied": copied * (1 - placing),
+        "keyed": (few.job - keyed.job) / (rows - FEW_ROWS) - scanned,
+        "partial": ((many.job + many.store) - (few.job + few.store)) / max(1, made),
+        "merged": (merged.answer - many.answer) / max(1, merged.answers) / NODES,
+        "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
+        "batch": small.whole / FILES,
+        "tree": (crowd.whole - small.whole) / (FILES * (MANY - 1)),
+    }
+    return replace(DEFAULT_RATES, **{name: rate for name, rate in found.items() if rate > LEAST})

@@ -30,7 +30,9 @@ def estimate(
     for number, tree in enumerate(layout.plan.trees):
         members = [m for m in layout.members if m.tree == number]
         for keys in candidates(tree.groupings):
-            asked[number, keys, False] = _counted(writer, keys, members, [] if writer.direct else [f"__l{number}"])
+            asked[number, keys, False] = _counted(
+                writer, keys, members, [] if writer.direct else [writer.placed(number)]
+            )
         for member in members:
             if member.grouping.keys:
                 asked[number, member.grouping.keys, True] = _counted(writer, member.grouping.keys, [member], None)

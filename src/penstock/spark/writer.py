@@ -21,6 +21,7 @@ from penstock.spark.attempt import attempt_text
 from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
+from penstock.spark.many_trees import COPIES, many_trees
 from penstock.spark.numbering import Numbering
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
@@ -52,6 +53,7 @@ class Writer:
         self.layout = layout
         self.joins = layout.plan.joins
         self.direct = layout.direct
+        self.many = many_trees(layout)
         self.leads = layout.marks_late is not None and not layout.key_types  # keys ask whether a row is valid
         self.time = f"unix_micros(cast({quoted(layout.time)} as timestamp))"
         self.t = self.time if self.direct else "__t"
@@ -187,8 +189,14 @@ class Writer:
 
     def labels(self) -> list[Column]:
         """Write the label of each tree; without queries, only whether the row is valid."""
+        if self.many is not None:
+            return self.many.columns()
         labels = [self.label(t, f"__l{t}") for t in range(len(self.layout.plan.trees))]
         return labels or [written(f"IF({self.valid}, 0L, NULL)", "__l0")]
+
+    def placed(self, tree: int) -> str:
+        """Write where a row's label in a tree is read."""
+        return f"__l{tree}" if self.many is None else self.many.label(self.t, str(tree))
 
     def copies(self) -> list[Column] | None:
         """Write one copy of the row for each part of each grouping; None for a single one.
@@ -197,6 +205,8 @@ class Writer:
         label: choosing among all labels again would cost trees × trees.
         """
         members = self.layout.members
+        if self.many is not None:
+            return [written("*"), written(f"explode({COPIES})", "__g"), written("0L", "__c")]
         numbers = [(m, name if self.signed else self.number(m, 0)) for m in members for name in self.columns_of(m)]
         if len(numbers) < 2:
             return None
@@ -215,16 +225,21 @@ class Writer:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
         layout, by = self.layout, []
         if not self.leads:
-            place = "__l0" if len(layout.members) < 2 else "__l"
-            by.append(self.label(0, "label") if self.direct else written(place, "label"))
+            by.append(self.label(0, "label") if self.direct else written(self.place(), "label"))
         if len(layout.members) > 1:
-            by.append(written("__g", "grouping"))
+            by.append(written("cast(__g as int)", "grouping"))
         if self.signed:
             by.append(written("__c", "cell"))
         for slot, _ in enumerate(layout.key_types):
             choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
             by.append(written(self.pick(choice), f"k{slot}"))
         return by
+
+    def place(self) -> str:
+        """Write where a copy's label is read."""
+        if self.many is not None:
+            return f"IF({self.valid}, {self.many.label(self.t, '__g')}, NULL)"
+        return "__l0" if len(self.layout.members) < 2 else "__l"
 
     def pick(self, choices: Sequence[tuple[Member, str]]) -> str:
         """Choose an expression by the row's grouping; the only one needs no choice."""

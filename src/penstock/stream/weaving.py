@@ -44,6 +44,7 @@ class Weaving:
         self._aside: threading.Thread | None = None
         self._fresh: tuple[Loom[int], Seen, Numbers] | None = None
         self._batches = 0
+        self._rows = 0  # of these batches
 
     @property
     def ready(self) -> bool:
@@ -97,6 +98,7 @@ class Weaving:
     def look(self) -> None:
         """After a batch, weave anew aside if the plan has strayed or the stream has become another one."""
         self._batches += 1
+        self._rows += self.computing.last_rows or 0
         busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
         if self._loom is None or busy or not self._loom.strands or not self.woven:
             return
@@ -111,12 +113,14 @@ class Weaving:
             self._aside.join()
 
     def seen(self) -> Seen:
-        """Tell what the stream brings: rows a second, groups, and fragments a condition."""
+        """Tell what the stream brings: rows and batches a second, groups, and fragments a condition."""
         groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
         conditions = len({(d.query.keys, d.typed.condition) for d in self._definitions.values()})
         sent = self.computing.sent
         fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0
-        return Seen(self.progress.rate(), {keys: n for keys, n in groups.items() if n}, max(0.1, fragments))
+        rate, counts = self.progress.rate(), {keys: n for keys, n in groups.items() if n}
+        batches = (rate or 0.0) * self._batches / max(1, self._rows)
+        return Seen(rate, counts, max(0.1, fragments), batches)
 
     def standing(self) -> Standing:
         """Tell all that a plan is explained by."""

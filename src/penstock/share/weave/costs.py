@@ -91,9 +91,12 @@ class Rates:
     scanned: float = 60e-9  # a row read, once for all trees
     sliced: float = 8e-9  # a row placed in its slice, for every tree
     copied: float = 90e-9  # a row copied and aggregated, for every grouping of a tree
+    keyed: float = 150e-9  # more than that where the grouping has keys: they are hashed, and their groups are many
     partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
     merged: float = 40e-9  # a partial merged into an answer
     evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
+    batch: float = 0.2  # a batch, once for all trees
+    tree: float = 2.0e-3  # a tree of a batch: planned, its partials sorted into lanes, its windows found
 
 
 DEFAULT_RATES: Final = Rates()
@@ -101,11 +104,12 @@ DEFAULT_RATES: Final = Rates()
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a stream brings: rows a second, groups of each grouping, fragments that conditions make."""
+    """What a stream brings a second of event time, groups of each grouping, fragments that conditions make."""
 
     rows_per_second: float
     groups: tuple[float, ...] = (1.0,)
     fragments_per_condition: float = 1.0  # where a tree has several; 1: they lie within one another
+    batches_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +179,15 @@ class MeasuredWeighing:
 
     def _cost(self, rates: FloatArray, answered: FloatArray, held: Sequence[np.ndarray]) -> FloatArray:
         """Add up rows copied, partials made and windows answered."""
-        arriving = self.load.rows_per_second
-        total = np.full(len(rates), arriving * self.rates.sliced)
+        arriving, batches = self.load.rows_per_second, self.load.batches_per_second
+        total = np.full(len(rates), arriving * self.rates.sliced + batches * self.rates.tree)
         for groups, part in zip(self.load.groups, held, strict=True):
             conditions = part.sum(axis=1)
             several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
             shards = groups * np.where(conditions > 1, several, conditions)
-            made = partials_per_second(arriving, rates, shards)
-            total += (conditions > 0) * arriving * self.rates.copied + made * self.rates.partial
+            made = partials_per_second(arriving, rates + batches, shards)  # a batch cuts slices that it does not end
+            copied = self.rates.copied + (self.rates.keyed if groups > 1 else 0.0)
+            total += (conditions > 0) * arriving * copied + made * self.rates.partial
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
         return out

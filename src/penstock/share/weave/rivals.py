@@ -76,12 +76,16 @@ def local_search(
     return board.woven()
 
 
-def exhaustive(strands: Sequence[Strand], costs: Costs) -> Woven:
-    """Find the cheapest of all set partitions: a tree for the first strand left, and the best of the rest."""
-    if len(strands) > MOST_EXHAUSTED:
-        what = f"all plans of {len(strands)} queries cannot be tried"
+def exhaustive(strands: Sequence[Strand], costs: Costs, classes: Sequence[Sequence[int]] | None = None) -> Woven:
+    """Find the cheapest of all set partitions: a tree for the first strand left, and the best of the rest.
+
+    Where classes of strands are given, these are parted, and each stays whole.
+    """
+    classes = [[i] for i in range(len(strands))] if classes is None else classes
+    if len(classes) > MOST_EXHAUSTED:
+        what = f"all plans of {len(classes)} queries cannot be tried"
         raise Unsupported(what, detail=f"at most {MOST_EXHAUSTED} can", hint="Use Weave Share.")
-    prices = _prices(strands, costs)
+    prices = _prices(strands, costs, classes)
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # of every set of strands
     for wanted in range(1, len(prices)):
         first = wanted & -wanted
@@ -97,18 +101,18 @@ def exhaustive(strands: Sequence[Strand], costs: Costs) -> Woven:
             rest = (rest - 1) & others
         best.append(found)
     chosen = best[-1][1]
-    members = tuple(tuple(i for i in range(len(strands)) if tree >> i & 1) for tree in chosen)
-    return Woven(members, tuple(prices[tree] for tree in chosen), len(prices) - 1)
+    members = (sorted(i for n, part in enumerate(classes) if tree >> n & 1 for i in part) for tree in chosen)
+    return Woven(tuple(map(tuple, members)), tuple(prices[tree] for tree in chosen), len(prices) - 1)
 
 
-def _prices(strands: Sequence[Strand], costs: Costs) -> list[float]:
-    """Return what each set of strands costs as one tree, by its bits."""
-    sets = 1 << len(strands)
+def _prices(strands: Sequence[Strand], costs: Costs, classes: Sequence[Sequence[int]]) -> list[float]:
+    """Return what each set of classes costs as one tree, by its bits."""
+    sets = 1 << len(classes)
     edges, weighing = Universe((s.window for s in strands), sets), costs.weighing(strands, sets)
     for one in range(1, sets):
-        first = (one & -one).bit_length() - 1
-        edges.put(one, [strands[first].window])
-        weighing.put(one, [strands[first]])
+        first = [strands[i] for i in classes[(one & -one).bit_length() - 1]]
+        edges.put(one, [strand.window for strand in first])
+        weighing.put(one, first)
         if one & (one - 1):
             edges.merge(one, one & (one - 1))
             weighing.merge(one, one & (one - 1))

@@ -110,6 +110,7 @@ class Draws:
             likely += held * float(progression.step)
         self._weights = (SECOND / each / likely).astype(np.float32)
         self._marked = np.zeros((len(self._times), rows), np.float32)  # [time, tree]
+        self._rates = np.zeros(rows)
 
     def knows(self, windows: Iterable[Window]) -> bool:
         """Tell whether times were drawn from all edges of the windows."""
@@ -120,14 +121,20 @@ class Draws:
         self._marked[:, row] = 0
         for progression in {p for w in windows for p in edges_of(w, "paired")}:
             self._marked[self._within[progression], row] = 1
+        self._sum_up(row)
 
     def merge(self, row: int, other: int) -> None:
         """Let a tree have another one's edges too."""
         np.maximum(self._marked[:, row], self._marked[:, other], out=self._marked[:, row])
+        self._sum_up(row)
 
     def rates(self, rows: Places) -> FloatArray:
         """Return the edges per second of trees."""
-        return (self._weights @ self._marked)[rows].astype(np.float64)
+        return self._rates[rows]
+
+    def _sum_up(self, row: int) -> None:
+        """Keep a tree's rate: it is asked for more often than it changes."""
+        self._rates[row] = self._weights[self._marked[:, row] > 0].sum(dtype=np.float64)
 
     def together(self, row: int, others: Places) -> FloatArray:
         """Return the edges per second of a tree with each of some others."""

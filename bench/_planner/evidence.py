@@ -1,0 +1,80 @@
+"""A workload comes in; all plans of its classes of queries, priced, and those of few classes run one by one, go out.
+
+Queries are put into classes by their slides and conditions; a plan is a partition of the classes. The engine never
+parts queries over the same rows under the same keys; here such plans are run too, to see what they would take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+from pyspark.sql import SparkSession
+
+from bench._planner import live as lives
+from penstock.evaluate.typed import Definition
+from penstock.model.strategy import Strategy
+from penstock.share.weave.costs import Rates
+from penstock.share.weave.rivals import exhaustive, share_all
+
+PRICED = 9  # classes: 21,147 plans
+RUN = 4  # classes: 15 plans
+Classes = list[list[int]]  # of queries by number
+
+
+def look(session: SparkSession, case: lives.Live, rates: Rates) -> dict[str, Any]:
+    """Price all plans of many classes, and run all those of few, twice each; the better time counts."""
+    pricing = lives.pricing(session, case, rates)
+    classes = classes_of(pricing.definitions, PRICED)
+    best, shared = exhaustive(pricing.strands, pricing.costs, classes), share_all(pricing.strands, pricing.costs)
+    few, runs = classes_of(pricing.definitions, RUN), list[dict[str, Any]]()
+    for plan in partitions(len(few)):
+        trees = [[query for part in tree for query in few[part]] for tree in plan]
+        seconds = min(run_as(session, case, rates, trees) for _ in range(2))
+        runs.append({"plan": plan, "seconds": seconds})
+    in_one = next(run["seconds"] for run in runs if len(run["plan"]) == 1)
+    return {
+        "classes": len(classes),
+        "best_priced_trees": len(best.trees),
+        "shared_to_best_priced": pricing.whole(shared.cost) / pricing.whole(best.cost),
+        "plans_run": runs,
+        "shared_to_fastest_run": in_one / min(run["seconds"] for run in runs),
+    }
+
+
+def classes_of(definitions: Sequence[Definition], count: int) -> Classes:
+    """Put queries into classes: by condition and by slide if there are several conditions, or else by slide alone."""
+    conditions = sorted({d.typed.condition for d in definitions}, key=repr)
+    across = math.isqrt(count) if len(conditions) > 1 else 1
+    ordered = sorted(range(len(definitions)), key=lambda i: (definitions[i].query.window.slide_us, i))
+    slot = {d: len(conditions) and conditions.index(d) * across // len(conditions) for d in conditions}
+    slides = count // across
+    found: dict[tuple[int, int], list[int]] = {}
+    for place, number in enumerate(ordered):
+        key = slot[definitions[number].typed.condition], place * slides // len(ordered)
+        found.setdefault(key, []).append(number)
+    return [found[key] for key in sorted(found)]
+
+
+def partitions(count: int) -> Iterator[list[list[int]]]:
+    """List all set partitions of some classes, all in one first."""
+    if count == 0:
+        yield []
+        return
+    for rest in partitions(count - 1):
+        for place in range(len(rest)):
+            yield [[*tree, count - 1] if i == place else tree for i, tree in enumerate(rest)]
+        yield [*rest, [count - 1]]
+
+
+def run_as(session: SparkSession, case: lives.Live, rates: Rates, trees: Classes) -> float:
+    """Run a workload with trees of our own choice."""
+    home = {f"q{query}": f"tree{number}" for number, tree in enumerate(trees) for query in tree}
+
+    def chosen(definition: Definition, strategy: Strategy) -> str:
+        return home[definition.name]
+
+    with mock.patch("penstock.share.plan.tree_of", chosen):
+        return lives.run(session, case, "unshared paired", rates).seconds

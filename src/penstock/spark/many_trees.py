@@ -1,0 +1,62 @@
+"""A layout of many trees comes in; tables of their edges, and one text that places a row in any of them, go out.
+
+A label column and a copy for each of 500 trees make a job that Spark plans for seconds, batch by batch, and too large
+for generated code. Trees that are cut by one or two progressions differ in numbers alone: these are looked up by the
+number of the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from pyspark.sql import Column
+
+from penstock.share.layout import Layout
+from penstock.share.locate import ByArithmetic, ByDivision, Locating
+from penstock.share.slices import Progression
+from penstock.spark.searching import table
+
+FEW_TREES: Final = 16  # up to so many, a column for each is planned fast, and constants are divided by faster
+COPIES: Final = "__copies"
+STEPS: Final = "__steps"
+PHASES: Final = ("__phases", "__phases2")
+
+
+@dataclass(frozen=True, slots=True)
+class ManyTrees:
+    """The progressions of every tree, the only one twice."""
+
+    cut: tuple[tuple[Progression, Progression], ...]
+
+    def columns(self) -> list[Column]:
+        """Write the tables: the numbers of all copies, steps and phases."""
+        steps = [first.step for first, _ in self.cut]
+        phases = [[pair[i].phase for pair in self.cut] for i in range(2)]
+        listed = {COPIES: range(len(self.cut)), STEPS: steps, PHASES[0]: phases[0], PHASES[1]: phases[1]}
+        return [table(np.array(numbers, np.int64), name) for name, numbers in listed.items()]
+
+    def label(self, time: str, number: str) -> str:
+        """Write where the slice of a time starts in the tree of a number."""
+        at = f"cast({number} as int)"
+        lasts = [f"{time} - pmod({time} - {phases}[{at}], {STEPS}[{at}])" for phases in PHASES]
+        return f"greatest({', '.join(lasts)})"
+
+
+def many_trees(layout: Layout) -> ManyTrees | None:
+    """Return the trees of a layout if they are many and differ in numbers alone, each with one copy of every row."""
+    alike = all(m.carrier and not m.signed for m in layout.members) and not layout.attempts
+    if len(layout.plan.trees) <= FEW_TREES or not alike:
+        return None
+    cut = [_progressions(way) for way in layout.locating]
+    pairs = [(some[0], some[-1]) for some in cut if 1 <= len(some) <= 2 and some[0].step == some[-1].step]
+    return ManyTrees(tuple(pairs)) if len(pairs) == len(cut) else None
+
+
+def _progressions(way: Locating) -> Sequence[Progression]:
+    """List what a tree is cut by; nothing if its edges are searched."""
+    if isinstance(way, ByDivision):
+        return [way.granule]
+    return way.progressions if isinstance(way, ByArithmetic) else ()

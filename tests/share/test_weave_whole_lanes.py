@@ -1,0 +1,76 @@
+"""What it costs that queries over the same rows under the same keys always share a tree: every plan is tried."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from penstock.model.duration import SECOND
+from penstock.model.window import Window
+from penstock.share.weave.costs import Load, MeasuredCosts, Rates
+from penstock.share.weave.rivals import exhaustive, share_all
+from penstock.share.weave.strands import Strand
+
+
+def workload(draw: random.Random) -> tuple[list[Strand], MeasuredCosts]:
+    """Draw up to seven queries over a few groupings and conditions, and what their stream brings."""
+    strands = []
+    for _ in range(draw.randint(3, 7)):
+        slide = draw.choice((1, 2, 3, 5, 7, 10, 60, 300))
+        window = Window(draw.randint(1, 4 * slide) * SECOND, slide * SECOND)
+        strands.append(Strand(window, draw.randrange(2), draw.randrange(3), "prefix"))
+    rates = Rates(partial=draw.choice((1e-7, 3e-6, 1e-4)), tree=draw.choice((0.0, 2e-3)))
+    groups = (1.0, draw.choice((2.0, 100.0, 3_000.0)))
+    batches = draw.choice((0.0, 0.001, 0.5))
+    return strands, MeasuredCosts(
+        rates, Load(draw.choice((1.0, 50.0, 5_000.0)), groups, draw.choice((0.5, 1.0)), batches)
+    )
+
+
+def lanes(strands: list[Strand]) -> list[list[int]]:
+    """Collect the queries of each grouping and condition."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for number, strand in enumerate(strands):
+        found.setdefault((strand.grouping, strand.condition), []).append(number)
+    return list(found.values())
+
+
+def dearer(strands: list[Strand], costs: MeasuredCosts) -> float:
+    """Return by what part the cheapest plan of whole lanes is dearer than the cheapest of all plans."""
+    return exhaustive(strands, costs, lanes(strands)).cost / exhaustive(strands, costs).cost - 1
+
+
+def test_queries_over_the_same_rows_alone_are_one_tree_in_the_cheapest_plan() -> None:
+    for seed in range(100):
+        strands, costs = workload(random.Random(seed))
+        alike = [replace(strand, grouping=1, condition=0) for strand in strands]
+        assert dearer(alike, costs) <= 1e-9, seed
+
+
+def test_beside_other_queries_parting_those_over_the_same_rows_gains_next_to_nothing() -> None:
+    found = [dearer(*workload(random.Random(seed))) for seed in range(100)]
+    assert sum(part > 1e-9 for part in found) == 1  # one rides in a tree whose edges it has, the others stay behind
+    assert max(found) == pytest.approx(0.027, abs=0.001)
+
+
+@pytest.mark.soak
+def test_in_many_workloads_too_parting_queries_over_the_same_rows_gains_next_to_nothing() -> None:
+    found = [dearer(*workload(random.Random(seed))) for seed in range(1_000, 5_000)]
+    assert sum(part > 1e-9 for part in found) <= 40
+    assert max(found) <= 0.1
+
+
+def test_classes_that_stay_whole_leave_fewer_plans() -> None:
+    strands, costs = workload(random.Random(3))
+    everything = exhaustive(strands, costs, [list(range(len(strands)))])
+    assert everything.trees == share_all(strands, costs).trees
+    assert everything.cost == pytest.approx(share_all(strands, costs).cost)
+
+
+def test_a_batch_a_second_leaves_few_queries_in_one_tree() -> None:
+    often, seldom = Strand(Window(SECOND, SECOND)), Strand(Window(3600 * SECOND, 3600 * SECOND), grouping=1)
+    for batches, trees in ((0.001, 2), (10.0, 1)):
+        costs = MeasuredCosts(Rates(), Load(1_000.0, (1.0, 3_000.0), batches_per_second=batches))
+        assert len(exhaustive([often, seldom], costs).trees) == trees

@@ -1,0 +1,52 @@
+"""Many trees in one job: their rows are placed by tables, and answers are those of one tree."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark.many_trees import FEW_TREES, many_trees
+from tests.stream import feeding
+
+FORMS = (
+    "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s]",
+    "SELECT k, count(*) AS n, max(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s] GROUP BY k",
+)
+
+
+def queries(count: int) -> dict[str, str]:
+    draw, found = random.Random(4), {}
+    for number in range(count):
+        slide = draw.choice((2, 3, 5, 7))
+        text = FORMS[number % 2].format(r=draw.randint(1, 20), s=slide, o=draw.randrange(slide))
+        found[f"q{number}"] = text
+    return found
+
+
+def answers(spark: SparkSession, strategy: str, count: int) -> tuple[dict[str, list[tuple[object, ...]]], bool]:
+    """Feed three batches, rows without a time and late ones among them; tell also whether tables placed the rows."""
+    draw, asked = random.Random(5), queries(count)
+    with feeding.open_bed(spark, strategy=strategy) as bed:
+        for name, text in asked.items():
+            bed.query(name, text)
+        for clock in (0, 20, 35):
+            rows = [
+                {"ts": clock + draw.randrange(25), "k": draw.choice("ab"), "v": draw.randrange(9)} for _ in range(40)
+            ]
+            bed.feed("s", [*rows, {"ts": None, "k": "a", "v": 1}])
+        layout = bed.engine.stream("s").pipeline.layout
+        assert layout is not None
+        return {name: sorted(map(tuple, bed.timeline(name)), key=repr) for name in asked}, many_trees(
+            layout
+        ) is not None
+
+
+@pytest.mark.parametrize("count", [FEW_TREES, 3 * FEW_TREES])
+def test_many_trees_answer_as_one(spark: SparkSession, count: int) -> None:
+    apart, by_tables = answers(spark, "unshared paired", count)
+    together, _ = answers(spark, "shared paired", count)
+    assert apart == together
+    assert all(apart.values())
+    assert by_tables == (count > FEW_TREES)
