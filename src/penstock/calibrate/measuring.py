@@ -111,9 +111,11 @@ def _run(folder: Path, queries: Sequence[str], strategy: Strategy) -> Took:
 
 def _middle(runs: Sequence[Took]) -> Took:
     """Take the median of every step."""
-    steps = ("whole", "job", "store", "answer")
-    seconds = (statistics.median(getattr(run, step) for run in runs) for step in steps)
-    return Took(*seconds, runs[0].partials, runs[0].answers)
+
+    def of(step: str) -> float:
+        return float(statistics.median(getattr(run, step) for run in runs))
+
+    return Took(of("whole"), of("job"), of("store"), of("answer"), runs[0].partials, runs[0].answers)
 
 
 def _apart(runs: dict[str, Took], rows: int) -> Rates:

@@ -16,7 +16,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import MeasuredCosts, Rates
-from penstock.share.weave.loom import Loom
+from penstock.share.weave.loom import CostCurve, Loom
 from penstock.share.weave.queries import Numbers, Seen, Standing, loom_of, named
 from penstock.store.synopsis import Synopsis
 from penstock.stream.computing import Computing
@@ -100,12 +100,16 @@ class Weaving:
         self._batches += 1
         self._rows += self.computing.last_rows or 0
         busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
-        if self._loom is None or busy or not self._loom.strands or not self.woven:
+        if self._loom is None or busy or not self.woven or self._lanes() < 2:
             return
         often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
         if self._loom.owing or (often and self.seen().drifted(self._known)):
             self._aside = threading.Thread(target=self._weave_aside, name="weaving", daemon=True)
             self._aside.start()
+
+    def _lanes(self) -> int:
+        """Count what may be put into trees of its own."""
+        return len({(d.query.keys, d.typed.condition) for d in self._definitions.values()})
 
     def wait(self) -> None:
         """Wait until what is woven aside is there."""
@@ -115,7 +119,7 @@ class Weaving:
     def seen(self) -> Seen:
         """Tell what the stream brings: rows and batches a second, groups, and fragments a condition."""
         groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
-        conditions = len({(d.query.keys, d.typed.condition) for d in self._definitions.values()})
+        conditions = self._lanes()
         sent = self.computing.sent
         fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0
         rate, counts = self.progress.rate(), {keys: n for keys, n in groups.items() if n}
@@ -130,19 +134,18 @@ class Weaving:
         """Weave all queries from scratch, and leave the plan to be taken over."""
         before = self._loom
         assert before is not None
-        loom, seen, numbers = self._woven()
-        before.curve.note(len(loom.strands), loom.cost)
-        loom.curve = before.curve
+        loom, seen, numbers = self._woven(before.curve)
         current = loom_of(list(self._definitions.values()), Numbers(numbers.scans), self.rates, seen)
         current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
         self._known = seen
         if current.cost > (1 + WORTH) * loom.cost:
             self._fresh = loom, seen, numbers
 
-    def _woven(self) -> tuple[Loom[int], Seen, Numbers]:
-        """Weave all queries from scratch, with what the stream brings now."""
+    def _woven(self, curve: CostCurve | None = None) -> tuple[Loom[int], Seen, Numbers]:
+        """Weave all queries from scratch, with what the stream brings now; ``curve`` has the costs of plans so far."""
         numbers, seen = Numbers(self.synopsis.kernel == "scan"), self.seen()
         loom = loom_of(list(self._definitions.values()), numbers, self.rates, seen)
+        loom.curve = loom.curve if curve is None else curve
         if loom.strands:
             loom.reconstruct()
         return loom, seen, numbers
