@@ -1,8 +1,9 @@
 """The planner: time to weave and to add queries, operations by optimization, the sampler's bound, and live plans.
 
 Planning is timed without any warm-up, in this process. The live part calibrates first, then runs the same queries
-Shared, unshared and woven, in turns, at a low and a high rate; ratios of times are held against ratios of predicted
-ones. Where no plan may beat Shared, all plans of classes of the queries are priced, and those of few classes run.
+Shared, unshared and woven, in turns, at a low and a high rate, timed from the second batch on, when trees have been
+chosen; ratios of times are held against ratios of predicted ones. Where no plan may beat Shared, all plans of classes
+of the queries are priced, and those of few classes run.
 """
 
 from __future__ import annotations
