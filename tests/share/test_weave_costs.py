@@ -19,7 +19,7 @@ from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 
 EXAMPLE_3 = list(EXAMPLE)
-DEAR_PARTIALS = Rates(scanned=0.0, sliced=1e-8, copied=1e-7, partial=1e-5, merged=0.0, evaluation=0.0)
+DEAR_PARTIALS = Rates(scanned=0.0, sliced=1e-8, copied=1e-7, partial=1e-5, lone=1e-5, merged=0.0, evaluation=0.0)
 
 
 def test_example_3_weaves_a_and_c_and_leaves_b_alone() -> None:
@@ -85,7 +85,7 @@ def test_nested_conditions_under_one_grouping_share_a_tree() -> None:
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:
     strands, rate = small_workload(random.Random(8))
-    rates = Rates(scanned=0.0, sliced=1.0, copied=0.0, partial=0.0, merged=1.0, evaluation=0.0)
+    rates = Rates(scanned=0.0, sliced=1.0, copied=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0)
     ours = weave_share(strands, measured(rate, (1.0,), rates))
     theirs = weave_share(strands, UnitCosts(rate))
     assert ours.trees == theirs.trees
@@ -93,7 +93,7 @@ def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> 
 
 
 def test_windows_of_long_ranges_cost_more_where_they_are_merged_from_trees() -> None:
-    rates = Rates(scanned=0.0, sliced=0.0, copied=0.0, partial=0.0, merged=1.0, evaluation=0.0)
+    rates = Rates(scanned=0.0, sliced=0.0, copied=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0)
     windows = [Window(r * SECOND, SECOND) for r in (4, 64)]
     costs = [no_share([Strand(w, merging="tree")], measured(1.0, (1.0,), rates)).cost for w in windows]
     assert costs == pytest.approx([4.0, 12.0])  # two nodes a level, log₂ of the slices in a range

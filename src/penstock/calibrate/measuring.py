@@ -18,6 +18,7 @@ from penstock.spark.generator import Market, write_trades
 
 FILES: Final = 4  # a batch each
 MANY: Final = 64  # trees, against one
+SOME: Final = 8  # trees with keys, against one
 FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
@@ -25,18 +26,24 @@ LEAST: Final = 1e-10  # seconds: a difference lost in noise
 ONE: Final = ("SELECT sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN]",)
 TREES: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i} MIN]" for i in range(MANY))
 FEW_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 20 MIN] GROUP BY symbol",)
+FINE: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {60 + i} s SLIDE {2 + i % 3} s]" for i in range(MANY))
+KEYED: Final = tuple(
+    f"SELECT symbol, sum(volume) AS x FROM trades [RANGE {20 + i} MIN SLIDE {20 + i} MIN] GROUP BY symbol"
+    for i in range(SOME)
+)
 MANY_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
 MERGED: Final = ("SELECT symbol, max(price) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
 
 WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queries, how they share
     "one query": ("trades", ONE, "shared paired"),
     "trees": ("trades", TREES, "unshared paired"),
+    "fine trees": ("trades", FINE, "unshared paired"),
+    "trees with keys": ("trades", KEYED, "unshared paired"),
     "few partials": ("trades", FEW_PARTIALS, "shared paired"),
     "many partials": ("trades", MANY_PARTIALS, "shared paired"),
     "merged": ("trades", MERGED, "shared paired"),
     "small batches": ("few", ONE, "shared paired"),
     "small batches, trees": ("few", TREES, "unshared paired"),
-    "small batches, keys": ("few", FEW_PARTIALS, "shared paired"),
 }
 
 
@@ -68,6 +75,7 @@ class Calibration:
             "a row copied and aggregated, a grouping": self.rates.copied,
             "more for a row of a grouping with keys": self.rates.keyed,
             "a partial made, sent and stored": self.rates.partial,
+            "the same without keys": self.rates.lone,
             "a partial merged": self.rates.merged,
             "a window of a group answered": self.rates.evaluation,
             "a batch": self.rates.batch,
@@ -124,17 +132,18 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
     What a tree costs a row is parted into placing and copying as usual: groupings of one tree would feed each other.
     """
     small, one, few, many = (runs[name] for name in ("small batches", "one query", "few partials", "many partials"))
-    merged, crowd, keyed = runs["merged"], runs["small batches, trees"], runs["small batches, keys"]
+    merged, crowd, trees, fine = (runs[n] for n in ("merged", "small batches, trees", "trees", "fine trees"))
     scanned = (one.job - small.job) / (rows - FEW_ROWS)  # copied once, too
-    copied = ((runs["trees"].job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
+    copied = ((trees.job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
     placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
     made = many.partials - few.partials
     found = {
         "scanned": scanned - copied,
         "sliced": copied * placing,
         "copied": copied * (1 - placing),
-        "keyed": (few.job - keyed.job) / (rows - FEW_ROWS) - scanned,
+        "keyed": (runs["trees with keys"].job - few.job) / (rows * (SOME - 1)) - copied,
         "partial": ((many.job + many.store) - (few.job + few.store)) / max(1, made),
+        "lone": ((fine.job + fine.store) - (trees.job + trees.store)) / max(1, fine.partials - trees.partials),
         "merged": (merged.answer - many.answer) / max(1, merged.answers) / NODES,
         "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
         "batch": small.whole / FILES,

@@ -93,6 +93,7 @@ class Rates:
     copied: float = 90e-9  # a row copied and aggregated, for every grouping of a tree
     keyed: float = 150e-9  # more than that where the grouping has keys: they are hashed, and their groups are many
     partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
+    lone: float = 6.0e-6  # the same where a slice has no other: without keys, less is done at once
     merged: float = 40e-9  # a partial merged into an answer
     evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
     batch: float = 0.2  # a batch, once for all trees
@@ -186,8 +187,10 @@ class MeasuredWeighing:
             several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
             shards = groups * np.where(conditions > 1, several, conditions)
             made = partials_per_second(arriving, rates + batches, shards)  # a batch cuts slices that it does not end
-            copied = self.rates.copied + (self.rates.keyed if groups > 1 else 0.0)
-            total += (conditions > 0) * arriving * copied + made * self.rates.partial
+            keyed = groups > 1
+            copied = self.rates.copied + (self.rates.keyed if keyed else 0.0)
+            made *= self.rates.partial if keyed else self.rates.lone
+            total += (conditions > 0) * arriving * copied + made
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
         return out
