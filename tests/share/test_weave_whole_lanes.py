@@ -52,7 +52,7 @@ def test_queries_over_the_same_rows_alone_are_one_tree_in_the_cheapest_plan() ->
 def test_beside_other_queries_parting_those_over_the_same_rows_gains_next_to_nothing() -> None:
     found = [dearer(*workload(random.Random(seed))) for seed in range(100)]
     assert sum(part > 1e-9 for part in found) == 1  # one rides in a tree whose edges it has, the others stay behind
-    assert max(found) == pytest.approx(0.027, abs=0.001)
+    assert max(found) == pytest.approx(0.0325, abs=0.001)
 
 
 @pytest.mark.soak
