@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+FREE_TREES = Rates(sliced=1e-9, copied=1e-9, keyed=0.0, merged=1e-9, evaluation=1e-9, tree=0.0)
+DEAR_TREES = Rates(tree=1.0)
+DEEP_TREES = Rates(sliced=0.0, copied=0.0, keyed=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0, tree=0.0)
+
+
 @pytest.fixture
 def free_trees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let a tree cost next to nothing but its partials: batches of tests are so small that one tree is best."""
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
-    keep_rates(Rates(sliced=1e-9, copied=1e-9, keyed=0.0, merged=1e-9, evaluation=1e-9, tree=0.0))
+    keep_rates(FREE_TREES)
 
 
 class Restless(Weaving):
@@ -170,6 +175,9 @@ def check_flow(spark: SparkSession, changes: int, seed: int, state: Path | None)
             clock = batch[-1][0]
             pipeline.weaving.wait()
             taken += pipeline.weaving.ready
+            if draw.random() < 0.1:  # prices that ask for other trees; the stream is taken to have become another one
+                pipeline.weaving.rates = draw.choice((DEEP_TREES, DEAR_TREES))
+                pipeline.weaving._known = Seen(1e9)
         for name, (known, first) in alive.items():
             check_answers(bed, name, known, first, rows, clock)
     return taken
@@ -193,7 +201,6 @@ def test_answers_equal_a_loop_over_all_rows_while_queries_come_and_go(spark: Spa
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("free_trees")
 def test_a_thousand_changes_while_data_flows_change_no_answer(spark: SparkSession, tmp_path: Path) -> None:
     assert check_flow(spark, 1_000, 6, tmp_path / "state") > 0
 
