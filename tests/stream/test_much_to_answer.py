@@ -1,0 +1,63 @@
+"""What is done otherwise where there is much: lanes answered by threads, edges listed for the times of a batch."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.share.locate import BySearch
+from tests.stream import feeding
+
+FORMS = (
+    "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE 9 s SLIDE {s} s]",
+    "SELECT k, count(*) AS n, max(v) AS x FROM s [RANGE 12 s SLIDE {s} s] GROUP BY k",
+    "SELECT k, median(v) AS x, count(DISTINCT v) AS n FROM s [RANGE 20 s SLIDE {s} s] WHERE v > 2 GROUP BY k",
+)
+
+
+KEYED = "SELECT k, count(*) AS n, max(v) AS x FROM s [RANGE {r} s SLIDE {s} s] GROUP BY k"
+OFTEN = [FORMS[number % 3].format(s=(2, 3, 5, 7)[number % 4]) for number in range(12)]
+SELDOM = [KEYED.format(r=s + 5, s=s) for s in (101, 103, 107, 109, 113, 127, 131, 137, 139)]  # searched, not divided
+
+
+def answers(spark: SparkSession, texts: list[str], pace: int = 1) -> dict[str, list[tuple[object, ...]]]:
+    draw, asked = random.Random(7), {f"q{number}": text for number, text in enumerate(texts)}
+    with feeding.open_bed(spark) as bed:
+        for name, text in asked.items():
+            bed.query(name, text)
+        for clock in (0, 15, 30, 50):
+            times = (pace * (clock + draw.randrange(20)) for _ in range(40))
+            bed.feed("s", [{"ts": t, "k": draw.choice("abc"), "v": draw.randrange(9)} for t in times])
+        layout = bed.engine.stream("s").pipeline.layout
+        assert layout is not None
+        assert isinstance(layout.locating[0], BySearch) == (texts is SELDOM)
+        return {name: sorted(map(tuple, bed.timeline(name)), key=repr) for name in asked}
+
+
+def test_lanes_answered_by_threads_answer_as_by_one(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, pools = answers(spark, OFTEN), list[int]()
+
+    class Noted(ThreadPoolExecutor):
+        def __init__(self, workers: int, prefix: str) -> None:
+            pools.append(workers)
+            super().__init__(workers, prefix)
+
+    monkeypatch.setattr("penstock.store.answering.MUCH", 1)
+    monkeypatch.setattr("penstock.store.answering.os.cpu_count", lambda: 3)
+    monkeypatch.setattr("penstock.store.answering.ThreadPoolExecutor", Noted)
+    assert answers(spark, OFTEN) == alone
+    assert all(alone.values())
+    assert max(pools) > 1
+
+
+@pytest.mark.parametrize("most", [60, 0])
+def test_edges_too_many_to_be_foreseen_change_no_answer(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    foreseen = answers(spark, SELDOM, 10)
+    monkeypatch.setattr("penstock.stream.computing.MOST_EDGES", most)  # of 0, rows compute their slices
+    assert answers(spark, SELDOM, 10) == foreseen
+    assert all(foreseen.values())
