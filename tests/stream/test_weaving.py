@@ -243,6 +243,35 @@ def test_small_batches_keep_their_queries_in_one_tree(spark: SparkSession) -> No
         assert trees_of(bed) == {frozenset({"pulse", "by_value"})}
 
 
+@pytest.mark.usefixtures("free_trees")
+def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woven: list[int] = []
+    aside = Weaving._weave_aside
+
+    def counted(self: Weaving) -> None:
+        woven.append(1)
+        aside(self)
+
+    monkeypatch.setattr(Weaving, "_weave_aside", counted)
+    with feeding.open_bed(spark, strategy="weave") as bed:
+        bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        bed.query("by_key", "SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k")
+        weaving = bed.engine.stream("s").pipeline.weaving
+        for second in range(6):
+            bed.feed("s", [{"ts": second + i / 30, "k": "a", "v": i} for i in range(30)])
+            weaving.wait()
+        assert len(woven) == 1  # the rate assumed before any row came was another one
+        assert trees_of(bed) == {frozenset({"pulse", "by_key"})}
+        bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
+        bed.feed("s", [{"ts": 6 + i / 30, "k": "a", "v": i} for i in range(30)])
+        weaving.wait()
+        assert weaving._loom is not None
+        assert weaving._loom.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
+        assert not weaving._loom.owing
+
+
 def test_a_folder_of_another_strategy_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     for strategies in (("shared paired", "weave"), ("weave", "unshared paired")):
         folder = tmp_path / strategies[0]

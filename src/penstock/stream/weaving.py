@@ -43,6 +43,7 @@ class Weaving:
         self._known = Seen()
         self._aside: threading.Thread | None = None
         self._fresh: tuple[Loom[int], Seen, Numbers] | None = None
+        self._priced: tuple[Loom[int], Numbers] | None = None  # the trees as they are, at the prices of now
         self._batches = 0
         self._rows = 0  # of these batches
 
@@ -70,11 +71,13 @@ class Weaving:
         if self._fresh is not None:
             self._loom, self._known, self._numbers = self._fresh
             self._fresh = None
+        self._priced = None
         loom = self._loom
         gone = [] if loom is None else [number for number in loom.strands if number not in self._definitions]
         new = [d for d in definitions if loom is None or d.id not in loom.strands]
         if loom is None or len(new) > len(loom.strands) - len(gone) or not self._numbered(loom, new):
-            loom, self._known, self._numbers = self._woven()
+            self._known = self.seen()
+            loom, self._numbers = self._woven(self._known)
         else:
             for number in gone:
                 loom.drop(number)
@@ -102,10 +105,19 @@ class Weaving:
         busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
         if self._loom is None or busy or not self.woven or self._lanes() < 2:
             return
+        self._price_anew()
         often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
         if self._loom.owing or (often and self.seen().drifted(self._known)):
             self._aside = threading.Thread(target=self._weave_aside, name="weaving", daemon=True)
             self._aside.start()
+
+    def _price_anew(self) -> None:
+        """Go on with the same trees at the prices they were last held against, if no query came or went since."""
+        if self._priced is not None:
+            loom, numbers = self._priced
+            if self._loom is not None and loom.strands.keys() == self._loom.strands.keys():
+                self._loom, self._numbers = loom, numbers
+            self._priced = None
 
     def _lanes(self) -> int:
         """Count what may be put into trees of its own."""
@@ -131,24 +143,28 @@ class Weaving:
         return Standing(self.seen(), self.rates, dict(self.trees))
 
     def _weave_aside(self) -> None:
-        """Weave all queries from scratch, and leave the plan to be taken over."""
-        before = self._loom
+        """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
+        before, known = self._loom, self._known
         assert before is not None
-        loom, seen, numbers = self._woven(before.curve)
-        current = loom_of(list(self._definitions.values()), Numbers(numbers.scans), self.rates, seen)
+        seen = self.seen()
+        loom, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
+        current = loom_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
         current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
+        current.curve = loom.curve
         self._known = seen
         if current.cost > (1 + WORTH) * loom.cost:
             self._fresh = loom, seen, numbers
+        else:
+            self._priced = current, same
 
-    def _woven(self, curve: CostCurve | None = None) -> tuple[Loom[int], Seen, Numbers]:
-        """Weave all queries from scratch, with what the stream brings now; ``curve`` has the costs of plans so far."""
-        numbers, seen = Numbers(self.synopsis.kernel == "scan"), self.seen()
+    def _woven(self, seen: Seen, curve: CostCurve | None = None) -> tuple[Loom[int], Numbers]:
+        """Weave all queries from scratch; ``curve`` has the costs of plans so far, at much the same prices."""
+        numbers = Numbers(self.synopsis.kernel == "scan")
         loom = loom_of(list(self._definitions.values()), numbers, self.rates, seen)
         loom.curve = loom.curve if curve is None else curve
         if loom.strands:
             loom.reconstruct()
-        return loom, seen, numbers
+        return loom, numbers
 
     def _numbered(self, loom: Loom[int], new: Sequence[Definition]) -> bool:
         """Tell whether there are numbers for the keys of new queries."""
