@@ -11,23 +11,29 @@ from penstock.spark.many_trees import FEW_TREES, many_trees
 from tests.stream import feeding
 
 FORMS = (
-    "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s]",
-    "SELECT k, count(*) AS n, max(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s] GROUP BY k",
+    "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s] {w}",
+    "SELECT k, count(*) AS n, max(v) AS x FROM s [RANGE {r} s SLIDE {s} s OFFSET {o} s] {w}GROUP BY k",
 )
 
 
-def queries(count: int) -> dict[str, str]:
+WHERES = ("", "WHERE v > 3 ", "WHERE v < 5 AND k = 'a' ")
+
+
+def queries(count: int, wheres: tuple[str, ...]) -> dict[str, str]:
     draw, found = random.Random(4), {}
     for number in range(count):
         slide = draw.choice((2, 3, 5, 7))
-        text = FORMS[number % 2].format(r=draw.randint(1, 20), s=slide, o=draw.randrange(slide))
+        where = wheres[number % len(wheres)]
+        text = FORMS[number % 2].format(r=draw.randint(1, 20), s=slide, o=draw.randrange(slide), w=where)
         found[f"q{number}"] = text
     return found
 
 
-def answers(spark: SparkSession, strategy: str, count: int) -> tuple[dict[str, list[tuple[object, ...]]], bool]:
+def answers(
+    spark: SparkSession, strategy: str, count: int, wheres: tuple[str, ...]
+) -> tuple[dict[str, list[tuple[object, ...]]], bool]:
     """Feed three batches, rows without a time and late ones among them; tell also whether tables placed the rows."""
-    draw, asked = random.Random(5), queries(count)
+    draw, asked = random.Random(5), queries(count, wheres)
     with feeding.open_bed(spark, strategy=strategy) as bed:
         for name, text in asked.items():
             bed.query(name, text)
@@ -43,10 +49,19 @@ def answers(spark: SparkSession, strategy: str, count: int) -> tuple[dict[str, l
         ) is not None
 
 
+@pytest.mark.parametrize("wheres", [("",), WHERES])
 @pytest.mark.parametrize("count", [FEW_TREES, 3 * FEW_TREES])
-def test_many_trees_answer_as_one(spark: SparkSession, count: int) -> None:
-    apart, by_tables = answers(spark, "unshared paired", count)
-    together, _ = answers(spark, "shared paired", count)
+def test_many_trees_answer_as_one(spark: SparkSession, count: int, wheres: tuple[str, ...]) -> None:
+    apart, by_tables = answers(spark, "unshared paired", count, wheres)
+    together, _ = answers(spark, "shared paired", count, wheres)
     assert apart == together
     assert all(apart.values())
     assert by_tables == (count > FEW_TREES)
+
+
+def test_more_conditions_than_a_method_holds_are_columns(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.many_trees.MOST_CONDITIONS", FEW_TREES)
+    apart, by_tables = answers(spark, "unshared paired", FEW_TREES + 1, WHERES)
+    together, _ = answers(spark, "shared paired", FEW_TREES + 1, WHERES)
+    assert apart == together
+    assert not by_tables

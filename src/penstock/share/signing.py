@@ -90,8 +90,11 @@ class Signing:
         once = np.ones(rows, np.bool_)
         if self.members:
             cells = _numbers(partials, "cell", rows)
+            order = np.argsort(numbers, kind="stable")
+            starts = np.searchsorted(numbers[order], np.arange(len(self.layout.members) + 1))
             for member in self.members.values():
-                chosen = np.flatnonzero((numbers == member.number) & (cells != NOBODY))
+                own = order[starts[member.number] : starts[member.number + 1]]
+                chosen = own[cells[own] != NOBODY]
                 words[chosen, : member.grouping.words], once[chosen] = self._signed(member, cells[chosen])
             told = len(np.unique(cells))
             partials = partials.drop_columns(["cell"])

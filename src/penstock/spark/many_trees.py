@@ -2,7 +2,7 @@
 
 A label column and a copy for each of 500 trees make a job that Spark plans for seconds, batch by batch, and too large
 for generated code. Trees that are cut by one or two progressions differ in numbers alone: these are looked up by the
-number of the copy.
+number of the copy. Conditions, one a tree, are put into an array, and copies are made of its places.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from pyspark.sql import Column
 from penstock.share.layout import Layout
 from penstock.share.locate import ByArithmetic, ByDivision, Locating
 from penstock.share.slices import Progression
+from penstock.share.telling import is_lone
+from penstock.spark.columns import written
 from penstock.spark.searching import table
 
 FEW_TREES: Final = 16  # up to so many, a column for each is planned fast, and constants are divided by faster
+MOST_CONDITIONS: Final = 256  # beyond, one method that asks them all is too large for the JVM
 COPIES: Final = "__copies"
 STEPS: Final = "__steps"
 PHASES: Final = ("__phases", "__phases2")
@@ -27,16 +30,23 @@ PHASES: Final = ("__phases", "__phases2")
 
 @dataclass(frozen=True, slots=True)
 class ManyTrees:
-    """The progressions of every tree, the only one twice."""
+    """The progressions of every tree, the only one twice; ``signed``: some have conditions."""
 
     cut: tuple[tuple[Progression, Progression], ...]
+    signed: bool
 
     def columns(self) -> list[Column]:
-        """Write the tables: the numbers of all copies, steps and phases."""
-        steps = [first.step for first, _ in self.cut]
-        phases = [[pair[i].phase for pair in self.cut] for i in range(2)]
-        listed = {COPIES: range(len(self.cut)), STEPS: steps, PHASES[0]: phases[0], PHASES[1]: phases[1]}
+        """Write the tables: steps and phases, and the numbers of all copies where conditions do not tell them."""
+        listed: dict[str, Sequence[int]] = {} if self.signed else {COPIES: range(len(self.cut))}
+        listed |= {STEPS: [first.step for first, _ in self.cut]}
+        listed |= {name: [pair[i].phase for pair in self.cut] for i, name in enumerate(PHASES)}
         return [table(np.array(numbers, np.int64), name) for name, numbers in listed.items()]
+
+    def copies(self, numbers: Sequence[str]) -> list[Column]:
+        """Write a copy of the row for each tree, with the number that its condition gives the row."""
+        if self.signed:
+            return [written("*"), written(f"posexplode(array({', '.join(numbers)})) AS (__g, __c)")]
+        return [written("*"), written(f"explode({COPIES})", "__g"), written("0L", "__c")]
 
     def label(self, time: str, number: str) -> str:
         """Write where the slice of a time starts in the tree of a number."""
@@ -47,12 +57,13 @@ class ManyTrees:
 
 def many_trees(layout: Layout) -> ManyTrees | None:
     """Return the trees of a layout if they are many and differ in numbers alone, each with one copy of every row."""
-    alike = all(m.carrier and not m.signed for m in layout.members) and not layout.attempts
-    if len(layout.plan.trees) <= FEW_TREES or not alike:
+    trees, signed = len(layout.plan.trees), any(m.signed for m in layout.members)
+    alike = all(m.carrier and (is_lone(m) or not m.signed) for m in layout.members) and not layout.attempts
+    if trees <= FEW_TREES or not alike or (signed and trees > MOST_CONDITIONS):
         return None
     cut = [_progressions(way) for way in layout.locating]
     pairs = [(some[0], some[-1]) for some in cut if 1 <= len(some) <= 2 and some[0].step == some[-1].step]
-    return ManyTrees(tuple(pairs)) if len(pairs) == len(cut) else None
+    return ManyTrees(tuple(pairs), signed) if len(pairs) == len(cut) else None
 
 
 def _progressions(way: Locating) -> Sequence[Progression]:

@@ -51,6 +51,9 @@ _LATENCY: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     # Local files open at once. At the default of 4 MB, a batch of a few MB is one task, and the other cores wait.
     "spark.sql.files.openCostInBytes": str(256 << 10),
+    # A task keeps its first groups in a map made for them, at the default 65,536, and others in a slower one: with
+    # 150,000 groups a batch the job takes a quarter less time.
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
 }
 
 

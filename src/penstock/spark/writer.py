@@ -21,7 +21,7 @@ from penstock.spark.attempt import attempt_text
 from penstock.spark.columns import written
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
-from penstock.spark.many_trees import COPIES, many_trees
+from penstock.spark.many_trees import many_trees
 from penstock.spark.numbering import Numbering
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
@@ -182,7 +182,7 @@ class Writer:
         time, valid = written(self.time, "__t"), written(self.is_valid, "__valid")
         placed = [written("*"), time, valid, *self.labels(), *self.numbering.columns()]
         steps = [[written("*"), *tried], placed] if tried else [placed]
-        if self.signed:
+        if self.signed and self.many is None:
             steps.append([written("*"), *self.numbering.heads()])
             steps.append([written("*"), *(written(told, name) for name, told in self.cell_texts().items())])
         return steps
@@ -206,7 +206,7 @@ class Writer:
         """
         members = self.layout.members
         if self.many is not None:
-            return [written("*"), written(f"explode({COPIES})", "__g"), written("0L", "__c")]
+            return self.many.copies([self.number(m, 0) for m in members])
         numbers = [(m, name if self.signed else self.number(m, 0)) for m in members for name in self.columns_of(m)]
         if len(numbers) < 2:
             return None

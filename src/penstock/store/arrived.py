@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,8 @@ from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 
 Int64Array = npt.NDArray[np.int64]
+
+FEW_GROUPINGS: Final = 1 << 15  # whose numbers fit 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +37,20 @@ class Arrived:
     )  # by late rows: slices, groups
 
 
-def grouping_numbers(partials: pa.Table) -> Int64Array | None:
-    """Return each partial's grouping; None when there is but one."""
+def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
+    """Part a batch's partials by their grouping, in one pass however many there are; the only one has them all."""
     if "grouping" not in partials.column_names:
-        return None
-    return np.asarray(partials["grouping"].to_numpy(), np.int64)
+        return [partials]
+    numbers = np.asarray(partials["grouping"].to_numpy(), np.int32)
+    small = numbers.astype(np.int16) if count <= FEW_GROUPINGS else numbers  # sorted by their digits
+    order = np.argsort(small, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(count + 1))
+    parted = partials.combine_chunks().take(pa.array(order))
+    return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
 
 
-def statistics(layout: Layout, partials: pa.Table, number: Int64Array | None) -> Arrived:
-    """Read the batch's counts from the first grouping, which carries every row."""
-    rows = partials if number is None else partials.filter(pa.array(number == 0))
+def statistics(layout: Layout, rows: pa.Table) -> Arrived:
+    """Read the batch's counts from the partials of the first grouping, which carries every row."""
     counted = rows["base"] if "base" in rows.column_names else rows["rows"]
     valid = rows["label"].is_valid().to_numpy()
     base = counted.to_numpy()

@@ -20,7 +20,7 @@ from penstock.share.feeding import Fed
 from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
-from penstock.store.arrived import Arrived, grouping_numbers, statistics
+from penstock.store.arrived import Arrived, by_grouping, statistics
 
 Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
@@ -125,12 +125,11 @@ class Synopsis:
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes and tell what the batch held."""
-        number = grouping_numbers(partials)
-        arrived = statistics(layout, partials, number)
+        parted = by_grouping(partials, len(layout.members))
+        arrived = statistics(layout, parted[0])
         self._touched = {}
         highest = None
-        for member in layout.members:
-            rows = partials if number is None else partials.filter(pa.array(number == member.number))
+        for member, rows in zip(layout.members, parted, strict=bool(layout.members)):
             labels = self._add(layout, member, rows, edges)
             if len(labels):
                 highest = int(labels.max()) if highest is None else max(highest, int(labels.max()))
@@ -198,7 +197,7 @@ class Synopsis:
 
     def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
-        rows = rows.filter(rows["label"].is_valid())
+        rows = rows.filter(rows["label"].is_valid()) if rows["label"].null_count else rows
         tree = layout.plan.trees[member.tree]
         labels = _slice_starts(layout, member, rows, edges)
         if member.carrier:
