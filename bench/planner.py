@@ -182,7 +182,7 @@ def _live_queries(workload: Workload) -> dict[str, list[str]]:
 
 
 def _in_turns(case: lives.Live, workload: Workload, rates: Rates, say: Progress, *, named: bool) -> dict[str, Any]:
-    """Run all strategies in turns, the first run of each to warm up; of a workload not named, No Share but once."""
+    """Run all strategies in turns, the first runs of each to warm up; of a workload not named, No Share but once."""
     session, runs = embedded(), dict[str, list[lives.Ran]]({way: [] for way in WAYS})
 
     def once(way: Strategy) -> float:
@@ -190,8 +190,9 @@ def _in_turns(case: lives.Live, workload: Workload, rates: Rates, say: Progress,
         return runs[way][-1].seconds
 
     ways = WAYS if named else WAYS[:2]
-    for way in ways:
+    for way in (*ways, *WAYS[:2]):
         once(way)
+    for way in ways:
         runs[way].clear()
     interleave({w: (lambda w=w: once(w)) for w in ways}, workload.repetitions, say)  # type: ignore[misc]
     for way in WAYS[len(ways) :]:

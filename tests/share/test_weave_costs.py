@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.weave.board import Board
-from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts, partials_per_second
+from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts, partials_per_second, shards_of
 from penstock.share.weave.density import edge_rate
 from penstock.share.weave.loom import Loom
 from penstock.share.weave.rivals import no_share, share_all
@@ -20,6 +21,8 @@ from tests.share.weaving import EXAMPLE, small_workload
 
 EXAMPLE_3 = list(EXAMPLE)
 DEAR_PARTIALS = Rates(scanned=0.0, sliced=1e-8, copied=1e-7, partial=1e-5, lone=1e-5, merged=0.0, evaluation=0.0)
+
+FREE = Rates(**dict.fromkeys((f.name for f in fields(Rates)), 0.0))
 
 
 def test_example_3_weaves_a_and_c_and_leaves_b_alone() -> None:
@@ -54,6 +57,32 @@ def test_partials_are_few_where_slices_are_and_never_more_than_rows() -> None:
     assert 90 < made[1] < 100
     assert made[2] == pytest.approx(100.0, rel=1e-3)
     assert made[3] == 0.0
+
+
+@pytest.mark.parametrize("shards", [1.0, 7.5, 300.0, 40_000.0])
+def test_shards_are_told_from_the_partials_they_make(shards: float) -> None:
+    made = float(partials_per_second(5_000.0, np.array([3.0]), np.array([shards]))[0])
+    assert shards_of(5_000.0, 3.0, made) == pytest.approx(shards, rel=1e-4)
+
+
+def test_as_many_partials_as_rows_tell_no_number_of_shards() -> None:
+    assert shards_of(100.0, 3.0, 100.0) == float("inf")
+    assert shards_of(100.0, 3.0, 0.0) == 0.0
+
+
+def test_groups_without_rows_cost_a_cell_in_every_slice() -> None:
+    rates = replace(FREE, cell=1.0)
+    strands = [Strand(Window(10 * SECOND, 10 * SECOND), 1), Strand(Window(SECOND, SECOND), 0)]
+    costs = measured(0.0, (1.0, 3_000.0), rates)
+    assert share_all(strands, costs).cost == pytest.approx(3_000.0)  # a slice a second
+    assert no_share(strands, costs).cost == pytest.approx(300.0)
+
+
+def test_partials_are_those_of_groups_that_rows_fall_into() -> None:
+    rates = replace(FREE, partial=1.0)
+    strand = Strand(Window(SECOND, SECOND), 0)
+    load = Load(1e6, (3_000.0,), filled=(40.0,))
+    assert no_share([strand], MeasuredCosts(rates, load)).cost == pytest.approx(40.0)
 
 
 def measured(rows: float, groups: tuple[float, ...], rates: Rates = DEAR_PARTIALS) -> MeasuredCosts:

@@ -7,7 +7,8 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.many_trees import FEW_TREES, many_trees
+from penstock.share.locate import FEW_TREES
+from penstock.spark.many_trees import many_trees
 from tests.stream import feeding
 
 FORMS = (

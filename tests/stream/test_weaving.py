@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import pytest
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.share.weave.costs import Rates
-from penstock.share.weave.queries import Seen, named
+from penstock.share.weave.queries import Numbers, Seen, named
+from penstock.share.weave.rivals import no_share, share_all
 from penstock.store.rates import keep_rates
 from penstock.stream.weaving import Weaving
 from penstock.testing import TestBed
@@ -270,6 +271,29 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         assert weaving._loom is not None
         assert weaving._loom.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
         assert not weaving._loom.owing
+
+
+@pytest.mark.parametrize("strategy", ["shared paired", "unshared paired"])
+def test_the_partials_that_are_made_are_foreseen(spark: SparkSession, strategy: str) -> None:
+    """Skewed keys, and conditions that take some rows: the cost model tells within a tenth how many partials come."""
+    draw = random.Random(3)
+    only = replace(Rates(**dict.fromkeys((f.name for f in fields(Rates)), 0.0)), partial=1.0)
+    with feeding.open_bed(spark, strategy=strategy) as bed:
+        for number, (slide, least) in enumerate([(10, 0), (15, 300), (20, 600), (30, 900)]):
+            text = f"SELECT k, count(*) AS n FROM s [RANGE {slide} s SLIDE {slide} s] WHERE v >= {least} GROUP BY k"
+            bed.query(f"q{number}", text)
+        for batch in range(3):
+            times = sorted(600 * (batch + draw.random()) for _ in range(3_000))
+            bed.feed(
+                "s", [{"ts": t, "k": f"k{int(draw.paretovariate(0.7))}"[:5], "v": draw.randrange(1000)} for t in times]
+            )
+        pipeline = bed.engine.stream("s").pipeline
+        definitions, numbers = bed.engine.catalog.definitions("s"), Numbers()
+        strands = [numbers.strand(d) for d in definitions]
+        costs, seen = numbers.costs(only, pipeline.weaving.seen()), pipeline.weaving.seen()
+        plan = share_all(strands, costs) if strategy == "shared paired" else no_share(strands, costs)
+        assert seen.rows_per_second is not None
+        assert plan.cost * 9_000 / seen.rows_per_second == pytest.approx(pipeline.metrics.partials, rel=0.1)
 
 
 def test_a_folder_of_another_strategy_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from penstock.spark.generator import Market, write_trades
 FILES: Final = 4  # a batch each
 MANY: Final = 64  # trees, against one
 SOME: Final = 8  # trees with keys, against one
+WARM: Final = 3  # rounds before any that counts: the JVM compiles what runs often, bit by bit
 FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
@@ -32,6 +33,11 @@ KEYED: Final = tuple(
     for i in range(SOME)
 )
 MANY_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
+HELD: Final = (  # every symbol has a cell in every second
+    "SELECT symbol, sum(price) AS x FROM trades [RANGE 20 MIN SLIDE 20 MIN] GROUP BY symbol",
+    "SELECT sum(volume) AS x FROM trades [RANGE 1 s SLIDE 1 s]",
+)
+CELLS: Final = SYMBOLS * 3600
 MERGED: Final = ("SELECT symbol, max(price) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
 
 WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queries, how they share
@@ -42,6 +48,7 @@ WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queri
     "few partials": ("trades", FEW_PARTIALS, "shared paired"),
     "many partials": ("trades", MANY_PARTIALS, "shared paired"),
     "merged": ("trades", MERGED, "shared paired"),
+    "cells held": ("trades", HELD, "shared paired"),
     "small batches": ("few", ONE, "shared paired"),
     "small batches, trees": ("few", TREES, "unshared paired"),
 }
@@ -76,6 +83,7 @@ class Calibration:
             "more for a row of a grouping with keys": self.rates.keyed,
             "a partial made, sent and stored": self.rates.partial,
             "the same without keys": self.rates.lone,
+            "a group in a slice, with rows or without": self.rates.cell,
             "a partial merged": self.rates.merged,
             "a window of a group answered": self.rates.evaluation,
             "a batch": self.rates.batch,
@@ -93,11 +101,11 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
                 market = Market(rows=count, rate=count / 3600, symbols=SYMBOLS, zipf=0.5)
                 write_trades(engine.session, market, Path(scratch) / name, FILES)
         runs: dict[str, list[Took]] = {name: [] for name in WAYS}
-        for repetition in range(repetitions + 1):  # the first one warms up
+        for round_number in range(WARM + repetitions):
             for name, (trades, queries, strategy) in WAYS.items():
-                say(f"run {repetition + 1} of {repetitions + 1}: {name}")
+                say(f"round {round_number + 1} of {WARM + repetitions}: {name}")
                 runs[name].append(_run(Path(scratch) / trades, queries, strategy))
-    middle = {name: _middle(found[1:]) for name, found in runs.items()}
+    middle = {name: _middle(found[WARM:]) for name, found in runs.items()}
     return Calibration(_apart(middle, rows), rows, middle)
 
 
@@ -144,6 +152,7 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
         "keyed": (runs["trees with keys"].job - few.job) / (rows * (SOME - 1)) - copied,
         "partial": ((many.job + many.store) - (few.job + few.store)) / max(1, made),
         "lone": ((fine.job + fine.store) - (trees.job + trees.store)) / max(1, fine.partials - trees.partials),
+        "cell": (runs["cells held"].answer - few.answer) / CELLS,
         "merged": (merged.answer - many.answer) / max(1, merged.answers) / NODES,
         "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
         "batch": small.whole / FILES,

@@ -23,7 +23,7 @@ from penstock.share.explanation import (
     Work,
 )
 from penstock.share.layout import lay_out
-from penstock.share.locate import choose_locating
+from penstock.share.locate import Locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
 from penstock.share.telling import tell_apart
@@ -59,31 +59,31 @@ def explain_plan(
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number
     told = [woven.get(tree.name) for tree in plan.trees]
-    trees = tuple(_explain_tree(tree, cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
+    ways = [_found_by(tree, way) for tree, way in zip(plan.trees, layout.locating, strict=True)]
+    trees = tuple(_explain_tree(tree, ways[i], cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
 
 
 def _explain_tree(
-    tree: Tree, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen, woven: WeavePlan | None
+    tree: Tree, way: str, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen, woven: WeavePlan | None
 ) -> TreePlan:
-    """Explain one tree; ``numbers`` are its groupings' among the cells."""
-    manager = tree.manager()
+    """Explain one tree; ``way`` is how rows find its slices, ``numbers`` are its groupings' among the cells."""
     groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
     return TreePlan(
         tree.name,
         tree.slicing,
         tuple(dict.fromkeys(tree.windows)),
-        manager.edge_rate(SECOND),
-        _found_by(tree, manager),
+        tree.manager().edge_rate(SECOND),
+        way,
         tuple(replace(one, made=seen.made.get((tree.name, one.keys))) for one in groupings),
         woven,
     )
 
 
-def _found_by(tree: Tree, manager: SliceManager) -> str:
+def _found_by(tree: Tree, way: Locating) -> str:
     """Word how a row finds its slice."""
-    words = str(choose_locating(manager, many=tree.many_partials))
+    words = str(way)
     return words.replace(" us", " rows") if any(isinstance(w, RowsWindow) for w in tree.windows) else words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,7 @@ from penstock.share.slices import Progression, SliceManager
 
 FINER_AT_MOST: Final = 4.0  # granules per slice up to which plain division is taken
 COARSE_ENOUGH_US: Final = SECOND // 10  # without keys, so few partials come of such granules that division always pays
+FEW_TREES: Final = 16  # up to so many, a column for each is planned fast, and constants are divided by faster
 PROGRESSIONS_AT_MOST: Final = 8  # edge progressions up to which a row computes its slice by arithmetic
 
 
@@ -47,15 +49,23 @@ class BySearch:
 Locating = ByDivision | ByArithmetic | BySearch
 
 
-def choose_locating(manager: SliceManager, *, many: bool) -> Locating:
+def choose_locating(manager: SliceManager, *, many: bool, trees: int = 1) -> Locating:
     """Divide where a granule makes few more partials than the slices would, else compute, else search.
 
-    ``many`` partials a slice, of groups or of fragments, are not to be multiplied by granules.
+    ``many`` partials a slice, of groups or of fragments, are not to be multiplied by granules. Among many ``trees``
+    rows compute their slices by tables, and two progressions with one step take no longer than a granule.
     """
     granule = manager.granule()
+    if trees > FEW_TREES and is_tabled(manager.progressions):
+        return ByArithmetic(tuple(manager.progressions))
     few = granule is not None and not many and granule.step >= COARSE_ENOUGH_US
     if granule is not None and (few or manager.edge_rate(granule.step) * FINER_AT_MOST >= 1.0):
         return ByDivision(granule)
     if len(manager.progressions) <= PROGRESSIONS_AT_MOST:
         return ByArithmetic(tuple(manager.progressions))
     return BySearch()
+
+
+def is_tabled(progressions: Sequence[Progression]) -> bool:
+    """Tell whether edges are those of one or two progressions with the same step, which tables of trees can hold."""
+    return 1 <= len(progressions) <= 2 and progressions[0].step == progressions[-1].step

@@ -15,13 +15,12 @@ import numpy as np
 from pyspark.sql import Column
 
 from penstock.share.layout import Layout
-from penstock.share.locate import ByArithmetic, ByDivision, Locating
+from penstock.share.locate import FEW_TREES, ByArithmetic, ByDivision, Locating, is_tabled
 from penstock.share.slices import Progression
 from penstock.share.telling import is_lone
 from penstock.spark.columns import written
 from penstock.spark.searching import table
 
-FEW_TREES: Final = 16  # up to so many, a column for each is planned fast, and constants are divided by faster
 MOST_CONDITIONS: Final = 256  # beyond, one method that asks them all is too large for the JVM
 COPIES: Final = "__copies"
 STEPS: Final = "__steps"
@@ -62,7 +61,7 @@ def many_trees(layout: Layout) -> ManyTrees | None:
     if trees <= FEW_TREES or not alike or (signed and trees > MOST_CONDITIONS):
         return None
     cut = [_progressions(way) for way in layout.locating]
-    pairs = [(some[0], some[-1]) for some in cut if 1 <= len(some) <= 2 and some[0].step == some[-1].step]
+    pairs = [(some[0], some[-1]) for some in cut if is_tabled(some)]
     return ManyTrees(tuple(pairs), signed) if len(pairs) == len(cut) else None
 
 

@@ -21,6 +21,7 @@ from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
 from penstock.store.arrived import Arrived, by_grouping, statistics
+from penstock.store.filling import Filling
 
 Kernel = Literal["fast", "scan"]
 Int64Array = npt.NDArray[np.int64]
@@ -56,6 +57,7 @@ class Synopsis:
         self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
         self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
         self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
+        self.filling = Filling()
         self._home: dict[LaneKey, str] = {}  # lane → tree
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
@@ -115,6 +117,7 @@ class Synopsis:
         kept = {(t.space, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
         self._present = {k: p for k, p in self._present.items() if k in trees}
+        self.filling.keep(trees)
 
     def _move(self, layout: Layout) -> None:
         """Note the tree of every lane; one that a lane moves to knows the slices of the one it comes from as well."""
@@ -130,7 +133,7 @@ class Synopsis:
         self._touched = {}
         highest = None
         for member, rows in zip(layout.members, parted, strict=bool(layout.members)):
-            labels = self._add(layout, member, rows, edges)
+            labels = self._add(layout, member, rows, edges, arrived.rows)
             if len(labels):
                 highest = int(labels.max()) if highest is None else max(highest, int(labels.max()))
         return replace(arrived, highest=highest, touched=self._touched)
@@ -195,7 +198,9 @@ class Synopsis:
             return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
         return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
 
-    def _add(self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
+    def _add(
+        self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]], arriving: int
+    ) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
         rows = rows.filter(rows["label"].is_valid()) if rows["label"].null_count else rows
         tree = layout.plan.trees[member.tree]
@@ -214,6 +219,9 @@ class Synopsis:
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
         added = _Added(labels, Distinct.of(labels), values, words, late, {})
+        if member.slots:
+            counts = len(labels), len(added.distinct.labels), arriving
+            self.filling.note((tree.name, member.grouping.keys), len(member.grouping.conditions), counts)
         for fed in member.feeds:
             self._add_fed(tree, member, fed, rows, added)
         return labels

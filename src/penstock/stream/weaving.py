@@ -129,14 +129,15 @@ class Weaving:
             self._aside.join()
 
     def seen(self) -> Seen:
-        """Tell what the stream brings: rows and batches a second, groups, and fragments a condition."""
+        """Tell what the stream brings: rows and batches a second, groups, how rows fill them, fragments a condition."""
         groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
         conditions = self._lanes()
         sent = self.computing.sent
         fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0
         rate, counts = self.progress.rate(), {keys: n for keys, n in groups.items() if n}
         batches = (rate or 0.0) * self._batches / max(1, self._rows)
-        return Seen(rate, counts, max(0.1, fragments), batches)
+        filled = self.synopsis.filling.groups(counts, max(0.1, fragments))
+        return Seen(rate, counts, max(0.1, fragments), batches, filled)
 
     def standing(self) -> Standing:
         """Tell all that a plan is explained by."""

@@ -2,12 +2,13 @@
 
 Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one
 each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: a row finds its slice in every tree and is
-copied for every grouping of it, every slice makes a partial for each group and fragment that holds a row of it, and the
-kernel answers a window from two prefixes, from a tree of partials, or slice by slice.
+copied for every grouping of it, every slice makes a partial for each group and fragment that holds a row of it and has
+a cell for every group, and the kernel answers a window from two prefixes, from a tree of partials, or slice by slice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -94,6 +95,7 @@ class Rates:
     keyed: float = 150e-9  # more than that where the grouping has keys: they are hashed, and their groups are many
     partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
     lone: float = 6.0e-6  # the same where a slice has no other: without keys, less is done at once
+    cell: float = 10e-9  # a group in a slice of a lane, with rows or without: room for it is made and added up
     merged: float = 40e-9  # a partial merged into an answer
     evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
     batch: float = 0.2  # a batch, once for all trees
@@ -111,6 +113,11 @@ class Load:
     groups: tuple[float, ...] = (1.0,)
     fragments_per_condition: float = 1.0  # where a tree has several; 1: they lie within one another
     batches_per_second: float = 0.0
+    filled: tuple[float, ...] = ()  # groups that rows fall into as if alike; empty: all of them
+
+    def filling(self) -> tuple[float, ...]:
+        """Return, for each grouping, how many groups rows fall into."""
+        return self.filled or self.groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +189,16 @@ class MeasuredWeighing:
         """Add up rows copied, partials made and windows answered."""
         arriving, batches = self.load.rows_per_second, self.load.batches_per_second
         total = np.full(len(rates), arriving * self.rates.sliced + batches * self.rates.tree)
-        for groups, part in zip(self.load.groups, held, strict=True):
+        for groups, filled, part in zip(self.load.groups, self.load.filling(), held, strict=True):
             conditions = part.sum(axis=1)
             several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
-            shards = groups * np.where(conditions > 1, several, conditions)
+            shards = filled * np.where(conditions > 1, several, conditions)
             made = partials_per_second(arriving, rates + batches, shards)  # a batch cuts slices that it does not end
             keyed = groups > 1
             copied = self.rates.copied + (self.rates.keyed if keyed else 0.0)
             made *= self.rates.partial if keyed else self.rates.lone
-            total += (conditions > 0) * arriving * copied + made
+            cells = rates * conditions * (groups if keyed else 0.0)
+            total += (conditions > 0) * arriving * copied + made + cells * self.rates.cell
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
         return out
@@ -202,3 +210,18 @@ def partials_per_second(rows: float, rates: FloatArray, shards: FloatArray) -> F
     full = np.maximum(room, 1e-300)
     made: FloatArray = np.where(room > 0, full * -np.expm1(-rows / full), 0.0)
     return made
+
+
+def shards_of(rows: float, slices: float, partials: float) -> float:
+    """Return how many shards a slice has if rows thrown at random into those of some slices make so many partials.
+
+    The inverse of `partials_per_second`: partials / rows = (1 - e^-x) / x where x are the rows a shard.
+    """
+    if not 0 < partials < rows:
+        return float("inf") if partials else 0.0
+    low, high = 0.0, rows / partials + 1.0  # rows a shard
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = -math.expm1(-middle) > middle * partials / rows
+        low, high = (middle, high) if more else (low, middle)
+    return rows / (slices * high)

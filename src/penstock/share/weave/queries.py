@@ -23,12 +23,13 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a stream was seen to bring: rows and batches a second, groups by their keys, fragments a condition."""
+    """What a stream was seen to bring: rows and batches a second, groups by their keys and how rows fill them."""
 
     rows_per_second: float | None = None
     groups: Mapping[Keys, int] = field(default_factory=dict)
     fragments_per_condition: float = 1.0
     batches_per_second: float = 0.0
+    filled: Mapping[Keys, float] = field(default_factory=dict)  # groups that rows fall into as if alike
 
     def drifted(self, since: Seen) -> bool:
         """Tell whether the stream has become another one since it was looked at last."""
@@ -54,9 +55,11 @@ class Numbers:
     def costs(self, rates: Rates, seen: Seen) -> MeasuredCosts:
         """Put what was seen in the order of groupings; some that may come are assumed."""
         groups = [1.0 if not keys else float(seen.groups.get(keys) or ASSUMED_GROUPS) for keys in self.keys]
-        groups += [ASSUMED_GROUPS] * SPARE_GROUPINGS
+        filled = [seen.filled.get(keys, known) for keys, known in zip(self.keys, groups, strict=True)]
+        some = [ASSUMED_GROUPS] * SPARE_GROUPINGS
         rows = seen.rows_per_second or ASSUMED_RATE
-        return MeasuredCosts(rates, Load(rows, tuple(groups), seen.fragments_per_condition, seen.batches_per_second))
+        brought = seen.fragments_per_condition, seen.batches_per_second
+        return MeasuredCosts(rates, Load(rows, (*groups, *some), *brought, (*filled, *some)))
 
     def _merging(self, definition: Definition) -> Merging:
         """Tell how the kernel puts a query's windows together."""
