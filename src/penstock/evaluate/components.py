@@ -87,8 +87,13 @@ def plane_types(component: Component) -> tuple[np.dtype[Any], ...]:
 
 def identities(component: Component, shape: int | tuple[int, ...]) -> Planes:
     """Return planes of a shape that hold nothing yet."""
-    filled = zip(plane_types(component), identity_of(component), strict=True)
-    return tuple(np.full(shape, value, dtype) for dtype, value in filled)
+    kinds = zip(plane_types(component), identity_of(component), strict=True)
+    return tuple(_filled(shape, dtype, value) for dtype, value in kinds)
+
+
+def _filled(shape: int | tuple[int, ...], dtype: np.dtype[Any], value: Any) -> Array:
+    """Return an array of one value; room for zeros takes no memory until something is written there."""
+    return np.full(shape, value, dtype) if value or dtype.hasobject else np.zeros(shape, dtype)
 
 
 def planes_of(component: Component, values: Values) -> Planes:
