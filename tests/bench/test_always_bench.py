@@ -31,7 +31,7 @@ def test_queries_come_and_go_while_batches_are_timed(spark: SparkSession, tmp_pa
 
 
 def test_a_soak_notes_memory_files_and_threads(spark: SparkSession, tmp_path: Path) -> None:
-    workload = soak.Workload(minutes=0.03, staying=2, passing=1, sample_seconds=0.2, pace=QUICK)
+    workload = soak.Workload(minutes=0.1, staying=2, passing=1, sample_seconds=0.2, pace=QUICK)
     figures, samples = soak.measure(workload, lambda text: None)
     assert len(samples) >= 4
     assert all(sample.state_files > 3 and sample.threads > 10 for sample in samples)
