@@ -16,9 +16,10 @@ def uniform(tuples: int, attributes: int, seed: int, *, steps: int = 0) -> Array
     return np.ceil(values * steps) / steps if steps else values
 
 
-def moving_gaussian(tuples: int, attributes: int, seed: int, *, spread: float, intervals: int = 100) -> Array:
-    """Draw Gaussian values in hundredths, whose mean moves from 50 up by one with each interval (§3.8.5)."""
+def moving_gaussian(times: Array, attributes: int, seed: int, *, spread: float, intervals: int = 100) -> Array:
+    """Draw Gaussian values in hundredths, whose mean moves from 50 up by one with each interval of time (§3.8.5)."""
     draw = np.random.default_rng([seed, 8])
-    mean = 50.0 + np.arange(tuples) * intervals // max(1, tuples)
-    values = draw.normal(mean[:, None], spread, (tuples, attributes)) / 100.0
+    share = (times - times[0]) / max(times[-1] - times[0], LEAST)
+    mean = 50.0 + np.minimum(np.floor(share * intervals), intervals - 1)
+    values = draw.normal(mean[:, None], spread, (len(times), attributes)) / 100.0
     return np.asarray(np.maximum(values, LEAST))
