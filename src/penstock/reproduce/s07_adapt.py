@@ -165,8 +165,8 @@ def load_alone(one: Size) -> str:
     return (
         "it is the load, of which §3.8.5 says nothing: static order is far behind only while all work exceeds the time "
         "and what passes does not. With Poisson arrivals and nothing but the load changed HR-A and HNR-A are "
-        f"{by_load} % (mean and range of {DRAWS} draws); the recorded bursts at {FULL} lie between, {here} %; most of the "
-        "thesis's packets, 1.3 million of TCP, are not to be had"
+        f"{by_load} % (mean and range of {DRAWS} draws); the recorded bursts at {FULL} lie between, {here} %; most of "
+        "the thesis's packets, 1.3 million of TCP, are not to be had"
     )
 
 
