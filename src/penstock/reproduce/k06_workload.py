@@ -49,12 +49,11 @@ def trades(seed: int) -> Trades:
     return Trades(np.sort(draw.integers(0, HOUR_S, number)), member, (volume, volume * price, change))
 
 
-def windows(count: int, seed: int, parts: int = 1) -> list[Window]:
-    """Draw windows of 600 to 900 s every 300 to 600 s, in whole parts of a second; the first are always the same."""
+def windows(count: int, seed: int, unit_s: float = 1.0) -> list[Window]:
+    """Draw windows of 600 to 900 s every 300 to 600 s, in whole units; the first are always the same."""
     draw = random.Random(seed)
-    return [
-        Window(draw.randint(600 * parts, 900 * parts), draw.randint(300 * parts, 600 * parts)) for _ in range(count)
-    ]
+    least, middle, most = (round(length / unit_s) for length in (300, 600, 900))
+    return [Window(draw.randint(middle, most), draw.randint(least, middle)) for _ in range(count)]
 
 
 def predicates(hour: Trades, count: int, seed: int) -> npt.NDArray[np.bool_]:
