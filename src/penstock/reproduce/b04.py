@@ -207,6 +207,16 @@ def _by_output(found: Outcome) -> tuple[tuple[float, float], ...]:
     return _thinned(found.done[order], found.response[order], 80, worst=False)
 
 
+def arrivals_alone(name: str, seed: int) -> str:
+    """Tell what Chain-Flush needs at FIFO's worst latency over the synthetic arrivals, nothing else changed."""
+    fifo = outcome(name, False, "FIFO", seed)
+    flush = outcome(name, False, "Chain-Flush*", seed, float(fifo.response.max()))
+    return (
+        "it is the arrivals: DEC-PKT is not to be had, these are LBL-PKT-4's; over the synthetic arrivals of §6, "
+        f"nothing else changed, Chain-Flush needs {peak_kb(flush):.1f} KB and FIFO {peak_kb(fifo):.1f}"
+    )
+
+
 def _thresholds(size: Size, number: str) -> Figure:
     """Draw peak memory over the latency threshold of Chain-Flush."""
     name = "four" if number == "17" else "several"
@@ -214,11 +224,11 @@ def _thresholds(size: Size, number: str) -> Figure:
     fifo, chain = (outcome(name, True, p, size.seed) for p in ("FIFO", "Chain"))
     bounds = _bounds(fifo, chain)
     peaks = [peak_kb(outcome(name, True, "Chain-Flush*", size.seed, b)) for b in bounds]
-    judge = Judge("b04", f"Figure {number}")
+    judge, why = Judge("b04", f"Figure {number}"), arrivals_alone(name, size.seed)
     told = f"{peaks[0]:.1f} KB down to {peaks[-1]:.1f}; FIFO {peak_kb(fifo):.1f}, Chain {peak_kb(chain):.1f}"
     claims = (
         judge.sign(1, "memory falls as the threshold rises", peaks[-1] < peaks[0], told),
-        judge.sign(2, "about FIFO's at the least threshold", abs(peaks[0] / peak_kb(fifo) - 1) < 0.35, told, WHY),
+        judge.sign(2, "about FIFO's at the least threshold", abs(peaks[0] / peak_kb(fifo) - 1) < 0.15, told, why),
         judge.sign(3, "Chain's at a high threshold", abs(peaks[-1] / peak_kb(chain) - 1) < 0.15, told),
     )
     curves = (

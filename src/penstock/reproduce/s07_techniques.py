@@ -107,6 +107,19 @@ def charge_alone(size: Size, ideal: float) -> str:
     )
 
 
+LESS: Final = (0.01, 0.03, 0.1)
+
+
+def naive_charge(size: Size, ideal: float) -> str:
+    """Tell how far above naive BSD is when choosing takes less time."""
+    at = {c: 100 * (norm(size, "BSD", 0, False, False, c) / ideal - 1) for c in LESS}
+    return (
+        "naive BSD computes the priority of every query at every scheduling point, and each takes as long as the "
+        "cheapest operator; the thesis does not say how long. Nothing but that charge changed it is "
+        + ", ".join(f"{v:.0f} % with {c:g} of it" for c, v in at.items())
+    )
+
+
 def _techniques(size: Size) -> Figure:
     """Each technique added to the ones before."""
     ideal = norm(size, "BSD-Hypothetical", 0, False, False, 0.0)
@@ -120,7 +133,7 @@ def _techniques(size: Size) -> Figure:
     judge, told = Judge("s07", "Figure 28"), ", ".join(f"{n} {v:.0f} %" for n, v in above.items())
     falling = all(a >= b for a, b in pairwise(above.values())) and above["naive"] > above["with clusters"]
     claims = (
-        judge.sign(1, "naive BSD far worse (6470 % above)", above["naive"] > 500, told),
+        judge.percent(1, "naive BSD above BSD-Hypothetical by", 6470, above["naive"], naive_charge(size, ideal)),
         judge.sign(2, "each technique gains", falling, told),
         judge.percent(
             3, "all together above BSD-Hypothetical", 5, above["and clustered processing"], charge_alone(size, ideal)

@@ -171,6 +171,28 @@ def _rates(size: Size) -> Figure:
     )
 
 
+STEEPER: Final = 1.5
+
+
+def _stated_overlaps(judge: Judge, size: Size) -> tuple[Claim, ...]:
+    """Compare what is stated for 100 K tuples/s and four times as many queries."""
+    count, rate = 4 * size.queries, 100_000.0
+    size.say(f"{count} queries at {rate:g} tuples/s")
+    stated = {200.0: 19, 2000.0: 74}
+    at = {most: gain(count, rate, size.seed, 0.6, most) for most in stated}
+    why = (
+        "the slides are not published; ours are 1, 2 and 5 times powers of ten. The gain rests on how many are "
+        f"long: with a skew of {STEEPER}, nothing else changed, it is "
+        + " and ".join(f"{gain(count, rate, size.seed, STEEPER, most):.0f}" for most in stated)
+        + " % for factors up to 200 and 2000"
+    )
+    words = "{} queries at 100 K tuples/s, factors up to {:g}: lower by"
+    return tuple(
+        judge.percent(i, words.format(count, most), share, at[most], why)
+        for i, (most, share) in enumerate(stated.items(), 2)
+    )
+
+
 def _overlaps(size: Size) -> Figure:
     """Vary the largest overlap factor (§7.1.3)."""
     most, rates = (50.0, 200.0, 500.0, 1000.0, 2000.0), (1000.0, 10_000.0, 100_000.0)
@@ -181,14 +203,9 @@ def _overlaps(size: Size) -> Figure:
     words = "; ".join(f"{found[50.0]:.0f} to {found[2000.0]:.0f} % at {r:g}/s" for r, found in at.items())
     claims = (
         judge.sign(1, "the gain grows with the overlap factor", grows, words),
-        judge.sign(
-            2,
-            "from 19 to 74 % at 100 K tuples/s for 200 to 2000, with 2000 queries",
-            at[100_000.0][2000.0] > 0,
-            f"{at[100_000.0][200.0]:.0f} to {at[100_000.0][2000.0]:.0f} % with {count}",
-        ),
+        *_stated_overlaps(judge, size),
     )
-    note = f"{TEMPLATES} {count} queries; the paper has 2000."
+    note = f"{TEMPLATES} {count} queries; the paper has 2000, for which the stated gains are judged."
     return Figure(
         "w11", "Figure 9", "Weave Share's cost by Shared's", "largest overlap", "percent", curves, claims, False, note
     )
