@@ -111,7 +111,7 @@ def test_they_agree_with_a_calendar_queue_each_use_of_which_may_cost_time(name: 
     assert [d for d in found if d is not None][:1] == []
 
 
-@pytest.mark.parametrize("name", ["HNR", "BSD", "EDF", "FAS-MCQ"])
+@pytest.mark.parametrize("name", ["HNR", "BSD", "EDF", "FAS-MCQ", "Hybrid"])
 def test_they_agree_when_every_priority_that_is_compared_costs_time(name: str) -> None:
     found = [disagreement(seed, policy_named(name), charge=0.125) for seed in range(SCENARIOS)]
     assert [d for d in found if d is not None][:1] == []

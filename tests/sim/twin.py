@@ -268,6 +268,8 @@ class Twin:
         return self.best(), math.inf
 
     def hybrid(self, nodes: list[Node]) -> Node | None:
+        self.weighed += len(nodes)
+
         def work(node: Node) -> float:
             due = self.due(node, node.head)
             return self.c(node) * (sum(i.time < due for i in node.queue) if node.stream >= 0 else 1)

@@ -111,7 +111,8 @@ def _joined(parts: Sequence[SubGroup]) -> SubGroup:
 def run_together(until_due: Array, group: Array, priority: Array, sharing: int, chosen: Array) -> int:
     """Mark the tasks that run next, and return the one they were chosen for (Algorithms 1, 2 and 3).
 
-    The lowest time until the deadline goes first, then the highest priority, then the first named.
+    The lowest time until the deadline goes first, then the highest priority, then the first named. All tasks are looked
+    at: they are sub-groups, a few dozen for hundreds of queries, and every tick changes the time of each.
     """
     best = 0
     for task in range(1, until_due.shape[0]):

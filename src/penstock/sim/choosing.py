@@ -116,12 +116,16 @@ def work_until_due(k: int, w: World) -> float:
 
 @lean
 def early_or_fast(w: World) -> int:
-    """Choose between the earliest that can be in time and the fastest of the late (S07 §3.5.2)."""
+    """Choose between the earliest that can be in time and the fastest of the late (S07 §3.5.2).
+
+    All queues are looked at: as time passes a head that could be in time no longer can, so no order can be kept.
+    """
     early, fast, now = -1, -1, w.state[0].now
     for place in range(w.entries.shape[0]):
         k = w.entries[place]
         if not can_run(k, w):
             continue
+        w.state[0].weighed += 1
         if now + work_until_due(k, w) <= w.queue[k].due:
             if early < 0 or w.queue[k].due < w.queue[early].due:
                 early = k
