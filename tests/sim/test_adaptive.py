@@ -51,4 +51,5 @@ def test_a_percentage_holds_by_sign_and_within_fifteen_points() -> None:
     judge = Judge("s07", "Figure 1")
     verdicts = [judge.percent(1, "x", stated, found).verdict for stated, found in [(10, 25), (10, 25.1), (10, -1)]]
     assert verdicts == ["holds", "differs", "differs"]
-    assert replace(judge, place="Figure 2").percent(3, "x", 1, 1).id == "s07-figure-2-3"
+    claim = replace(judge, place="Figure 2").percent(3, "lower at 0.9", 40, 1)
+    assert (claim.id, claim.stated, claim.measured) == ("s07-figure-2-3", "lower at 0.9: 40 %", "1 %")

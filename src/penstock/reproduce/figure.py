@@ -69,7 +69,8 @@ class Judge:
     def percent(self, number: int, words: str, stated: float, measured: float, reason: str = "") -> Claim:
         """Compare a percentage: the sign must be right and the size within 15 points."""
         holds = stated * measured > 0 and abs(stated - measured) <= POINTS_OFF
-        return self._claim(number, f"{words} {stated:g} %", f"{measured:.0f} %", holds, reason)
+        gap = ": " if words[-1].isdigit() else " "  # two numbers side by side would read as one
+        return self._claim(number, f"{words}{gap}{stated:g} %", f"{measured:.0f} %", holds, reason)
 
     def sign(self, number: int, words: str, holds: bool, measured: str, reason: str = "") -> Claim:
         """Note whether a comparison came out as stated."""
