@@ -6,9 +6,12 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.share.locate import BySearch
+from penstock.spark.partials import time_span
+from penstock.stream import computing
+from penstock.testing import TestBed
 from tests.stream import feeding
 
 FORMS = (
@@ -61,3 +64,36 @@ def test_edges_too_many_to_be_foreseen_change_no_answer(
     monkeypatch.setattr("penstock.stream.computing.MOST_EDGES", most)  # of 0, rows compute their slices
     assert answers(spark, SELDOM, 10) == foreseen
     assert all(foreseen.values())
+
+
+LONG = [KEYED.format(r=500 * s, s=s) for s in (101, 103, 107, 109, 113, 127, 131, 137, 139)]
+
+
+def disordered(spark: SparkSession) -> dict[str, list[tuple[object, ...]]]:
+    """Feed batches of which the fifth has rows from far behind those that came before, within the stream's lateness."""
+    draw, asked = random.Random(9), {f"q{number}": text for number, text in enumerate(LONG)}
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, k STRING, v INT", lateness="20 MIN")
+        for name, text in asked.items():
+            bed.query(name, text)
+        for number in range(8):
+            times = [200 * number + draw.randrange(200) for _ in range(30)] + ([150, 420, 15] if number == 4 else [])
+            bed.feed("s", [{"ts": t, "k": draw.choice("abc"), "v": draw.randrange(9)} for t in times])
+        bed.flush()
+        return {name: sorted(map(tuple, bed.timeline(name)), key=repr) for name in asked}
+
+
+def test_edges_are_listed_for_recent_times_without_a_look_at_the_rows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, looks = disordered(spark), list[str]()
+
+    def looked(batch: DataFrame, time: str, ahead_us: int) -> tuple[int, int]:
+        looks.append(time)
+        return time_span(batch, time, ahead_us)
+
+    monkeypatch.setattr(computing, "time_span", looked)
+    monkeypatch.setattr(computing, "MOST_EDGES", 700)
+    assert disordered(spark) == known
+    assert all(known.values())
+    assert len(looks) == 3  # the first batch, the second, which no span was known for, and the one from far behind

@@ -34,7 +34,8 @@ BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
 MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
 FEW_ROWS: Final = 20_000  # of a batch: up to so many, a plan that is new runs interpreted
 YOUNG: Final = 3  # batches for which a plan is new
-FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times the longest batch so far ahead
+FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times as far ahead and back as the batches so far
+BEFORE_ALL_EDGES: Final = -1  # the label of a row before the first edge it was searched among
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Computing:
         self.stream, self.tables, self.progress, self.spreading = stream, tables, progress, spreading
         self._job: PartialsJob | None = None
         self._span_us = 0  # of the longest batch so far
+        self._back_us = 0  # how far behind the stream's last time rows came so far
         self._batch: DataFrame | None = None  # the last one
         self._rows = FEW_ROWS + 1  # of the last batch
         self._age = YOUNG  # batches since the plan changed; the first one is compiled at once
@@ -77,11 +79,12 @@ class Computing:
         """Return what the last job sent; None before the first."""
         return None if self._job is None else self._job.signing.sent
 
-    def see(self, last_us: int, rows: int) -> None:
-        """Note how far a batch reached, and its size, to foresee the next one's."""
+    def see(self, first_us: int, last_us: int, rows: int) -> None:
+        """Note how far a batch reached, ahead and back, and its size, to foresee the next one's."""
         self._rows = rows
         if self.progress.last_us is not None:
             self._span_us = max(self._span_us, last_us - self.progress.last_us)
+            self._back_us = max(self._back_us, self.progress.last_us - first_us)
 
     def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> Computed:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
@@ -143,7 +146,7 @@ class Computing:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
-        if _beyond(layout, partials, bounds):
+        if bounds.edges and _beyond(layout, partials, bounds, min(self.progress.floors(layout).values(), default=0)):
             bounds = self._with_edges(batch, layout, judged, foreseen=False)
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             into = self._into(layout)
@@ -172,7 +175,9 @@ class Computing:
         last, floors = self.progress.last_us, self.progress.floors(layout)
         stretches: list[Callable[[], tuple[int, int]]] = []
         if foreseen and last is not None and floors:
-            stretches.append(lambda: (min(floors.values()), last + FORESEEN_SPANS * self._span_us))
+            floor, ahead = min(floors.values()), last + FORESEEN_SPANS * self._span_us
+            stretches.append(lambda: (floor, ahead))
+            stretches.append(lambda: (max(floor, last - FORESEEN_SPANS * self._back_us), ahead))
         stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))  # a look at all rows, if need be
         edges: dict[int, list[int]] = {}
         for stretch in stretches:
@@ -208,15 +213,18 @@ def _attempted(
         raise error from None
 
 
-def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds) -> bool:
-    """Tell whether a row of a searched tree lay behind the edges it was searched among."""
+def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:
+    """Tell whether a row of a searched tree lay behind the edges it was searched among, or before them but needed."""
     for member in layout.members:
         if member.tree not in bounds.edges:
             continue
         rows = partials
         if "grouping" in partials.column_names:
             rows = partials.filter(pa.array(partials["grouping"].to_numpy() == member.number))
-        labels, last = rows["label"].drop_null().to_numpy(), len(bounds.edges[member.tree]) - 1
+        edges = bounds.edges[member.tree]
+        labels, last = rows["label"].drop_null().to_numpy(), len(edges) - 1
         if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
+            return True
+        if edges[0] > floor_us and (labels == BEFORE_ALL_EDGES).any():
             return True
     return False

@@ -279,7 +279,7 @@ class Pipeline:
         progress.counts += counts_of(arrived, repeated)
         if arrived.first_us is None or arrived.last_us is None:
             return []
-        self.computing.see(arrived.last_us, arrived.rows)
+        self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
         progress.see(arrived.first_us, arrived.last_us)
         due = self.agenda.due(layout, watermark := progress.watermark_after(self.stream.lateness_us))
         progress.watermark_us = watermark
