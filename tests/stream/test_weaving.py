@@ -215,6 +215,12 @@ def trees_of(bed: TestBed) -> set[frozenset[str]]:
     return {frozenset(d.name for d in tree.definitions) for tree in layout.plan.trees}
 
 
+def feed_second(bed: TestBed, second: int) -> None:
+    """Feed 30 rows, and wait for what is woven aside after them."""
+    bed.feed("s", [{"ts": second + i / 30, "k": "a", "v": i} for i in range(30)])
+    bed.engine.stream("s").pipeline.weaving.wait()
+
+
 @pytest.mark.usefixtures("free_trees")
 def test_many_groups_leave_the_tree_of_short_slides_once_they_are_seen(spark: SparkSession) -> None:
     with feeding.open_bed(spark, strategy="weave") as bed:
@@ -238,8 +244,7 @@ def test_small_batches_keep_their_queries_in_one_tree(spark: SparkSession) -> No
         bed.query("by_value", "SELECT v, count(*) AS n FROM s [RANGE 100 s SLIDE 100 s] GROUP BY v")
         weaving = bed.engine.stream("s").pipeline.weaving
         for second in range(4):
-            bed.feed("s", [{"ts": second + i / 30, "k": "a", "v": i} for i in range(30)])
-            weaving.wait()
+            feed_second(bed, second)
         assert weaving.seen().batches_per_second == pytest.approx(1.0, rel=0.1)
         assert trees_of(bed) == {frozenset({"pulse", "by_value"})}
 
@@ -261,13 +266,11 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         bed.query("by_key", "SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k")
         weaving = bed.engine.stream("s").pipeline.weaving
         for second in range(6):
-            bed.feed("s", [{"ts": second + i / 30, "k": "a", "v": i} for i in range(30)])
-            weaving.wait()
+            feed_second(bed, second)
         assert len(woven) == 1  # the rate assumed before any row came was another one
         assert trees_of(bed) == {frozenset({"pulse", "by_key"})}
         bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
-        bed.feed("s", [{"ts": 6 + i / 30, "k": "a", "v": i} for i in range(30)])
-        weaving.wait()
+        feed_second(bed, 6)
         assert weaving._loom is not None
         assert weaving._loom.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
         assert not weaving._loom.owing

@@ -24,6 +24,7 @@ from penstock.spark.session import spark_is_over
 from penstock.spark.spreading import Collecting
 from penstock.spark.tables import Tables
 from penstock.spark.writer import Bounds
+from penstock.store.arrived import by_grouping
 from penstock.stream.progress import NEVER, Progress
 from penstock.stream.spreading import Spreading
 
@@ -215,12 +216,10 @@ def _attempted(
 
 def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:
     """Tell whether a row of a searched tree lay behind the edges it was searched among, or before them but needed."""
-    for member in layout.members:
+    named = [name for name in ("label", "grouping") if name in partials.column_names]
+    for member, rows in zip(layout.members, by_grouping(partials.select(named), len(layout.members)), strict=True):
         if member.tree not in bounds.edges:
             continue
-        rows = partials
-        if "grouping" in partials.column_names:
-            rows = partials.filter(pa.array(partials["grouping"].to_numpy() == member.number))
         edges = bounds.edges[member.tree]
         labels, last = rows["label"].drop_null().to_numpy(), len(edges) - 1
         if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
