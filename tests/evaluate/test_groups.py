@@ -126,7 +126,7 @@ def test_rows_have_one_number_exactly_if_their_keys_are_equal(batches: list[list
 
 def test_a_grouping_without_keys_is_one_group() -> None:
     assert len(Groups([])) == 1
-    with pytest.raises(ValueError, match="nothing to encode"):
+    with pytest.raises(ValueError, match="nothing to number"):
         Groups([]).encode([])
 
 

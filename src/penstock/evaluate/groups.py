@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,18 @@ import pyarrow.compute as pc
 
 Int64Array = npt.NDArray[np.int64]
 
+_PLAIN = (str, bytes, int, type(None))  # equal to themselves, and hashable
 _NAN = object()  # NaN is one group, though NaN ≠ NaN in Python
+
+
+class KeyValues:
+    """The distinct values of a key column: as they are kept, and as a dictionary finds them."""
+
+    def __init__(self, values: list[Any]) -> None:
+        """Take values in the order of their codes."""
+        self.values = values
+        plain = all(isinstance(v, _PLAIN) for v in values)
+        self.keys: Sequence[Hashable] = values if plain else [_hashable(v) for v in values]
 
 
 class Groups:
@@ -31,14 +43,26 @@ class Groups:
         """Return the number of groups seen."""
         return len(self._numbers) if self.types else 1
 
-    def encode(self, columns: Sequence[pa.ChunkedArray], known: Sequence[Int64Array] | None = None) -> Int64Array:
-        """Return each row's group number, giving new numbers to new groups; ``known`` are the columns' value codes."""
+    def encode(self, columns: Sequence[pa.ChunkedArray]) -> Int64Array:
+        """Return each row's group number, giving new numbers to new groups."""
+        told = [told_apart(column) for column in columns]
+        return self.number([codes for codes, _ in told], [values for _, values in told])
+
+    def number(self, codes: Sequence[Int64Array], values: Sequence[KeyValues]) -> Int64Array:
+        """Return each row's group number; ``codes`` are the places of its keys among the values of each column."""
         if not self.types:
-            raise ValueError("a grouping without keys has nothing to encode")
-        codes, first = distinct_rows([value_codes(c) for c in columns] if known is None else known)
-        values = [_raw(c.take(pa.array(first))).to_pylist() for c in columns]
-        numbers = np.fromiter((self._number(row) for row in zip(*values, strict=True)), np.int64, len(first))
-        return numbers[codes]
+            raise ValueError("a grouping without keys has nothing to number")
+        combined, first = distinct_rows(codes)
+        asked = np.flatnonzero(first >= 0)
+        places = [column[first[asked]].tolist() for column in codes]
+        listed = [list(map(v.keys.__getitem__, at)) for v, at in zip(values, places, strict=True)]
+        keys: Sequence[Hashable] = list(zip(*listed, strict=True)) if len(listed) > 1 else listed[0]
+        found = np.fromiter(map(self._numbers.get, keys, repeat(-1)), np.int64, len(keys))
+        for i in np.flatnonzero(found < 0).tolist():
+            found[i] = self._enter(keys[i], [v.values[at[i]] for v, at in zip(values, places, strict=True)])
+        numbers = np.empty(len(first), np.int64)
+        numbers[asked] = found
+        return numbers[combined]
 
     def keys(self, position: int, groups: Int64Array) -> pa.Array:
         """Return one key column's values for the groups given."""
@@ -68,12 +92,10 @@ class Groups:
         self._ranks = np.empty(0, np.int64)
         return moved
 
-    def _number(self, row: tuple[Any, ...]) -> int:
-        """Look a group up, or enter it."""
-        key = tuple(_hashable(v) for v in row)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._numbers)
+    def _enter(self, key: Hashable, row: Sequence[Any]) -> int:
+        """Give a group a number, unless values told apart were one key (0 and −0) and it has got one just now."""
+        number = self._numbers.setdefault(key, len(self._columns[0]))
+        if number == len(self._columns[0]):
             for column, value in zip(self._columns, row, strict=True):
                 column.append(value)
         return number
@@ -101,17 +123,30 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
 
 def value_codes(column: pa.ChunkedArray) -> Int64Array:
     """Number a column's distinct values within this call; NULL is a value."""
+    return _encoded(column)[0]
+
+
+def told_apart(column: pa.ChunkedArray) -> tuple[Int64Array, KeyValues]:
+    """Number a column's distinct values within this call, and list them; NULL is a value."""
+    codes, values = _encoded(column)
+    return codes, KeyValues(values if isinstance(values, list) else values.to_pylist())
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[Int64Array, pa.Array | list[Any]]:
+    """Number a column's distinct values in the order they appear in; also return them, as what they are kept as."""
     if pa.types.is_nested(column.type):
         seen: dict[Hashable, int] = {}
-        return np.array([seen.setdefault(_hashable(v), len(seen)) for v in column.to_pylist()], np.int64)
+        rows = column.to_pylist()
+        codes = np.array([seen.setdefault(_hashable(v), len(seen)) for v in rows], np.int64)
+        return codes, [rows[i] for i in np.unique(codes, return_index=True)[1].tolist()]
     encoded = _raw(column).combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64), encoded.dictionary
 
 
 def distinct_rows(codes: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array]:
-    """Number distinct rows of several code columns; also say where each first stands."""
+    """Number distinct rows of several code columns; also say where each number first stands, −1: nowhere."""
     combined = codes[0]
     for more in codes[1:]:
         combined = _renumbered(combined * (int(more.max(initial=0)) + 1) + more)

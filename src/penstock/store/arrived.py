@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.evaluate.groups import KeyValues, told_apart
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 
@@ -35,6 +36,16 @@ class Arrived:
     touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(
         default_factory=dict
     )  # by late rows: slices, groups
+
+
+def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[int, KeyValues]]:
+    """Put codes in place of keys, once for all groupings; return what they stand for, too."""
+    values: dict[int, KeyValues] = {}
+    for slot in sorted({slot for member in layout.members for slot in member.slots}):
+        place = partials.column_names.index(f"k{slot}")
+        codes, values[slot] = told_apart(partials.column(place))
+        partials = partials.set_column(place, f"k{slot}", pa.array(codes))
+    return partials, values
 
 
 def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:

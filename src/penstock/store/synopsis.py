@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.evaluate.bundles import Bundle, ColumnLane
 from penstock.evaluate.components import ROWS, Component, Values, column_count, pick, values_of
-from penstock.evaluate.groups import Groups, value_codes
+from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.partials import Distinct
 from penstock.evaluate.typed import Definition
@@ -20,7 +20,7 @@ from penstock.share.feeding import Fed
 from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
-from penstock.store.arrived import Arrived, by_grouping, statistics
+from penstock.store.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.store.filling import Filling
 
 Kernel = Literal["fast", "scan"]
@@ -33,6 +33,16 @@ MOST_CELLS: Final = 48_000_000  # of one dense lane; beyond, its partials are sc
 
 
 @dataclass(frozen=True, slots=True)
+class _Batch:
+    """What all groupings of a batch have in common."""
+
+    layout: Layout
+    edges: Mapping[int, Sequence[int]]
+    keys: Mapping[int, KeyValues]  # by slot: the values that key columns have codes of
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Added:
     """A batch's partials of one grouping, as arrays."""
 
@@ -41,7 +51,7 @@ class _Added:
     values: Mapping[Component, Values]
     words: Words
     late: BoolArray | None  # holds late rows; None: nobody asks
-    codes: dict[int, Int64Array]  # of the values of key columns, by slot, as far as they were asked for
+    keys: Mapping[int, KeyValues]
 
 
 class Synopsis:
@@ -128,12 +138,13 @@ class Synopsis:
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes and tell what the batch held."""
+        partials, keys = keys_told_apart(layout, partials)
         parted = by_grouping(partials, len(layout.members))
         arrived = statistics(layout, parted[0])
         self._touched = {}
-        highest = None
+        highest, batch = None, _Batch(layout, edges, keys, arrived.rows)
         for member, rows in zip(layout.members, parted, strict=bool(layout.members)):
-            labels = self._add(layout, member, rows, edges, arrived.rows)
+            labels = self._add(batch, member, rows)
             if len(labels):
                 highest = int(labels.max()) if highest is None else max(highest, int(labels.max()))
         return replace(arrived, highest=highest, touched=self._touched)
@@ -198,13 +209,12 @@ class Synopsis:
             return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
         return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
 
-    def _add(
-        self, layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]], arriving: int
-    ) -> Int64Array:
+    def _add(self, batch: _Batch, member: Member, rows: pa.Table) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
+        layout = batch.layout
         rows = rows.filter(rows["label"].is_valid()) if rows["label"].null_count else rows
         tree = layout.plan.trees[member.tree]
-        labels = _slice_starts(layout, member, rows, edges)
+        labels = _slice_starts(layout, member, rows, batch.edges)
         if member.carrier:
             base = rows["base"] if "base" in rows.column_names else rows["rows"]
             self._note_presence(tree.name, labels[base.to_numpy() > 0])
@@ -218,9 +228,9 @@ class Synopsis:
         self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
         values = _read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
-        added = _Added(labels, Distinct.of(labels), values, words, late, {})
+        added = _Added(labels, Distinct.of(labels), values, words, late, batch.keys)
         if member.slots:
-            counts = len(labels), len(added.distinct.labels), arriving
+            counts = len(labels), len(added.distinct.labels), batch.rows
             self.filling.note((tree.name, member.grouping.keys), len(member.grouping.conditions), counts)
         for fed in member.feeds:
             self._add_fed(tree, member, fed, rows, added)
@@ -235,7 +245,7 @@ class Synopsis:
         if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
             return
         labels, values, words, late = added.labels, added.values, added.words, added.late
-        groups = self._encode(tree.space, member, fed, rows, added.codes)
+        groups = self._number(tree.space, member, fed, rows, added.keys)
         together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
@@ -290,16 +300,15 @@ class Synopsis:
         elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
             self._dissolve(lane.bundle)
 
-    def _encode(self, space: str, member: Member, fed: Fed, rows: pa.Table, codes: dict[int, Int64Array]) -> Int64Array:
-        """Number the groups of the rows; the values of a key column are told apart once for all groupings."""
+    def _number(
+        self, space: str, member: Member, fed: Fed, rows: pa.Table, keys: Mapping[int, KeyValues]
+    ) -> Int64Array:
+        """Number the groups of the rows."""
         if not fed.keys:
             return np.zeros(rows.num_rows, np.int64)
         slots = [member.slots[i] for i in fed.keys]
-        columns = [rows[f"k{slot}"] for slot in slots]
-        for slot, column in zip(slots, columns, strict=True):
-            if slot not in codes:
-                codes[slot] = value_codes(column)
-        return self._groups[space, fed.grouping.keys].encode(columns, [codes[slot] for slot in slots])
+        codes = [rows[f"k{slot}"].to_numpy() for slot in slots]
+        return self._groups[space, fed.grouping.keys].number(codes, [keys[slot] for slot in slots])
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember which slices hold rows of the stream."""
