@@ -63,10 +63,11 @@ class Pricing:
     strands: tuple[Strand, ...]
     costs: MeasuredCosts
 
-    def whole(self, cost: float) -> float:
+    def whole(self, cost: float, trees: int = 1) -> float:
         """Return the seconds of all batches that are timed: rows read, batches, and what trees cost meanwhile."""
-        rows = self.live.rows * (FILES - LEAD) / FILES
-        return rows * self.rates.scanned + (FILES - LEAD) * self.rates.batch + cost * rows / self.live.rate
+        rows, plain = self.live.rows * (FILES - LEAD) / FILES, trees == 1 and len(set(map(_lane, self.strands))) == 1
+        each = self.rates.whatever(len(self.strands), plain=plain)
+        return rows * self.rates.scanned + (FILES - LEAD) * each + cost * rows / self.live.rate
 
 
 def write(session: SparkSession, scratch: Path, name: str, rows: int, rate: float, queries: Sequence[str]) -> Live:
@@ -121,7 +122,14 @@ def predicted(pricing: Pricing, trees: Sequence[Sequence[int]]) -> float:
     """Return what the cost model says of trees of definitions, in seconds of a run."""
     place = {d.id: i for i, d in enumerate(pricing.definitions)}
     rows = [[place[number] for number in tree] for tree in trees]
-    return pricing.whole(Board(pricing.strands, pricing.costs, rows).woven().cost)
+    board = Board(pricing.strands, pricing.costs, rows)
+    board.stand()
+    return pricing.whole(board.woven().cost, len(trees))
+
+
+def _lane(strand: Strand) -> tuple[int, int]:
+    """Return what decides which partials a query reads."""
+    return strand.grouping, strand.condition
 
 
 def pricing(session: SparkSession, live: Live, rates: Rates) -> Pricing:

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.evaluate.groups import Groups
+from penstock.evaluate.groups import Groups, told_apart
 
+TYPES = (pa.string(), pa.float64())
 INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -139,3 +140,23 @@ def test_groups_that_are_kept_are_numbered_anew_in_the_same_order() -> None:
     assert groups.keys(0, np.array([0, 1])).to_pylist() == ["b", None]
     assert groups.ranks().tolist() == [1, 0]
     assert groups.encode(keys).tolist() == [2, 0, 1, 3]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.floats(-1, 1))), min_size=1), st.data())
+def test_keys_told_apart_once_are_numbered_as_if_each_part_had_them_alone(
+    rows: list[tuple[str, float | None]], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(rows) - 1))
+    columns = [pa.chunked_array([pa.array(list(c), t)]) for c, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
+    told = [told_apart(column) for column in columns]
+    for positions in ((0, 1), (1,)):
+        apart, once = (Groups([TYPES[i] for i in positions]) for _ in range(2))
+        for part in (slice(cut, None), slice(None)):  # the first knows only some of the values
+            alone = apart.encode([columns[i].slice(part.start or 0) for i in positions])
+            numbered = once.number([told[i][0][part] for i in positions], [told[i][1] for i in positions])
+            named = [
+                [str(groups.keys(i, n).to_pylist()) for i in range(len(positions))]
+                for groups, n in ((apart, alone), (once, numbered))
+            ]
+            assert named[0] == named[1]
+        assert len(apart) == len(once)

@@ -10,8 +10,16 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.board import Board
-from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts, partials_per_second, shards_of
+from penstock.share.weave.board import Board, stood
+from penstock.share.weave.costs import (
+    HALF_CROWDED,
+    Load,
+    MeasuredCosts,
+    Rates,
+    UnitCosts,
+    partials_per_second,
+    shards_of,
+)
 from penstock.share.weave.density import edge_rate
 from penstock.share.weave.loom import Loom
 from penstock.share.weave.rivals import no_share, share_all
@@ -83,6 +91,57 @@ def test_partials_are_those_of_groups_that_rows_fall_into() -> None:
     strand = Strand(Window(SECOND, SECOND), 0)
     load = Load(1e6, (3_000.0,), filled=(40.0,))
     assert no_share([strand], MeasuredCosts(rates, load)).cost == pytest.approx(40.0)
+
+
+def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_its_tree() -> None:
+    rates = replace(FREE, asked=1.0)
+    strands = [Strand(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
+    asked = MeasuredCosts(rates, Load(5.0, (1.0,)))
+    assert share_all(strands, asked).cost == pytest.approx(15.0)
+    free = MeasuredCosts(rates, Load(5.0, (1.0,), free=1))
+    assert share_all(strands, free).cost == pytest.approx(10.0)
+    assert no_share(strands, free).cost == pytest.approx(15.0)
+
+
+def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor() -> None:
+    rates, half = replace(FREE, crowded=1.0), HALF_CROWDED / 4
+    strands = [Strand(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
+    costs = MeasuredCosts(rates, Load(1e9, (half,), fragments_per_condition=0.25))
+    board = Board(strands, costs)
+    assert board.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
+    assert board.stand() == pytest.approx(HALF_CROWDED)
+    assert board.woven().cost == pytest.approx(2e9)
+    assert no_share(strands, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
+    together = Board(strands, costs, [range(4)])
+    alone = together.woven().cost
+    together.stand()
+    assert together.woven().cost == pytest.approx(alone)
+
+
+def test_keyless_trees_are_not_crowded() -> None:
+    board = Board([Strand(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
+    alone = board.woven().cost
+    assert board.stand() == pytest.approx(3.0)
+    assert board.woven().cost == pytest.approx(alone)
+
+
+def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
+    # Parted, each of 20 conditions has its own slices; together they have all of them, five fragments each.
+    steps = (601, 607, 613, 617, 619, 631, 641, 643, 647, 653, 659, 661, 673, 677, 683, 691, 701, 709, 719, 727)
+    strands = [Strand(Window(s * SECOND, s * SECOND), 0, i, "prefix") for i, s in enumerate(steps)]
+    rates = replace(FREE, partial=1e-6, crowded=3e-7)
+    costs = MeasuredCosts(rates, Load(200.0, (20_000.0,), fragments_per_condition=1.0))
+    greedy = weave_share(strands, costs)
+    loom = Loom(costs, dict(enumerate(strands)))
+    assert stood(strands, costs, greedy)[0].cost > 1.05 * greedy.cost
+    assert loom.cost < stood(strands, costs, greedy)[0].cost
+    assert len(loom.trees) < len(greedy.trees)
+
+
+def test_what_a_batch_costs_whatever_its_trees_is_told_by_its_queries() -> None:
+    rates = replace(FREE, batch=1.0, query=0.1, several=0.5)
+    assert rates.whatever(3, plain=True) == pytest.approx(1.3)
+    assert rates.whatever(3, plain=False) == pytest.approx(1.8)
 
 
 def measured(rows: float, groups: tuple[float, ...], rates: Rates = DEAR_PARTIALS) -> MeasuredCosts:

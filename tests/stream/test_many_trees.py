@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.share.locate import FEW_TREES
 from penstock.spark.many_trees import many_trees
+from penstock.spark.partials import PartialsJob
+from penstock.spark.writer import Bounds
 from tests.stream import feeding
 
 FORMS = (
@@ -66,3 +69,27 @@ def test_more_conditions_than_a_method_holds_are_columns(spark: SparkSession, mo
     together, _ = answers(spark, "shared paired", FEW_TREES + 1, WHERES)
     assert apart == together
     assert not by_tables
+
+
+@pytest.mark.parametrize("wheres", [("",), WHERES])
+def test_rows_that_are_copied_very_often_are_spread_over_all_cores_first(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, wheres: tuple[str, ...]
+) -> None:
+    spread, count = [], 2 * FEW_TREES
+    frame = PartialsJob.frame
+
+    def watched(job: PartialsJob, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        found = frame(job, batch, tables, bounds)
+        spread.append("RepartitionByExpression [__t" in found._jdf.queryExecution().analyzed().toString())
+        return found
+
+    monkeypatch.setattr(PartialsJob, "frame", watched)
+    whole, _ = answers(spark, "unshared paired", count, wheres)
+    assert not any(spread)  # 32 copies of 41 rows
+    monkeypatch.setattr("penstock.spark.partials.MANY_COPIES", count * 41)
+    spread.clear()
+    assert answers(spark, "unshared paired", count, wheres)[0] == whole
+    assert all(spread)
+    spread.clear()
+    answers(spark, "unshared paired", count - 1, wheres)
+    assert not any(spread)  # fewer copies of a row

@@ -11,25 +11,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from penstock.engine import Engine
 from penstock.model.strategy import Strategy
-from penstock.share.weave.costs import DEFAULT_RATES, Rates
+from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
 from penstock.spark.generator import Market, write_trades
 
 FILES: Final = 4  # a batch each
 MANY: Final = 64  # trees, against one
-SOME: Final = 8  # trees with keys, against one
+SOME: Final = 24  # trees with keys
+CROWD: Final = 48  # the same, of many more groups
 WARM: Final = 3  # rounds before any that counts: the JVM compiles what runs often, bit by bit
 FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
+CROWD_SYMBOLS: Final = 4_000
+LONG: Final = 60  # minutes that all trades take, and more than which slices of trees with keys take
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
 LEAST: Final = 1e-10  # seconds: a difference lost in noise
 ONE: Final = ("SELECT sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN]",)
 TREES: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i} MIN]" for i in range(MANY))
+ASKED: Final = tuple(text.replace("]", f"] WHERE volume > {i}") for i, text in enumerate(TREES))
 FEW_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 20 MIN] GROUP BY symbol",)
 FINE: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {60 + i} s SLIDE {2 + i % 3} s]" for i in range(MANY))
 KEYED: Final = tuple(
-    f"SELECT symbol, sum(volume) AS x FROM trades [RANGE {20 + i} MIN SLIDE {20 + i} MIN] GROUP BY symbol"
+    f"SELECT symbol, sum(volume) AS x FROM trades [RANGE {LONG + i} MIN SLIDE {LONG + i} MIN] GROUP BY symbol"
+    for i in range(CROWD)
+)
+KEYED_FINE: Final = tuple(
+    f"SELECT symbol, sum(volume) AS x FROM trades [RANGE {120 + i} s SLIDE {120 + i} s] GROUP BY symbol"
     for i in range(SOME)
 )
 MANY_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 7 s] GROUP BY symbol",)
@@ -43,13 +53,17 @@ MERGED: Final = ("SELECT symbol, max(price) AS x FROM trades [RANGE 20 MIN SLIDE
 WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queries, how they share
     "one query": ("trades", ONE, "shared paired"),
     "trees": ("trades", TREES, "unshared paired"),
+    "trees with conditions": ("trades", ASKED, "unshared paired"),
     "fine trees": ("trades", FINE, "unshared paired"),
-    "trees with keys": ("trades", KEYED, "unshared paired"),
+    "trees with keys": ("trades", KEYED[:SOME], "unshared paired"),
+    "fine trees with keys": ("trades", KEYED_FINE, "unshared paired"),
+    "crowd": ("crowd", KEYED, "unshared paired"),
     "few partials": ("trades", FEW_PARTIALS, "shared paired"),
     "many partials": ("trades", MANY_PARTIALS, "shared paired"),
     "merged": ("trades", MERGED, "shared paired"),
     "cells held": ("trades", HELD, "shared paired"),
     "small batches": ("few", ONE, "shared paired"),
+    "small batches, queries": ("few", TREES, "shared paired"),
     "small batches, trees": ("few", TREES, "unshared paired"),
 }
 
@@ -81,15 +95,19 @@ class Calibration:
             "a row placed in its slice, a tree": self.rates.sliced,
             "a row copied and aggregated, a grouping": self.rates.copied,
             "more for a row of a grouping with keys": self.rates.keyed,
+            "more for it, at most, among many groups": self.rates.crowded,
+            "a row asked for a condition, a tree": self.rates.asked,
             "a partial made, sent and stored": self.rates.partial,
             "the same without keys": self.rates.lone,
             "a group in a slice, with rows or without": self.rates.cell,
             "a partial merged": self.rates.merged,
             "a window of a group answered": self.rates.evaluation,
             "a batch": self.rates.batch,
+            "more for one of several trees or conditions": self.rates.several,
+            "a query of a batch": self.rates.query,
             "a tree of a batch": self.rates.tree,
         }
-        return "\n".join(f"{name:42} {seconds * 1e9:10,.1f} ns" for name, seconds in steps.items())
+        return "\n".join(f"{name:44} {seconds * 1e9:10,.1f} ns" for name, seconds in steps.items())
 
 
 def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibration:
@@ -97,8 +115,9 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
     with tempfile.TemporaryDirectory(prefix="penstock-calibrate-") as scratch:
         with Engine() as engine:
             say(f"generating {rows:,} trades")
-            for name, count in {"trades": rows, "few": FEW_ROWS}.items():
-                market = Market(rows=count, rate=count / 3600, symbols=SYMBOLS, zipf=0.5)
+            sizes = {"trades": (rows, SYMBOLS), "few": (FEW_ROWS, SYMBOLS), "crowd": (_crowd_rows(rows), CROWD_SYMBOLS)}
+            for name, (count, symbols) in sizes.items():
+                market = Market(rows=count, rate=count / (60 * LONG), symbols=symbols, zipf=0.5)
                 write_trades(engine.session, market, Path(scratch) / name, FILES)
         runs: dict[str, list[Took]] = {name: [] for name in WAYS}
         for round_number in range(WARM + repetitions):
@@ -134,6 +153,11 @@ def _middle(runs: Sequence[Took]) -> Took:
     return Took(of("whole"), of("job"), of("store"), of("answer"), runs[0].partials, runs[0].answers)
 
 
+def _crowd_rows(rows: int) -> int:
+    """Take fewer trades where each is copied to many trees."""
+    return max(FEW_ROWS, rows // 4)
+
+
 def _apart(runs: dict[str, Took], rows: int) -> Rates:
     """Find each rate by the difference of two runs; what noise swallows keeps the usual one.
 
@@ -144,18 +168,41 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
     scanned = (one.job - small.job) / (rows - FEW_ROWS)  # copied once, too
     copied = ((trees.job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
     placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
-    made = many.partials - few.partials
+    coarse, cut, queries = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, queries"))
+    keyed, crowded = _keyed(runs, rows, scanned - copied)
     found = {
         "scanned": scanned - copied,
         "sliced": copied * placing,
         "copied": copied * (1 - placing),
-        "keyed": (runs["trees with keys"].job - few.job) / (rows * (SOME - 1)) - copied,
-        "partial": ((many.job + many.store) - (few.job + few.store)) / max(1, made),
+        "keyed": keyed - copied,
+        "crowded": crowded,
+        "asked": (runs["trees with conditions"].job - trees.job) / (rows * MANY),
+        "partial": ((cut.job + cut.store) - (coarse.job + coarse.store)) / max(1, cut.partials - coarse.partials),
         "lone": ((fine.job + fine.store) - (trees.job + trees.store)) / max(1, fine.partials - trees.partials),
         "cell": (runs["cells held"].answer - few.answer) / CELLS,
         "merged": (merged.answer - many.answer) / max(1, merged.answers) / NODES,
         "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
         "batch": small.whole / FILES,
-        "tree": (crowd.whole - small.whole) / (FILES * (MANY - 1)),
+        "several": (crowd.job - small.job - FEW_ROWS * (MANY - 1) * copied) / FILES,
+        "query": ((queries.whole - queries.job) - (small.whole - small.job)) / (FILES * (MANY - 1)),
+        "tree": ((crowd.store + crowd.answer) - (queries.store + queries.answer)) / (FILES * (MANY - 1)),
     }
     return replace(DEFAULT_RATES, **{name: rate for name, rate in found.items() if rate > LEAST})
+
+
+def _keyed(runs: dict[str, Took], rows: int, scanned: float) -> tuple[float, float]:
+    """Return what a row costs a tree with keys where groups are few, and how much more where they are beyond number.
+
+    The jobs of two runs, of few groups and of many, tell both; batches and trees cost what they do without rows.
+    """
+    coarse, cut, empty = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, trees"))
+    partial = max(0.0, (cut.job - coarse.job) / max(1, cut.partials - coarse.partials))  # without what storing costs
+    spent, far = list[float](), list[float]()
+    for name, trades, trees in (("trees with keys", rows, SOME), ("crowd", _crowd_rows(rows), CROWD)):
+        run = runs[name]
+        copying = run.job - empty.job - trades * scanned - run.partials * partial
+        spent.append(copying / (trades * trees))
+        filled = run.partials / (FILES + 1)  # slices of a tree, but for the few that are cut twice
+        far.append(float(crowding(np.array(filled))))
+    crowded = (spent[1] - spent[0]) / (far[1] - far[0])
+    return spent[0] - crowded * far[0], crowded

@@ -86,6 +86,8 @@ def explain_weave(plan: Plan, standing: Standing) -> dict[str, WeavePlan]:
         return {}
     costs = numbers.costs(standing.rates, standing.seen)
     board, alone = Board(strands, costs, rows), Board(strands, costs)
+    board.stand()
+    alone.stand()
     return {
         tree.name: _weighed(tree, row, plan, board, float(alone.costs[rows[row]].sum()))
         for row, tree in enumerate(plan.trees)

@@ -88,7 +88,9 @@ def _cost(plan: Plan, standing: Standing) -> float:
     if not strands:
         return 0.0
     rows = [[place[d.id] for d in tree.definitions] for tree in plan.trees]
-    return Board(strands, numbers.costs(standing.rates, standing.seen), rows).woven().cost
+    board = Board(strands, numbers.costs(standing.rates, standing.seen), rows)
+    board.stand()
+    return board.woven().cost
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -29,6 +29,8 @@ from penstock.spark.spreading import Collecting
 from penstock.spark.writer import Bounds, Writer
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
+MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
+COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all cores is little beside copying them
 
 
 class PartialsJob:
@@ -37,6 +39,7 @@ class PartialsJob:
     def __init__(self, layout: Layout) -> None:
         """Write the columns and keep them in the JVM."""
         self.layout = layout
+        self.expected_rows = 0  # of a batch
         self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
@@ -81,10 +84,17 @@ class PartialsJob:
         """Build the job for a batch without running it."""
         rows = self.rows(batch, tables, bounds)
         if self._copies is not None:
-            rows = self._copies.select(rows).where("__c >= 0")
+            rows = self._copies.select(self._spread(rows)).where("__c >= 0")
         partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
         few = not self.layout.key_types and self.signing.sent.partials <= FEW_PARTIALS
         return partials.coalesce(1) if few else partials
+
+    def _spread(self, rows: DataFrame) -> DataFrame:
+        """Spread rows that are copied very often over all cores: a small batch comes in one piece."""
+        copies = len(self.layout.members)
+        if copies < COPIES_A_ROW or copies * self.expected_rows < MANY_COPIES:
+            return rows
+        return rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, "__t")
 
     def rows(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Add to a batch's rows their time, places and cells."""

@@ -138,6 +138,7 @@ class Computing:
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
         job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
+        job.expected_rows = self._rows if foreseen else 0
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
         into = self._into(layout)

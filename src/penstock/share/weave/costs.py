@@ -4,13 +4,14 @@ Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011)
 each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: a row finds its slice in every tree and is
 copied for every grouping of it, every slice makes a partial for each group and fragment that holds a row of it and has
 a cell for every group, and the kernel answers a window from two prefixes, from a tree of partials, or slice by slice.
+Trees share a machine: the more groups all of them fill at a time, the farther from the processor a row finds its own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -37,12 +38,18 @@ class Weighing(Protocol):
     def put(self, row: int, strands: Sequence[Strand]) -> None:
         """Let a tree hold just these strands."""
 
+    def stand(self, rates: FloatArray, rows: Places) -> float:
+        """Let prices be those of trees beside each other; return how many groups these fill at a time."""
+
 
 class Costs(Protocol):
     """Prices, from which a weighing of trees is made."""
 
     def weighing(self, strands: Sequence[Strand], rows: int) -> Weighing:
         """Make room for trees of such strands, none of which is held yet."""
+
+    def among(self, crowd: float) -> Costs:
+        """Return the prices where all trees fill so many groups at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,10 @@ class UnitCosts:
     def weighing(self, strands: Sequence[Strand], rows: int) -> Weighing:
         """Weigh trees by λ + E·Ω (Eq. 1)."""
         return UnitWeighing(self.rows_per_second, np.zeros(rows))
+
+    def among(self, crowd: float) -> UnitCosts:
+        """Leave prices alone."""
+        return self
 
 
 @dataclass(slots=True)
@@ -84,25 +95,38 @@ class UnitWeighing:
         """Add up overlap factors (Eq. 2)."""
         self.overlaps[row] = sum(strand.overlap for strand in strands)
 
+    def stand(self, rates: FloatArray, rows: Places) -> float:
+        """Leave prices alone: operations are as many wherever they are done."""
+        return 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Seconds of this engine for one of each: what calibration measures."""
 
-    scanned: float = 60e-9  # a row read, once for all trees
-    sliced: float = 8e-9  # a row placed in its slice, for every tree
-    copied: float = 90e-9  # a row copied and aggregated, for every grouping of a tree
-    keyed: float = 150e-9  # more than that where the grouping has keys: they are hashed, and their groups are many
-    partial: float = 3.0e-6  # a partial produced, shuffled, shipped and stored
-    lone: float = 6.0e-6  # the same where a slice has no other: without keys, less is done at once
-    cell: float = 10e-9  # a group in a slice of a lane, with rows or without: room for it is made and added up
-    merged: float = 40e-9  # a partial merged into an answer
-    evaluation: float = 2.0e-6  # a window of a group answered, whatever it merges
-    batch: float = 0.2  # a batch, once for all trees
-    tree: float = 2.0e-3  # a tree of a batch: planned, its partials sorted into lanes, its windows found
+    scanned: float = 40e-9  # a row read, once for all trees
+    sliced: float = 2e-9  # a row placed in its slice, for every tree
+    copied: float = 22e-9  # a row copied and aggregated, for every grouping of a tree
+    keyed: float = 30e-9  # more than that where the grouping has keys: they are hashed
+    crowded: float = 100e-9  # more than that, at most, where groups are too many for the processor's own memory
+    asked: float = 15e-9  # a row asked whether a condition takes it, for every tree that holds the condition
+    partial: float = 0.9e-6  # a partial produced, shuffled, shipped and stored
+    lone: float = 1.0e-6  # the same where a slice has no other: without keys, less is done at once
+    cell: float = 65e-9  # a group in a slice of a lane, with rows or without: room for it is made and added up
+    merged: float = 1e-9  # a partial merged into an answer
+    evaluation: float = 0.15e-6  # a window of a group answered, whatever it merges
+    batch: float = 0.1  # a batch, once for all trees
+    several: float = 17e-3  # more for a batch whose rows are copied, or told apart by conditions: more is to be planned
+    query: float = 50e-6  # a query of a batch: its windows are found and answered
+    tree: float = 0.6e-3  # a tree of a batch: its partials sorted into lanes, its windows found
+
+    def whatever(self, queries: int, *, plain: bool) -> float:
+        """Return what a batch costs however its queries are put into trees; ``plain``: rows are in one lane only."""
+        return self.batch + queries * self.query + (0.0 if plain else self.several)
 
 
 DEFAULT_RATES: Final = Rates()
+HALF_CROWDED: Final = 130_000.0  # groups filled at a time that make a row's group half as far as it can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +138,8 @@ class Load:
     fragments_per_condition: float = 1.0  # where a tree has several; 1: they lie within one another
     batches_per_second: float = 0.0
     filled: tuple[float, ...] = ()  # groups that rows fall into as if alike; empty: all of them
+    free: int | None = None  # condition that takes every row, and so asks for nothing
+    crowd: float = 0.0  # groups that all trees fill at a time; at least those of a tree itself
 
     def filling(self) -> tuple[float, ...]:
         """Return, for each grouping, how many groups rows fall into."""
@@ -131,7 +157,11 @@ class MeasuredCosts:
         """Weigh trees by rows copied, partials made and windows answered."""
         conditions = 2 * (1 + max((s.condition for s in strands), default=0))  # some may come
         held = [np.zeros((rows, conditions), np.bool_) for _ in self.load.groups]
-        return MeasuredWeighing(self.rates, self.load, np.zeros((rows, 4)), held)
+        return MeasuredWeighing(self.rates, self.load, np.zeros((rows, 4)), held, self.load.crowd)
+
+    def among(self, crowd: float) -> MeasuredCosts:
+        """Return the prices where all trees fill so many groups at a time."""
+        return replace(self, load=replace(self.load, crowd=crowd))
 
 
 @dataclass(slots=True)
@@ -142,6 +172,7 @@ class MeasuredWeighing:
     load: Load
     answered: FloatArray  # [tree, (fixed, by log₂ of the edge rate, its part of the ranges, by the edge rate)]
     held: list[np.ndarray]  # grouping → [tree, condition]
+    crowd: float
 
     def knows(self, strand: Strand) -> bool:
         """Take strands whose condition has a number here."""
@@ -185,23 +216,50 @@ class MeasuredWeighing:
                 found[3] = answers * self.rates.merged * long_s
         return found
 
+    def stand(self, rates: FloatArray, rows: Places) -> float:
+        """Count the groups that trees fill between two of their edges, and go by all of them from now on."""
+        self.crowd = float(np.sum(self._filled(rates, [part[rows] for part in self.held])))
+        return self.crowd
+
+    def _filled(self, rates: FloatArray, held: Sequence[np.ndarray]) -> list[FloatArray]:
+        """Return, by grouping, in how many shards of a slice of each tree rows of one batch fall."""
+        cut = np.maximum(rates + self.load.batches_per_second, 1e-300)  # a batch cuts slices that it does not end
+        found = []
+        for filled, part in zip(self.load.filling(), held, strict=True):
+            conditions = part.sum(axis=1)
+            several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
+            shards = filled * np.where(conditions > 1, several, conditions)
+            found.append(partials_per_second(self.load.rows_per_second, cut, shards) / cut)
+        return found
+
     def _cost(self, rates: FloatArray, answered: FloatArray, held: Sequence[np.ndarray]) -> FloatArray:
         """Add up rows copied, partials made and windows answered."""
         arriving, batches = self.load.rows_per_second, self.load.batches_per_second
         total = np.full(len(rates), arriving * self.rates.sliced + batches * self.rates.tree)
-        for groups, filled, part in zip(self.load.groups, self.load.filling(), held, strict=True):
-            conditions = part.sum(axis=1)
-            several = np.maximum(1.0, self.load.fragments_per_condition * conditions)
-            shards = filled * np.where(conditions > 1, several, conditions)
-            made = partials_per_second(arriving, rates + batches, shards)  # a batch cuts slices that it does not end
-            keyed = groups > 1
-            copied = self.rates.copied + (self.rates.keyed if keyed else 0.0)
-            made *= self.rates.partial if keyed else self.rates.lone
+        fills = self._filled(rates, held)
+        crowd = np.maximum(self.crowd, np.sum(fills, axis=0))
+        far = self.rates.keyed + self.rates.crowded * crowding(crowd)
+        for groups, fill, part in zip(self.load.groups, fills, held, strict=True):
+            conditions, keyed = part.sum(axis=1), groups > 1
+            copied = self.rates.copied + (far if keyed else 0.0)
+            made = (rates + batches) * fill * (self.rates.partial if keyed else self.rates.lone)
             cells = rates * conditions * (groups if keyed else 0.0)
-            total += (conditions > 0) * arriving * copied + made + cells * self.rates.cell
+            asked = conditions if self.load.free is None else conditions - part[:, self.load.free]
+            row = (conditions > 0) * copied + asked * self.rates.asked
+            total += arriving * row + made + cells * self.rates.cell
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
         return out
+
+
+def crowding(groups: FloatArray) -> FloatArray:
+    """Return how far a row's group is if so many are filled at a time, 0 to 1.
+
+    Fitted to 3,000 to 2,000,000 groups: some are all in the processor's own memory, and soon after hardly any is.
+    """
+    squared = groups**2
+    found: FloatArray = squared / (squared + HALF_CROWDED**2)
+    return found
 
 
 def partials_per_second(rows: float, rates: FloatArray, shards: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from penstock.share.weave.board import Board
+from penstock.share.weave.board import Board, stood
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.rivals import share_all
 from penstock.share.weave.strands import Strand, Woven
@@ -22,6 +22,7 @@ from penstock.share.weave.weaving import weave_share
 TOLERANCE: Final = 0.2  # 20 to 30 % balance quality and work (§7.2)
 REMEMBERED: Final = 8  # plans woven from scratch
 APART: Final = 0.8  # of the strands of another plan are clearly fewer
+CROWDING: Final = 0.05  # by which trees are dearer beside each other before they are woven once more
 SPARE: Final = 64  # strands for which a board has room when it is laid out
 Name = TypeVar("Name", bound=Hashable)
 
@@ -122,6 +123,8 @@ class Loom(Generic[Name]):
         self._board.hold(row, rest)
         if rest:
             self._settle(row)
+        else:
+            self._board.stand()
 
     def reconstruct(self) -> None:
         """Weave all strands from scratch, and note the cost; the first time that of half of them, for a slope."""
@@ -141,9 +144,15 @@ class Loom(Generic[Name]):
 
         The greedy way may end where no two trees are worth merging, and all of them together are.
         """
-        woven = weave_share(strands, self.costs, _bound(strands) if self.bound else None)
-        shared = share_all(strands, self.costs)
-        return shared if self.bound and shared.cost < woven.cost else woven
+        bound = _bound(strands) if self.bound else None
+        woven = weave_share(strands, self.costs, bound)
+        found, crowd = stood(strands, self.costs, woven)
+        plans = [found]
+        if found.cost > (1 + CROWDING) * woven.cost:  # each was priced as if it had the machine to itself
+            plans.append(stood(strands, self.costs, weave_share(strands, self.costs.among(crowd), bound))[0])
+        if self.bound:
+            plans.append(share_all(strands, self.costs))
+        return min(plans, key=lambda plan: plan.cost)
 
     def adopt(self, trees: Sequence[Sequence[Name]], woven: Woven) -> None:
         """Take over a plan woven from scratch; strands that came meanwhile are taken in, those gone are left out."""
@@ -167,6 +176,8 @@ class Loom(Generic[Name]):
         place = {name: i for i, name in enumerate(self._names)}
         rows = [[place[name] for name in tree] for tree in trees]
         self._board = Board([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
+        if self._board is not None:
+            self._board.stand()
 
     def _joined(self, row: int, strand: Strand) -> int:
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
@@ -187,10 +198,11 @@ class Loom(Generic[Name]):
             others = alive[alive != row]
             saved = board.reductions(row, others)
             if not len(saved) or not saved.max() > 0:
-                return
+                break
             into = int(others[np.argmax(saved)])
             board.merge(into, row)
             row = into
+        board.stand()
 
 
 def _partials(strand: Strand) -> tuple[int, int]:

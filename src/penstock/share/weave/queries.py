@@ -59,7 +59,8 @@ class Numbers:
         some = [ASSUMED_GROUPS] * SPARE_GROUPINGS
         rows = seen.rows_per_second or ASSUMED_RATE
         brought = seen.fragments_per_condition, seen.batches_per_second
-        return MeasuredCosts(rates, Load(rows, (*groups, *some), *brought, (*filled, *some)))
+        free = next((number for c, number in self.conditions.items() if c.where is None and not c.joins), None)
+        return MeasuredCosts(rates, Load(rows, (*groups, *some), *brought, (*filled, *some), free))
 
     def _merging(self, definition: Definition) -> Merging:
         """Tell how the kernel puts a query's windows together."""
