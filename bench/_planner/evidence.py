@@ -38,7 +38,7 @@ def look(session: SparkSession, case: lives.Live, rates: Rates) -> dict[str, Any
     return {
         "classes": len(classes),
         "best_priced_trees": len(best.trees),
-        "shared_to_best_priced": pricing.whole(shared.cost) / pricing.whole(best.cost),
+        "shared_to_best_priced": pricing.whole(shared.cost) / pricing.whole(best.cost, len(best.trees)),
         "plans_run": runs,
         "shared_to_fastest_run": in_one / min(run["seconds"] for run in runs),
     }
