@@ -56,11 +56,10 @@ def run(name: str) -> Took:
     job = FILES * ((1 - IDLE) * RATES.batch + (RATES.several if trees > 1 else 0.0)) + (1 - STORED) * made
     job += rows * (RATES.scanned + trees * (copied + (RATES.asked if "WHERE" in queries[0] else 0.0)))
     store = STORED * made
-    answer = FILES * ((trees - 1) * RATES.tree) + answers * RATES.evaluation
+    answer = FILES * ((trees - 1) * RATES.tree + (len(queries) - 1) * RATES.query) + answers * RATES.evaluation
     answer += answers * NODES * RATES.merged if name == "merged" else 0.0
     answer += measuring.CELLS * RATES.cell if name == "cells held" else 0.0
-    idle = FILES * (IDLE * RATES.batch + (len(queries) - 1) * RATES.query)
-    return Took(job + store + answer + idle, job, store, answer, partials, answers)
+    return Took(job + store + answer + FILES * IDLE * RATES.batch, job, store, answer, partials, answers)
 
 
 def test_rates_are_found_again_in_the_runs_they_make() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import fields, replace
 
@@ -97,9 +98,9 @@ def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_
     rates = replace(FREE, asked=1.0)
     strands = [Strand(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
     asked = MeasuredCosts(rates, Load(5.0, (1.0,)))
-    assert share_all(strands, asked).cost == pytest.approx(15.0)
+    assert share_all(strands, asked).cost == pytest.approx(10.0)  # three, by halving
     free = MeasuredCosts(rates, Load(5.0, (1.0,), free=1))
-    assert share_all(strands, free).cost == pytest.approx(10.0)
+    assert share_all(strands, free).cost == pytest.approx(5.0 * math.log2(3))
     assert no_share(strands, free).cost == pytest.approx(15.0)
 
 

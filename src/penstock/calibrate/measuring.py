@@ -19,6 +19,7 @@ from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
 from penstock.spark.generator import Market, write_trades
 
 FILES: Final = 4  # a batch each
+TIMES: Final = 2  # as many batches of few rows: what they cost beside their rows is to be told well
 MANY: Final = 64  # trees, against one
 SOME: Final = 24  # trees with keys
 CROWD: Final = 48  # the same, of many more groups
@@ -31,6 +32,9 @@ NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range o
 LEAST: Final = 1e-10  # seconds: a difference lost in noise
 ONE: Final = ("SELECT sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN]",)
 TREES: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i} MIN]" for i in range(MANY))
+QUERIES: Final = tuple(
+    f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i % MANY} MIN]" for i in range(8 * MANY)
+)
 ASKED: Final = tuple(text.replace("]", f"] WHERE volume > {i}") for i, text in enumerate(TREES))
 FEW_PARTIALS: Final = ("SELECT symbol, sum(volume) AS x FROM trades [RANGE 20 MIN SLIDE 20 MIN] GROUP BY symbol",)
 FINE: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {60 + i} s SLIDE {2 + i % 3} s]" for i in range(MANY))
@@ -63,7 +67,7 @@ WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queri
     "merged": ("trades", MERGED, "shared paired"),
     "cells held": ("trades", HELD, "shared paired"),
     "small batches": ("few", ONE, "shared paired"),
-    "small batches, queries": ("few", TREES, "shared paired"),
+    "small batches, queries": ("few", QUERIES, "shared paired"),
     "small batches, trees": ("few", TREES, "unshared paired"),
 }
 
@@ -115,16 +119,22 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
     with tempfile.TemporaryDirectory(prefix="penstock-calibrate-") as scratch:
         with Engine() as engine:
             say(f"generating {rows:,} trades")
-            sizes = {"trades": (rows, SYMBOLS), "few": (FEW_ROWS, SYMBOLS), "crowd": (_crowd_rows(rows), CROWD_SYMBOLS)}
-            for name, (count, symbols) in sizes.items():
+            crowd = _crowd_rows(rows), CROWD_SYMBOLS, FILES
+            sizes = {
+                "trades": (rows, SYMBOLS, FILES),
+                "few": (TIMES * FEW_ROWS, SYMBOLS, TIMES * FILES),
+                "crowd": crowd,
+            }
+            for name, (count, symbols, files) in sizes.items():
                 market = Market(rows=count, rate=count / (60 * LONG), symbols=symbols, zipf=0.5)
-                write_trades(engine.session, market, Path(scratch) / name, FILES)
+                write_trades(engine.session, market, Path(scratch) / name, files)
         runs: dict[str, list[Took]] = {name: [] for name in WAYS}
         for round_number in range(WARM + repetitions):
             for name, (trades, queries, strategy) in WAYS.items():
                 say(f"round {round_number + 1} of {WARM + repetitions}: {name}")
                 runs[name].append(_run(Path(scratch) / trades, queries, strategy))
-    middle = {name: _middle(found[WARM:]) for name, found in runs.items()}
+    times = {name: TIMES if trades == "few" else 1 for name, (trades, _, _) in WAYS.items()}
+    middle = {name: _middle(found[WARM:], times[name]) for name, found in runs.items()}
     return Calibration(_apart(middle, rows), rows, middle)
 
 
@@ -144,13 +154,14 @@ def _run(folder: Path, queries: Sequence[str], strategy: Strategy) -> Took:
         return Took(whole, done.job, done.ingest + done.commit, done.answer, done.partials, done.answers)
 
 
-def _middle(runs: Sequence[Took]) -> Took:
-    """Take the median of every step."""
+def _middle(runs: Sequence[Took], times: int) -> Took:
+    """Take the median of every step, for as many batches as all runs are told of."""
 
     def of(step: str) -> float:
-        return float(statistics.median(getattr(run, step) for run in runs))
+        return float(statistics.median(getattr(run, step) for run in runs)) / times
 
-    return Took(of("whole"), of("job"), of("store"), of("answer"), runs[0].partials, runs[0].answers)
+    partials, answers = runs[0].partials // times, runs[0].answers // times
+    return Took(of("whole"), of("job"), of("store"), of("answer"), partials, answers)
 
 
 def _crowd_rows(rows: int) -> int:
@@ -169,6 +180,7 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
     copied = ((trees.job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
     placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
     coarse, cut, queries = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, queries"))
+    query = ((queries.store + queries.answer) - (small.store + small.answer)) / (FILES * (len(QUERIES) - 1))
     keyed, crowded = _keyed(runs, rows, scanned - copied)
     found = {
         "scanned": scanned - copied,
@@ -184,8 +196,8 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
         "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
         "batch": small.whole / FILES,
         "several": (crowd.job - small.job - FEW_ROWS * (MANY - 1) * copied) / FILES,
-        "query": ((queries.whole - queries.job) - (small.whole - small.job)) / (FILES * (MANY - 1)),
-        "tree": ((crowd.store + crowd.answer) - (queries.store + queries.answer)) / (FILES * (MANY - 1)),
+        "query": query,
+        "tree": ((crowd.store + crowd.answer) - (small.store + small.answer)) / (FILES * (MANY - 1)) - query,
     }
     return replace(DEFAULT_RATES, **{name: rate for name, rate in found.items() if rate > LEAST})
 

@@ -109,7 +109,7 @@ class Rates:
     copied: float = 22e-9  # a row copied and aggregated, for every grouping of a tree
     keyed: float = 30e-9  # more than that where the grouping has keys: they are hashed
     crowded: float = 100e-9  # more than that, at most, where groups are too many for the processor's own memory
-    asked: float = 15e-9  # a row asked whether a condition takes it, for every tree that holds the condition
+    asked: float = 25e-9  # a row asked for a condition, in every tree that holds it; several are found by halving
     partial: float = 0.9e-6  # a partial produced, shuffled, shipped and stored
     lone: float = 1.0e-6  # the same where a slice has no other: without keys, less is done at once
     cell: float = 65e-9  # a group in a slice of a lane, with rows or without: room for it is made and added up
@@ -117,7 +117,7 @@ class Rates:
     evaluation: float = 0.15e-6  # a window of a group answered, whatever it merges
     batch: float = 0.1  # a batch, once for all trees
     several: float = 17e-3  # more for a batch whose rows are copied, or told apart by conditions: more is to be planned
-    query: float = 50e-6  # a query of a batch: its windows are found and answered
+    query: float = 20e-6  # a query of a batch: its windows are found and answered
     tree: float = 0.6e-3  # a tree of a batch: its partials sorted into lanes, its windows found
 
     def whatever(self, queries: int, *, plain: bool) -> float:
@@ -245,7 +245,7 @@ class MeasuredWeighing:
             made = (rates + batches) * fill * (self.rates.partial if keyed else self.rates.lone)
             cells = rates * conditions * (groups if keyed else 0.0)
             asked = conditions if self.load.free is None else conditions - part[:, self.load.free]
-            row = (conditions > 0) * copied + asked * self.rates.asked
+            row = (conditions > 0) * copied + np.log2(1.0 + asked) * self.rates.asked
             total += arriving * row + made + cells * self.rates.cell
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
