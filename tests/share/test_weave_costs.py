@@ -102,6 +102,8 @@ def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_
     free = MeasuredCosts(rates, Load(5.0, (1.0,), free=1))
     assert share_all(strands, free).cost == pytest.approx(5.0 * math.log2(3))
     assert no_share(strands, free).cost == pytest.approx(15.0)
+    to_come = MeasuredCosts(rates, Load(5.0, (1.0,), free=99))
+    assert share_all(strands, to_come).cost == pytest.approx(10.0)
 
 
 def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor() -> None:

@@ -232,6 +232,11 @@ class MeasuredWeighing:
             found.append(partials_per_second(self.load.rows_per_second, cut, shards) / cut)
         return found
 
+    def _free(self, part: np.ndarray) -> np.ndarray | int:
+        """Tell which trees hold the condition that asks for nothing; it may not have come yet."""
+        free = self.load.free
+        return 0 if free is None or free >= part.shape[1] else part[:, free]
+
     def _cost(self, rates: FloatArray, answered: FloatArray, held: Sequence[np.ndarray]) -> FloatArray:
         """Add up rows copied, partials made and windows answered."""
         arriving, batches = self.load.rows_per_second, self.load.batches_per_second
@@ -244,8 +249,7 @@ class MeasuredWeighing:
             copied = self.rates.copied + (far if keyed else 0.0)
             made = (rates + batches) * fill * (self.rates.partial if keyed else self.rates.lone)
             cells = rates * conditions * (groups if keyed else 0.0)
-            asked = conditions if self.load.free is None else conditions - part[:, self.load.free]
-            row = (conditions > 0) * copied + np.log2(1.0 + asked) * self.rates.asked
+            row = (conditions > 0) * copied + np.log2(1.0 + conditions - self._free(part)) * self.rates.asked
             total += arriving * row + made + cells * self.rates.cell
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
         out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
