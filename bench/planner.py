@@ -43,7 +43,7 @@ from penstock.store.rates import keep_rates
 SECOND = 1_000_000
 WAYS: tuple[Strategy, ...] = ("weave", "shared paired", "unshared paired")
 SIZES = {"k06-c": 2, "w11": 1, "w11-mixed": 3}  # how many times the rows each workload has
-SELDOM = 3  # runs of No Share that take most of a minute each, the first to warm up
+SELDOM = 2  # runs of No Share that take most of a minute each, the first to warm up
 NAMED = ("k06-c", "w11")  # the workloads for which all plans are looked at
 
 
@@ -183,7 +183,7 @@ def _live_queries(workload: Workload) -> dict[str, list[str]]:
 
 
 def _in_turns(case: lives.Live, workload: Workload, rates: Rates, say: Progress, *, named: bool) -> dict[str, Any]:
-    """Run all strategies in turns, the first runs of each to warm up; of a workload not named, No Share thrice only."""
+    """Run all strategies in turns, the first runs of each to warm up; of a workload not named, No Share twice only."""
     session, runs = embedded(), dict[str, list[lives.Ran]]({way: [] for way in WAYS})
 
     def once(way: Strategy) -> float:
