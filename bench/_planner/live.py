@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +9,11 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from penstock.calibrate import let_come
 from penstock.engine import Engine
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
-from penstock.share.weave.board import Board
+from penstock.share.weave.board import beside
 from penstock.share.weave.costs import MeasuredCosts, Rates
 from penstock.share.weave.queries import Numbers, Seen
 from penstock.share.weave.strands import Strand
@@ -65,7 +64,7 @@ class Pricing:
 
     def whole(self, cost: float, trees: int = 1) -> float:
         """Return the seconds of all batches that are timed: rows read, batches, and what trees cost meanwhile."""
-        rows, plain = self.live.rows * (FILES - LEAD) / FILES, trees == 1 and len(set(map(_lane, self.strands))) == 1
+        rows, plain = self.live.rows * (FILES - LEAD) / FILES, trees == 1 and len({s.lane for s in self.strands}) == 1
         each = self.rates.whatever(len(self.strands), plain=plain)
         return rows * self.rates.scanned + (FILES - LEAD) * each + cost * rows / self.live.rate
 
@@ -95,13 +94,13 @@ def run(session: SparkSession, live: Live, strategy: Strategy, rates: Rates) -> 
         opened(session, live, strategy, Path(scratch)) as engine,
     ):
         files = sorted(live.folder.glob("*.parquet"))
-        _process(engine, files[:1], Path(scratch))
+        let_come(engine, files[:1], Path(scratch))
         pipeline = engine.stream("trades").pipeline
         pipeline.weaving.wait()
-        second = _process(engine, files[1:LEAD], Path(scratch))
+        second = let_come(engine, files[1:LEAD], Path(scratch))
         pipeline.weaving.wait()
         before = {name: getattr(pipeline.metrics, name) for name in (*STEPS, "partials")}
-        seconds = _process(engine, files[LEAD:], Path(scratch))
+        seconds = let_come(engine, files[LEAD:], Path(scratch))
         done = {name: getattr(pipeline.metrics, name) - was for name, was in before.items()}
         assert pipeline.layout is not None
         trees = [[d.id for d in tree.definitions] for tree in pipeline.layout.plan.trees]
@@ -109,27 +108,11 @@ def run(session: SparkSession, live: Live, strategy: Strategy, rates: Rates) -> 
         return Ran(seconds, second, {name: done[name] for name in STEPS}, int(done["partials"]), len(trees), told)
 
 
-def _process(engine: Engine, files: Sequence[Path], folder: Path) -> float:
-    """Let some files come, and return the seconds that they take."""
-    for file in files:
-        os.link(file, folder / file.name)
-    began = time.perf_counter()
-    engine.process_available()
-    return time.perf_counter() - began
-
-
 def predicted(pricing: Pricing, trees: Sequence[Sequence[int]]) -> float:
     """Return what the cost model says of trees of definitions, in seconds of a run."""
     place = {d.id: i for i, d in enumerate(pricing.definitions)}
     rows = [[place[number] for number in tree] for tree in trees]
-    board = Board(pricing.strands, pricing.costs, rows)
-    board.stand()
-    return pricing.whole(board.woven().cost, len(trees))
-
-
-def _lane(strand: Strand) -> tuple[int, int]:
-    """Return what decides which partials a query reads."""
-    return strand.grouping, strand.condition
+    return pricing.whole(beside(pricing.strands, pricing.costs, rows).woven().cost, len(trees))
 
 
 def pricing(session: SparkSession, live: Live, rates: Rates) -> Pricing:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.board import Board, stood
+from penstock.share.weave.board import Board, beside
 from penstock.share.weave.costs import (
     HALF_CROWDED,
     Load,
@@ -112,7 +112,8 @@ def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor(
     costs = MeasuredCosts(rates, Load(1e9, (half,), fragments_per_condition=0.25))
     board = Board(strands, costs)
     assert board.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
-    assert board.stand() == pytest.approx(HALF_CROWDED)
+    board.stand()
+    assert board.crowd == pytest.approx(HALF_CROWDED)
     assert board.woven().cost == pytest.approx(2e9)
     assert no_share(strands, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
     together = Board(strands, costs, [range(4)])
@@ -124,7 +125,8 @@ def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor(
 def test_keyless_trees_are_not_crowded() -> None:
     board = Board([Strand(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
     alone = board.woven().cost
-    assert board.stand() == pytest.approx(3.0)
+    board.stand()
+    assert board.crowd == pytest.approx(3.0)
     assert board.woven().cost == pytest.approx(alone)
 
 
@@ -136,8 +138,8 @@ def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
     costs = MeasuredCosts(rates, Load(200.0, (20_000.0,), fragments_per_condition=1.0))
     greedy = weave_share(strands, costs)
     loom = Loom(costs, dict(enumerate(strands)))
-    assert stood(strands, costs, greedy)[0].cost > 1.05 * greedy.cost
-    assert loom.cost < stood(strands, costs, greedy)[0].cost
+    assert beside(strands, costs, greedy.trees).woven().cost > 1.05 * greedy.cost
+    assert loom.cost < beside(strands, costs, greedy.trees).woven().cost
     assert len(loom.trees) < len(greedy.trees)
 
 

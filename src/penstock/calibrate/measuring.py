@@ -119,11 +119,10 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
     with tempfile.TemporaryDirectory(prefix="penstock-calibrate-") as scratch:
         with Engine() as engine:
             say(f"generating {rows:,} trades")
-            crowd = _crowd_rows(rows), CROWD_SYMBOLS, FILES
             sizes = {
                 "trades": (rows, SYMBOLS, FILES),
                 "few": (TIMES * FEW_ROWS, SYMBOLS, TIMES * FILES),
-                "crowd": crowd,
+                "crowd": (_crowd_rows(rows), CROWD_SYMBOLS, FILES),
             }
             for name, (count, symbols, files) in sizes.items():
                 more = count + count // files
@@ -149,16 +148,16 @@ def _run(trades: Path, queries: Sequence[str], strategy: Strategy) -> Took:
         )
         for number, text in enumerate(queries):
             engine.create_query(f"q{number}", text)
-        _process(engine, files[:1], Path(folder))
+        let_come(engine, files[:1], Path(folder))
         before = replace(engine.stream("trades").pipeline.metrics)
-        whole = _process(engine, files[1:], Path(folder))
+        whole = let_come(engine, files[1:], Path(folder))
         done = engine.stream("trades").pipeline.metrics
         store = done.ingest + done.commit - before.ingest - before.commit
         made, answered = done.partials - before.partials, done.answers - before.answers
         return Took(whole, done.job - before.job, store, done.answer - before.answer, made, answered)
 
 
-def _process(engine: Engine, files: Sequence[Path], folder: Path) -> float:
+def let_come(engine: Engine, files: Sequence[Path], folder: Path) -> float:
     """Let some files come, and return the seconds that they take."""
     for file in files:
         os.link(file, folder / file.name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.share.plan import Plan, Tree
-from penstock.share.weave.board import Board
+from penstock.share.weave.board import Board, beside
 from penstock.share.weave.density import edge_rate, weaveability
 from penstock.share.weave.queries import Numbers, Standing
 
@@ -85,9 +85,7 @@ def explain_weave(plan: Plan, standing: Standing) -> dict[str, WeavePlan]:
     if not strands:
         return {}
     costs = numbers.costs(standing.rates, standing.seen)
-    board, alone = Board(strands, costs, rows), Board(strands, costs)
-    board.stand()
-    alone.stand()
+    board, alone = beside(strands, costs, rows), beside(strands, costs)
     return {
         tree.name: _weighed(tree, row, plan, board, float(alone.costs[rows[row]].sum()))
         for row, tree in enumerate(plan.trees)

@@ -11,7 +11,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
 from penstock.model.window import RowsWindow
 from penstock.share.plan import Plan, plan_queries
-from penstock.share.weave.board import Board
+from penstock.share.weave.board import beside
 from penstock.share.weave.density import edge_rate, weaveability
 from penstock.share.weave.queries import Numbers, Standing
 
@@ -88,9 +88,7 @@ def _cost(plan: Plan, standing: Standing) -> float:
     if not strands:
         return 0.0
     rows = [[place[d.id] for d in tree.definitions] for tree in plan.trees]
-    board = Board(strands, numbers.costs(standing.rates, standing.seen), rows)
-    board.stand()
-    return board.woven().cost
+    return beside(strands, numbers.costs(standing.rates, standing.seen), rows).woven().cost
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class Board:
         """Lay out trees of strands by number, with room for some strands more."""
         self.strands = list(strands)
         self.comparisons = 0
-        self._crowd = 0.0
+        self.crowd = 0.0  # groups that trees fill at a time, once they stand beside each other
         rows = max(1, len(self.strands) + spare)
         self._edges = Universe((s.window for s in self.strands), rows)
         self._weighing = costs.weighing(self.strands, rows)
@@ -79,13 +78,12 @@ class Board:
         self.costs[other] = 0.0
         self._price(row)
 
-    def stand(self) -> float:
-        """Price trees as they are beside each other; return how many groups they fill at a time."""
-        alive, before = self.alive, self._crowd
-        self._crowd = self._weighing.stand(self.rates(alive), alive)
-        for row in alive.tolist() if self._crowd != before else ():
+    def stand(self) -> None:
+        """Price trees as they are beside each other."""
+        alive, before = self.alive, self.crowd
+        self.crowd = self._weighing.stand(self.rates(alive), alive)
+        for row in alive.tolist() if self.crowd != before else ():
             self._price(row)
-        return self._crowd
 
     def woven(self) -> Woven:
         """Return the trees as a plan."""
@@ -100,8 +98,10 @@ class Board:
         self.costs[row] = self._weighing.costs(self._edges.rates(at), at)[0] if filled else 0.0
 
 
-def stood(strands: Sequence[Strand], costs: Costs, woven: Woven) -> tuple[Woven, float]:
-    """Price the trees of a plan as they are beside each other; return it with the groups they fill at a time."""
-    board = Board(strands, costs, woven.trees)
-    crowd = board.stand()
-    return replace(board.woven(), comparisons=woven.comparisons), crowd
+def beside(
+    strands: Sequence[Strand], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
+) -> Board:
+    """Lay out trees, priced as they are beside each other."""
+    board = Board(strands, costs, trees, spare)
+    board.stand()
+    return board

@@ -8,12 +8,12 @@ through the costs of the last plans woven so by more than a tolerance (Eq. 6).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from penstock.share.weave.board import Board, stood
+from penstock.share.weave.board import Board, beside
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.rivals import share_all
 from penstock.share.weave.strands import Strand, Woven
@@ -146,10 +146,12 @@ class Loom(Generic[Name]):
         """
         bound = _bound(strands) if self.bound else None
         woven = weave_share(strands, self.costs, bound)
-        found, crowd = stood(strands, self.costs, woven)
-        plans = [found]
-        if found.cost > (1 + CROWDING) * woven.cost:  # each was priced as if it had the machine to itself
-            plans.append(stood(strands, self.costs, weave_share(strands, self.costs.among(crowd), bound))[0])
+        board = beside(strands, self.costs, woven.trees)
+        plans = [replace(board.woven(), comparisons=woven.comparisons)]
+        if plans[0].cost > (1 + CROWDING) * woven.cost:  # each was priced as if it had the machine to itself
+            again = weave_share(strands, self.costs.among(board.crowd), bound)
+            found = beside(strands, self.costs, again.trees).woven()
+            plans.append(replace(found, comparisons=woven.comparisons + again.comparisons))
         if self.bound:
             plans.append(share_all(strands, self.costs))
         return min(plans, key=lambda plan: plan.cost)
@@ -175,16 +177,14 @@ class Loom(Generic[Name]):
         self._names = list(self.strands)
         place = {name: i for i, name in enumerate(self._names)}
         rows = [[place[name] for name in tree] for tree in trees]
-        self._board = Board([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
-        if self._board is not None:
-            self._board.stand()
+        self._board = beside([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
 
     def _joined(self, row: int, strand: Strand) -> int:
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
         board = self._board
         assert board is not None
         for other, members in enumerate(board.members) if self.bound else ():
-            if other != row and any(_partials(board.strands[i]) == _partials(strand) for i in members):
+            if other != row and any(board.strands[i].lane == strand.lane for i in members):
                 board.merge(other, row)
                 return other
         return row
@@ -205,14 +205,9 @@ class Loom(Generic[Name]):
         board.stand()
 
 
-def _partials(strand: Strand) -> tuple[int, int]:
-    """Return what decides which partials a strand reads."""
-    return strand.grouping, strand.condition
-
-
 def _bound(strands: Sequence[Strand]) -> list[list[int]]:
     """Collect the strands that read the same partials."""
     found: dict[tuple[int, int], list[int]] = {}
     for number, strand in enumerate(strands):
-        found.setdefault(_partials(strand), []).append(number)
+        found.setdefault(strand.lane, []).append(number)
     return list(found.values())

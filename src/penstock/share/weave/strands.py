@@ -25,6 +25,11 @@ class Strand:
     merging: Merging = "scan"  # how its windows are put together: from prefixes, from a tree, or slice by slice
 
     @property
+    def lane(self) -> tuple[int, int]:
+        """Return what decides which partials it reads."""
+        return self.grouping, self.condition
+
+    @property
     def overlap(self) -> float:
         """Return the overlap factor, range over slide (Guirguis et al. 2011, Eq. 2)."""
         return self.window.range_us / self.window.slide_us
