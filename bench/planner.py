@@ -157,7 +157,7 @@ def measure_live(workload: Workload, figures: Figures, say: Progress) -> None:
                 found[called] = _in_turns(case, workload, rates, say, named=name in NAMED)
                 if name in NAMED:
                     say(f"{called}: all plans of {evidence.RUN} classes")
-                    seen[called] = evidence.look(session, case, rates)
+                    seen[called] = evidence.look(session, case, rates, workload.repetitions, say)
     figures.measurements |= {"live": found, "evidence": seen}
     _judge_live(found, seen, figures)
 

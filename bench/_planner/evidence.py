@@ -7,12 +7,14 @@ parts queries over the same rows under the same keys; here such plans are run to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
 from pyspark.sql import SparkSession
 
+from bench._measure import interleave
 from bench._planner import live as lives
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
@@ -24,24 +26,42 @@ RUN = 4  # classes: 15 plans
 Classes = list[list[int]]  # of queries by number
 
 
-def look(session: SparkSession, case: lives.Live, rates: Rates) -> dict[str, Any]:
-    """Price all plans of many classes, and run all those of few, twice each; the better time counts."""
+def look(
+    session: SparkSession, case: lives.Live, rates: Rates, repetitions: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Price all plans of many classes, and run all those of few."""
     pricing = lives.pricing(session, case, rates)
     classes = classes_of(pricing.definitions, PRICED)
     best, shared = exhaustive(pricing.strands, pricing.costs, classes), share_all(pricing.strands, pricing.costs)
-    few, runs = classes_of(pricing.definitions, RUN), list[dict[str, Any]]()
-    for plan in partitions(len(few)):
-        trees = [[query for part in tree for query in few[part]] for tree in plan]
-        seconds = min(run_as(session, case, rates, trees) for _ in range(2))
-        runs.append({"plan": plan, "seconds": seconds})
-    in_one = next(run["seconds"] for run in runs if len(run["plan"]) == 1)
+    runs = run_all(session, case, rates, classes_of(pricing.definitions, RUN), repetitions, say)
+    in_one = next(run["median_seconds"] for run in runs if len(run["plan"]) == 1)
     return {
         "classes": len(classes),
         "best_priced_trees": len(best.trees),
         "shared_to_best_priced": pricing.whole(shared.cost) / pricing.whole(best.cost, len(best.trees)),
         "plans_run": runs,
-        "shared_to_fastest_run": in_one / min(run["seconds"] for run in runs),
+        "shared_to_fastest_run": in_one / min(run["median_seconds"] for run in runs),
     }
+
+
+def run_all(
+    session: SparkSession,
+    case: lives.Live,
+    rates: Rates,
+    classes: Classes,
+    repetitions: int,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Run every plan of some classes, in turns, once more than asked for: the first time is to warm up."""
+    plans = list(partitions(len(classes)))
+    trees = {str(plan): [[query for part in tree for query in classes[part]] for tree in plan] for plan in plans}
+    ways = {name: (lambda t=t: run_as(session, case, rates, t).seconds) for name, t in trees.items()}
+    taken = interleave(ways, repetitions + 1, say)
+    timed = [taken[str(plan)][1:] for plan in plans]
+    return [
+        {"plan": plan, "median_seconds": statistics.median(seconds), "seconds": seconds}
+        for plan, seconds in zip(plans, timed, strict=True)
+    ]
 
 
 def classes_of(definitions: Sequence[Definition], count: int) -> Classes:
@@ -69,7 +89,7 @@ def partitions(count: int) -> Iterator[list[list[int]]]:
         yield [*rest, [count - 1]]
 
 
-def run_as(session: SparkSession, case: lives.Live, rates: Rates, trees: Classes) -> float:
+def run_as(session: SparkSession, case: lives.Live, rates: Rates, trees: Classes) -> lives.Ran:
     """Run a workload with trees of our own choice."""
     home = {f"q{query}": f"tree{number}" for number, tree in enumerate(trees) for query in tree}
 
@@ -77,4 +97,4 @@ def run_as(session: SparkSession, case: lives.Live, rates: Rates, trees: Classes
         return home[definition.name]
 
     with mock.patch("penstock.share.plan.tree_of", chosen):
-        return lives.run(session, case, "unshared paired", rates).seconds
+        return lives.run(session, case, "unshared paired", rates)
