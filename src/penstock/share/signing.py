@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
+FEW_NUMBERS = 1 << 15  # up to so many, numbers are sorted by their digits: they fit 16 bits
 ONCE = ("base", "late", "corrected")  # counted of every row once, however many parts have a copy of it
 
 
@@ -90,13 +92,12 @@ class Signing:
         once = np.ones(rows, np.bool_)
         if self.members:
             cells = _numbers(partials, "cell", rows)
-            order = np.argsort(numbers, kind="stable")
-            starts = np.searchsorted(numbers[order], np.arange(len(self.layout.members) + 1))
+            order, starts = by_number(numbers, len(self.layout.members))
             for member in self.members.values():
                 own = order[starts[member.number] : starts[member.number + 1]]
                 chosen = own[cells[own] != NOBODY]
                 words[chosen, : member.grouping.words], once[chosen] = self._signed(member, cells[chosen])
-            told = len(np.unique(cells))
+            told = _distinct(cells[:, None])
             partials = partials.drop_columns(["cell"])
         self.sent = Sent(rows, told, _distinct(words), size)
         self._check_tried(partials, numbers, words, valid)
@@ -150,12 +151,17 @@ class Signing:
         return partials
 
 
+def by_number(numbers: npt.NDArray[np.integer[Any]], count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return an order of rows by numbers below a count, and where those of each number start in it."""
+    small = numbers.astype(np.int16) if count <= FEW_NUMBERS else numbers
+    order = np.argsort(small, kind="stable")
+    return order, np.searchsorted(numbers[order], np.arange(count + 1))
+
+
 def _distinct(words: Int64Array) -> int:
-    """Count the distinct signatures."""
-    if not words.size:
-        return 0
-    rows = np.ascontiguousarray(words).view(np.dtype((np.void, words.itemsize * words.shape[1])))
-    return len(np.unique(rows))
+    """Count the distinct rows of words."""
+    columns = {str(word): words[:, word] for word in range(words.shape[1])}
+    return pa.table(columns).group_by(list(columns)).aggregate([]).num_rows if columns else 0
 
 
 def _numbers(partials: pa.Table, name: str, rows: int) -> Int64Array:

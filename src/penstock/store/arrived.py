@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,9 @@ import pyarrow as pa
 from penstock.evaluate.groups import KeyValues, told_apart
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
+from penstock.share.signing import by_number
 
 Int64Array = npt.NDArray[np.int64]
-
-FEW_GROUPINGS: Final = 1 << 15  # whose numbers fit 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,7 @@ def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
     if "grouping" not in partials.column_names:
         return [partials]
     numbers = np.asarray(partials["grouping"].to_numpy(), np.int32)
-    small = numbers.astype(np.int16) if count <= FEW_GROUPINGS else numbers  # sorted by their digits
-    order = np.argsort(small, kind="stable")
-    ends = np.searchsorted(numbers[order], np.arange(count + 1))
+    order, ends = by_number(numbers, count)
     parted = partials.combine_chunks().take(pa.array(order))
     return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
 
