@@ -24,19 +24,22 @@ RATES = Rates(
     cell=30e-9,
     merged=2e-9,
     evaluation=0.1e-6,
+    window=1.3e-6,
     batch=0.12,
     several=0.02,
     query=60e-6,
     tree=0.4e-3,
+    turn=0.2e-3,
 )
 STORED = 0.25  # of what a partial costs, storing it
 IDLE = 0.6  # of what a batch costs, what is neither job nor answers
+ASIDE = 0.8  # of what a query costs, the same
 
 
 def run(name: str) -> Took:
     """Make up a run of a way: its rows, trees and partials, and what the rates make of them."""
     trades, queries, strategy = measuring.WAYS[name]
-    rows = {"trades": ROWS, "few": FEW_ROWS, "crowd": ROWS // 4}[trades]
+    rows = FEW_ROWS if trades == "few" else ROWS
     trees = len(queries) if strategy == "unshared paired" else 1
     keyed = "symbol" in queries[0]
     partials = {
@@ -48,7 +51,15 @@ def run(name: str) -> Took:
         "many partials": 350_000,
         "merged": 350_000,
     }.get(name, 0)
-    answers = {"few partials": 4_000, "many partials": 680_000, "merged": 680_000}.get(name, 0)
+    answers = {
+        "few partials": 4_000,
+        "many partials": 680_000,
+        "merged": 680_000,
+        "windows": 84_000,
+        "fine trees": 84_000,
+        "small batches, trees": 36,
+    }.get(name, 0)
+    windows = answers // (measuring.SYMBOLS if keyed else 1)
     slices = FILES + (30 if name == "fine trees with keys" else 1)  # of a tree
     far = float(crowding(np.array(partials / slices))) * RATES.crowded if keyed else 0.0
     copied = RATES.sliced + RATES.copied + (RATES.keyed if keyed else 0.0) + far
@@ -56,10 +67,14 @@ def run(name: str) -> Took:
     job = FILES * ((1 - IDLE) * RATES.batch + (RATES.several if trees > 1 else 0.0)) + (1 - STORED) * made
     job += rows * (RATES.scanned + trees * (copied + (RATES.asked if "WHERE" in queries[0] else 0.0)))
     store = STORED * made
-    answer = FILES * ((trees - 1) * RATES.tree + (len(queries) - 1) * RATES.query) + answers * RATES.evaluation
+    asked = FILES * (len(queries) - 1) * RATES.query
+    answer = FILES * (trees - 1) * RATES.tree + (1 - ASIDE) * asked
+    answer += min(FILES * (trees - 1), windows) * RATES.turn
+    answer += answers * RATES.evaluation + windows * RATES.window
     answer += answers * NODES * RATES.merged if name == "merged" else 0.0
     answer += measuring.CELLS * RATES.cell if name == "cells held" else 0.0
-    return Took(job + store + answer + FILES * IDLE * RATES.batch, job, store, answer, partials, answers)
+    aside = FILES * IDLE * RATES.batch + ASIDE * asked
+    return Took(job + store + answer + aside, job, store, answer, partials, answers)
 
 
 def test_rates_are_found_again_in_the_runs_they_make() -> None:
@@ -75,6 +90,12 @@ def test_a_difference_that_noise_swallows_leaves_the_usual_rate() -> None:
     found = measuring._apart(runs, ROWS)
     assert (found.cell, found.crowded) == (DEFAULT_RATES.cell, DEFAULT_RATES.crowded)
     assert found.partial == pytest.approx(RATES.partial, rel=0.06)
+
+
+def test_steps_go_by_their_least_and_the_whole_by_its_median() -> None:
+    warming, warm = (30.0, 20.0, 2.0), (5.0, 3.0, 8.0)
+    runs = [Took(whole, whole / 2, 40 - whole, 1.0, 800, 80) for whole in warming + warm]
+    assert measuring._summed_up(runs, 4) == Took(5 / 4, 1 / 4, 10 / 4, 0.25, 200, 20)
 
 
 def test_all_rates_are_printed() -> None:

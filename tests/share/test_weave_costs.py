@@ -190,3 +190,19 @@ def test_windows_of_long_ranges_cost_more_where_they_are_merged_from_trees() -> 
     windows = [Window(r * SECOND, SECOND) for r in (4, 64)]
     costs = [no_share([Strand(w, merging="tree")], measured(1.0, (1.0,), rates)).cost for w in windows]
     assert costs == pytest.approx([4.0, 12.0])  # two nodes a level, log₂ of the slices in a range
+
+
+def test_a_window_costs_by_itself_and_by_its_groups() -> None:
+    rates = replace(FREE, window=5.0, evaluation=1.0)
+    strand = Strand(Window(60 * SECOND, 2 * SECOND), grouping=1)
+    assert no_share([strand], measured(1.0, (1.0, 30.0), rates)).cost == pytest.approx((5.0 + 30.0) / 2)
+
+
+def test_a_tree_has_a_turn_in_every_batch_or_for_every_window() -> None:
+    rates, load = replace(FREE, turn=8.0), Load(1.0, (1.0,), batches_per_second=0.25)
+    often, seldom = (Strand(Window(s * SECOND, s * SECOND)) for s in (1, 16))
+    costs = MeasuredCosts(rates, load)
+    assert no_share([often], costs).cost == pytest.approx(8 / 4)
+    assert no_share([seldom], costs).cost == pytest.approx(8 / 16)
+    assert no_share([often, seldom], costs).cost == pytest.approx(8 / 4 + 8 / 16)
+    assert share_all([often, seldom], costs).cost == pytest.approx(8 / 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,14 +20,14 @@ from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
 from penstock.spark.generator import Market, write_trades
 
 FILES: Final = 4  # a batch each, after a first one that is not timed: in it code is generated and queries begin
-TIMES: Final = 2  # as many batches of few rows: what they cost beside their rows is to be told well
+TIMES: Final = 4  # as many batches of few rows: what they cost beside their rows is to be told well
 MANY: Final = 64  # trees, against one
 SOME: Final = 24  # trees with keys
 CROWD: Final = 48  # the same, of many more groups
 WARM: Final = 3  # rounds before any that counts: the JVM compiles what runs often, bit by bit
 FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
-CROWD_SYMBOLS: Final = 4_000
+CROWD_SYMBOLS: Final = 8_000
 LONG: Final = 60  # minutes that all trades take, and more than which slices of trees with keys take
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
 LEAST: Final = 1e-10  # seconds: a difference lost in noise
@@ -66,6 +67,7 @@ WAYS: Final[dict[str, tuple[str, Sequence[str], Strategy]]] = {  # trades, queri
     "many partials": ("trades", MANY_PARTIALS, "shared paired"),
     "merged": ("trades", MERGED, "shared paired"),
     "cells held": ("trades", HELD, "shared paired"),
+    "windows": ("trades", FINE, "shared paired"),
     "small batches": ("few", ONE, "shared paired"),
     "small batches, queries": ("few", QUERIES, "shared paired"),
     "small batches, trees": ("few", TREES, "unshared paired"),
@@ -105,11 +107,13 @@ class Calibration:
             "the same without keys": self.rates.lone,
             "a group in a slice, with rows or without": self.rates.cell,
             "a partial merged": self.rates.merged,
-            "a window of a group answered": self.rates.evaluation,
+            "a group of a window answered": self.rates.evaluation,
+            "a window answered, whatever its groups": self.rates.window,
             "a batch": self.rates.batch,
             "more for one of several trees or conditions": self.rates.several,
             "a query of a batch": self.rates.query,
             "a tree of a batch": self.rates.tree,
+            "more for a tree that answers in a batch": self.rates.turn,
         }
         return "\n".join(f"{name:44} {seconds * 1e9:10,.1f} ns" for name, seconds in steps.items())
 
@@ -122,7 +126,7 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
             sizes = {
                 "trades": (rows, SYMBOLS, FILES),
                 "few": (TIMES * FEW_ROWS, SYMBOLS, TIMES * FILES),
-                "crowd": (_crowd_rows(rows), CROWD_SYMBOLS, FILES),
+                "crowd": (rows, CROWD_SYMBOLS, FILES),
             }
             for name, (count, symbols, files) in sizes.items():
                 more = count + count // files
@@ -134,8 +138,8 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
                 say(f"round {round_number + 1} of {WARM + repetitions}: {name}")
                 runs[name].append(_run(Path(scratch) / trades, queries, strategy))
     times = {name: TIMES if trades == "few" else 1 for name, (trades, _, _) in WAYS.items()}
-    least = {name: _least(found[WARM:], times[name]) for name, found in runs.items()}
-    return Calibration(_apart(least, rows), rows, least)
+    summed_up = {name: _summed_up(found, times[name]) for name, found in runs.items()}
+    return Calibration(_apart(summed_up, rows), rows, summed_up)
 
 
 def _run(trades: Path, queries: Sequence[str], strategy: Strategy) -> Took:
@@ -166,19 +170,17 @@ def let_come(engine: Engine, files: Sequence[Path], folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def _least(runs: Sequence[Took], times: int) -> Took:
-    """Take the least of every step, for as many batches as all runs are told of: what disturbs a run only adds."""
+def _summed_up(runs: Sequence[Took], times: int) -> Took:
+    """Take the least of every step, as what disturbs a run only adds, and the median of the whole, once it is warm.
+
+    Times are for as many batches as all runs are told of.
+    """
 
     def of(step: str) -> float:
         return min(float(getattr(run, step)) for run in runs) / times
 
-    partials, answers = runs[0].partials // times, runs[0].answers // times
-    return Took(of("whole"), of("job"), of("store"), of("answer"), partials, answers)
-
-
-def _crowd_rows(rows: int) -> int:
-    """Take fewer trades where each is copied to many trees."""
-    return max(FEW_ROWS, rows // 4)
+    whole = statistics.median(run.whole for run in runs[WARM:]) / times
+    return Took(whole, of("job"), of("store"), of("answer"), runs[0].partials // times, runs[0].answers // times)
 
 
 def _apart(runs: dict[str, Took], rows: int) -> Rates:
@@ -192,7 +194,13 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
     copied = ((trees.job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
     placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
     coarse, cut, queries = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, queries"))
-    query = ((queries.store + queries.answer) - (small.store + small.answer)) / (FILES * (len(QUERIES) - 1))
+    more, times, idle = FILES * (len(QUERIES) - 1), FILES * (MANY - 1), small.store + small.answer
+    query = (queries.store + queries.answer - idle) / more  # but for what is aside from all steps
+    # Fine trees answer in every batch; of few rows, each window in one of its own.
+    seldom = crowd.answer - small.answer - times * query
+    turn = (fine.answer - runs["windows"].answer - seldom) / max(1, times - crowd.answers)
+    evaluation = (many.answer - few.answer) / max(1, many.answers - few.answers)
+    fed = runs["windows"].answer - one.answer - times * query
     keyed, crowded = _keyed(runs, rows, scanned - copied)
     found = {
         "scanned": scanned - copied,
@@ -205,11 +213,13 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
         "lone": ((fine.job + fine.store) - (trees.job + trees.store)) / max(1, fine.partials - trees.partials),
         "cell": (runs["cells held"].answer - few.answer) / CELLS,
         "merged": (merged.answer - many.answer) / max(1, merged.answers) / NODES,
-        "evaluation": (many.answer - few.answer) / max(1, many.answers - few.answers),
+        "evaluation": evaluation,
+        "window": fed / max(1, runs["windows"].answers - one.answers) - evaluation,
         "batch": small.whole / FILES,
         "several": (crowd.job - small.job - FEW_ROWS * (MANY - 1) * copied) / FILES,
-        "query": query,
-        "tree": ((crowd.store + crowd.answer) - (small.store + small.answer)) / (FILES * (MANY - 1)) - query,
+        "query": (queries.whole - small.whole) / more,
+        "tree": (crowd.store + crowd.answer - idle - crowd.answers * turn) / times - query,
+        "turn": turn,
     }
     return replace(DEFAULT_RATES, **{name: rate for name, rate in found.items() if rate > LEAST})
 
@@ -222,10 +232,10 @@ def _keyed(runs: dict[str, Took], rows: int, scanned: float) -> tuple[float, flo
     coarse, cut, empty = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, trees"))
     partial = max(0.0, (cut.job - coarse.job) / max(1, cut.partials - coarse.partials))  # without what storing costs
     spent, far = list[float](), list[float]()
-    for name, trades, trees in (("trees with keys", rows, SOME), ("crowd", _crowd_rows(rows), CROWD)):
+    for name, trees in (("trees with keys", SOME), ("crowd", CROWD)):
         run = runs[name]
-        copying = run.job - empty.job - trades * scanned - run.partials * partial
-        spent.append(copying / (trades * trees))
+        copying = run.job - empty.job - rows * scanned - run.partials * partial
+        spent.append(copying / (rows * trees))
         filled = run.partials / (FILES + 1)  # slices of a tree, but for the few that are cut twice
         far.append(float(crowding(np.array(filled))))
     crowded = (spent[1] - spent[0]) / (far[1] - far[0])

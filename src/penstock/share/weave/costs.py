@@ -108,17 +108,19 @@ class Rates:
     sliced: float = 2e-9  # a row placed in its slice, for every tree
     copied: float = 22e-9  # a row copied and aggregated, for every grouping of a tree
     keyed: float = 30e-9  # more than that where the grouping has keys: they are hashed
-    crowded: float = 100e-9  # more than that, at most, where groups are too many for the processor's own memory
+    crowded: float = 60e-9  # more than that, at most, where groups are too many for the processor's own memory
     asked: float = 25e-9  # a row asked for a condition, in every tree that holds it; several are found by halving
     partial: float = 0.9e-6  # a partial produced, shuffled, shipped and stored
     lone: float = 1.0e-6  # the same where a slice has no other: without keys, less is done at once
     cell: float = 65e-9  # a group in a slice of a lane, with rows or without: room for it is made and added up
     merged: float = 1e-9  # a partial merged into an answer
-    evaluation: float = 0.15e-6  # a window of a group answered, whatever it merges
+    evaluation: float = 0.15e-6  # a group of a window answered, whatever it merges
+    window: float = 1.1e-6  # a window answered, however many its groups
     batch: float = 0.1  # a batch, once for all trees
     several: float = 17e-3  # more for a batch whose rows are copied, or told apart by conditions: more is to be planned
-    query: float = 20e-6  # a query of a batch: its windows are found and answered
-    tree: float = 0.6e-3  # a tree of a batch: its partials sorted into lanes, its windows found
+    query: float = 20e-6  # a query of a batch: its windows are looked for
+    tree: float = 0.3e-3  # a tree of a batch: its partials are sorted into lanes
+    turn: float = 0.25e-3  # more for a tree that answers in a batch, however much
 
     def whatever(self, queries: int, *, plain: bool) -> float:
         """Return what a batch costs however its queries are put into trees; ``plain``: rows are in one lane only."""
@@ -157,7 +159,7 @@ class MeasuredCosts:
         """Weigh trees by rows copied, partials made and windows answered."""
         conditions = 2 * (1 + max((s.condition for s in strands), default=0))  # some may come
         held = [np.zeros((rows, conditions), np.bool_) for _ in self.load.groups]
-        return MeasuredWeighing(self.rates, self.load, np.zeros((rows, 4)), held, self.load.crowd)
+        return MeasuredWeighing(self.rates, self.load, np.zeros((rows, 5)), held, self.load.crowd)
 
     def among(self, crowd: float) -> MeasuredCosts:
         """Return the prices where all trees fill so many groups at a time."""
@@ -170,7 +172,7 @@ class MeasuredWeighing:
 
     rates: Rates
     load: Load
-    answered: FloatArray  # [tree, (fixed, by log₂ of the edge rate, its part of the ranges, by the edge rate)]
+    answered: FloatArray  # [tree, (fixed, by log₂ of the edge rate, its part of the ranges, by the edge rate, windows)]
     held: list[np.ndarray]  # grouping → [tree, condition]
     crowd: float
 
@@ -204,9 +206,9 @@ class MeasuredWeighing:
 
     def _answering(self, strand: Strand) -> FloatArray:
         """Return the evaluations of a strand, weighed by how they are merged."""
-        answers = self.load.groups[strand.grouping] * SECOND / strand.window.slide_us
-        long_s = strand.window.range_us / SECOND
-        found = np.array([answers * self.rates.evaluation, 0.0, 0.0, 0.0])
+        windows, long_s = SECOND / strand.window.slide_us, strand.window.range_us / SECOND
+        answers = self.load.groups[strand.grouping] * windows
+        found = np.array([windows * self.rates.window + answers * self.rates.evaluation, 0.0, 0.0, 0.0, windows])
         match strand.merging:
             case "prefix":
                 found[0] += 2 * answers * self.rates.merged
@@ -252,7 +254,8 @@ class MeasuredWeighing:
             row = (conditions > 0) * copied + np.log2(1.0 + conditions - self._free(part)) * self.rates.asked
             total += arriving * row + made + cells * self.rates.cell
         deep = np.maximum(0.0, answered[:, 1] * np.log2(np.maximum(rates, 1e-12)) + answered[:, 2])
-        out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3]
+        turns = np.minimum(batches, answered[:, 4])
+        out: FloatArray = total + answered[:, 0] + deep + rates * answered[:, 3] + turns * self.rates.turn
         return out
 
 
