@@ -167,9 +167,9 @@ def _java_version() -> str | None:
 
 
 def as_json(host: Mapping[str, Any], figures: Figures) -> dict[str, Any]:
-    """Put the figures in the form that files keep."""
+    """Put the figures in the form that files keep; Java's version is known once Spark runs."""
     return {
-        "machine": dict(host),
+        "machine": {**host, "java": host.get("java") or _java_version()},
         "measurements": figures.measurements,
         "targets": [asdict(target) for target in figures.targets],
     }

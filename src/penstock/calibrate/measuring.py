@@ -24,7 +24,7 @@ TIMES: Final = 4  # as many batches of few rows: what they cost beside their row
 MANY: Final = 64  # trees, against one
 SOME: Final = 24  # trees with keys
 CROWD: Final = 48  # the same, of many more groups
-WARM: Final = 3  # rounds before any that counts: the JVM compiles what runs often, bit by bit
+WARM: Final = 3  # rounds whose whole time does not count: the JVM compiles what runs often, bit by bit
 FEW_ROWS: Final = 4_000
 SYMBOLS: Final = 1_000
 CROWD_SYMBOLS: Final = 8_000
@@ -189,16 +189,16 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
     What a tree costs a row is parted into placing and copying as usual: groupings of one tree would feed each other.
     """
     small, one, few, many = (runs[name] for name in ("small batches", "one query", "few partials", "many partials"))
-    merged, crowd, trees, fine = (runs[n] for n in ("merged", "small batches, trees", "trees", "fine trees"))
+    merged, empty, trees, fine = (runs[n] for n in ("merged", "small batches, trees", "trees", "fine trees"))
     scanned = (one.job - small.job) / (rows - FEW_ROWS)  # copied once, too
-    copied = ((trees.job - crowd.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
+    copied = ((trees.job - empty.job) / (rows - FEW_ROWS) - scanned) / (MANY - 1)  # placed in its slice, too
     placing = DEFAULT_RATES.sliced / (DEFAULT_RATES.sliced + DEFAULT_RATES.copied)
     coarse, cut, queries = (runs[n] for n in ("trees with keys", "fine trees with keys", "small batches, queries"))
     more, times, idle = FILES * (len(QUERIES) - 1), FILES * (MANY - 1), small.store + small.answer
     query = (queries.store + queries.answer - idle) / more  # but for what is aside from all steps
     # Fine trees answer in every batch; of few rows, each window in one of its own.
-    seldom = crowd.answer - small.answer - times * query
-    turn = (fine.answer - runs["windows"].answer - seldom) / max(1, times - crowd.answers)
+    seldom = empty.answer - small.answer - times * query
+    turn = (fine.answer - runs["windows"].answer - seldom) / max(1, times - empty.answers)
     evaluation = (many.answer - few.answer) / max(1, many.answers - few.answers)
     fed = runs["windows"].answer - one.answer - times * query
     keyed, crowded = _keyed(runs, rows, scanned - copied)
@@ -216,9 +216,9 @@ def _apart(runs: dict[str, Took], rows: int) -> Rates:
         "evaluation": evaluation,
         "window": fed / max(1, runs["windows"].answers - one.answers) - evaluation,
         "batch": small.whole / FILES,
-        "several": (crowd.job - small.job - FEW_ROWS * (MANY - 1) * copied) / FILES,
+        "several": (empty.job - small.job - FEW_ROWS * (MANY - 1) * copied) / FILES,
         "query": (queries.whole - small.whole) / more,
-        "tree": (crowd.store + crowd.answer - idle - crowd.answers * turn) / times - query,
+        "tree": (empty.store + empty.answer - idle - empty.answers * turn) / times - query,
         "turn": turn,
     }
     return replace(DEFAULT_RATES, **{name: rate for name, rate in found.items() if rate > LEAST})

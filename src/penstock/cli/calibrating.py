@@ -12,7 +12,9 @@ from penstock.cli.arguments import json_option
 
 @click.command(short_help="Measure what each step costs here, for --strategy weave.")
 @click.option("--rows", type=click.IntRange(10_000), default=400_000, show_default=True, help="Trades a run.")
-@click.option("--repetitions", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each kind.")
+@click.option(
+    "--repetitions", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each kind, once warm."
+)
 @click.option("--dry-run", is_flag=True, help="Keep nothing.")
 @json_option
 def calibrate(rows: int, repetitions: int, dry_run: bool, as_json: bool) -> None:

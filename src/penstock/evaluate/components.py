@@ -50,6 +50,7 @@ __all__ = [
     "scatter",
     "values_from",
     "values_of",
+    "widened",
 ]
 
 
@@ -94,6 +95,11 @@ def identities(component: Component, shape: int | tuple[int, ...]) -> Planes:
 def _filled(shape: int | tuple[int, ...], dtype: np.dtype[Any], value: Any) -> Array:
     """Return an array of one value; room for zeros takes no memory until something is written there."""
     return np.full(shape, value, dtype) if value or dtype.hasobject else np.zeros(shape, dtype)
+
+
+def widened(have: int, need: int) -> int:
+    """Return a number of columns that holds those needed, with few to spare: each takes memory in every row."""
+    return have if need <= have else max(need, have * 5 // 4)
 
 
 def planes_of(component: Component, values: Values) -> Planes:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components import Component, Int64Array, Planes
+from penstock.evaluate.components import Component, Int64Array, Planes, widened
 
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 
@@ -31,16 +31,15 @@ class Prefixes:
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
-        stored = self._slices
-        if len(rows) and rows[-1] != stored - 1:
+        between = len(rows) > 0 and rows[-1] != self._slices - 1
+        if between:
             self._sum_up()
+        self._sums = [_grown(sums, slices + 1, columns) for sums in self._sums]
+        if between:
             before = np.searchsorted(rows, np.arange(slices), side="right")
-            self._sums = [_grown(sums, slices + 1, columns) for sums in self._sums]
             for sums in self._sums:
                 sums[1 : slices + 1, :columns] = sums[before, :columns]
             self._summed = slices
-        else:
-            self._sums = [_grown(sums, slices + 1, columns) for sums in self._sums]
         self._slices, self._columns = slices, columns
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
@@ -96,14 +95,11 @@ class Prefixes:
 
 
 def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
-    """Return an array with at least so many rows and columns; what is too small grows by more than is needed now.
-
-    Rows double, as those without slices take no memory yet; columns without groups take it in every row.
-    """
+    """Return an array with at least so many rows and columns; rows double, as those without slices take no memory."""
     have_rows, have_columns = sums.shape
     if rows <= have_rows and columns <= have_columns:
         return sums
-    wide = have_columns if columns <= have_columns else max(columns, have_columns * 5 // 4)
-    grown = np.zeros((have_rows if rows <= have_rows else max(rows, 2 * have_rows), wide), np.int64)
+    high = have_rows if rows <= have_rows else max(rows, 2 * have_rows)
+    grown = np.zeros((high, widened(have_columns, columns)), np.int64)
     grown[:have_rows, :have_columns] = sums
     return grown

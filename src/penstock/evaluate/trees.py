@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.evaluate.components import Component, Int64Array, Planes, can_scatter, combine_planes, identities, scatter
+from penstock.evaluate.components import (
+    Component,
+    Int64Array,
+    Planes,
+    can_scatter,
+    combine_planes,
+    identities,
+    scatter,
+    widened,
+)
 from penstock.evaluate.partials import Order
 
 
@@ -95,13 +104,13 @@ class Tree:
                 plane[rows, :width] = values
 
     def _grow(self, slices: int, columns: int) -> None:
-        """Double the levels' rows until slices fit, and add columns, which take memory in every row, by a quarter."""
+        """Double the levels' rows until slices fit, and make room for columns."""
         rows, width = self._levels[0][0].shape
         if slices <= rows and columns <= width:
             return
         while rows < slices:
             rows *= 2
-        old, width = self._levels, width if columns <= width else max(columns, width * 5 // 4)
+        old, width = self._levels, widened(width, columns)
         self._levels = [identities(self.component, (rows >> i, width)) for i in range(rows.bit_length())]
         for new, level in zip(self._levels, old, strict=False):
             for plane, values in zip(new, level, strict=True):
