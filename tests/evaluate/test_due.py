@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.evaluate import due
-from penstock.evaluate.due import due_ends, last_held_end
+from penstock.evaluate.due import EndRuns, due_ends, last_held_end
 from penstock.model.window import Window
 
 MOST = 5  # empty windows in a row, in place of ten thousand
@@ -19,14 +19,10 @@ def holds(window: Window, end: int, present: list[int]) -> bool:
 
 
 def naive_due(
-    window: Window, next_end: int, until: int, present: list[int], empty_too: bool
-) -> tuple[list[int], int, int]:
-    """Walk from window to window, counting empty ones; those before the first count from the last that held a row."""
-    run, end = 0, next_end - window.slide_us
-    if any(holds(window, e, present) for e in range(end, min(present, default=end), -window.slide_us)):
-        while not holds(window, end, present):
-            run, end = run + 1, end - window.slide_us
-    found, skipped, end = [], 0, next_end
+    window: Window, next_end: int, until: int, present: list[int], empty_too: bool, run: int
+) -> tuple[list[int], int, int, int, int]:
+    """Walk from window to window, counting empty ones, ``run`` of which came before."""
+    found, skipped, begun, end = [], 0, 0, next_end
     while end <= until:
         if holds(window, end, present):
             found.append(end)
@@ -36,9 +32,9 @@ def naive_due(
             if run <= MOST:
                 found.append(end)
             else:
-                skipped += 1
+                skipped, begun = skipped + 1, begun + (run == MOST + 1)
         end += window.slide_us
-    return found, end, skipped
+    return found, end, skipped, begun, run
 
 
 def test_due_windows_equal_those_of_the_naive_twin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +47,14 @@ def test_due_windows_equal_those_of_the_naive_twin(monkeypatch: pytest.MonkeyPat
         present = sorted({rng.randint(-50, 150) for _ in range(rng.randint(0, 6))})
         next_end = window.end_at_or_after(rng.randint(-60, 120))
         until = next_end + rng.randint(-5, 200)
-        for empty_too in (True, False):
-            found = due_ends(window, next_end, until, np.array(present, np.int64), empty_too=empty_too)
-            ends, following, skipped = naive_due(window, next_end, until, present, empty_too)
-            case = (window, next_end, until, present, empty_too)
-            assert (found.ends.tolist(), found.next_end_us, found.skipped) == (ends, following, skipped), case
-            skips += skipped > 0
+        for empty_too, before in ((True, rng.randint(0, MOST + 3)), (False, 0)):
+            labels = np.array(present, np.int64)
+            found = due_ends(window, next_end, until, labels, empty_too=empty_too, silent=before)
+            ends, following, *counts = naive_due(window, next_end, until, present, empty_too, before)
+            case = (window, next_end, until, present, empty_too, before)
+            assert (found.ends.to_array().tolist(), found.next_end_us) == (ends, following), case
+            assert [found.skipped, found.begun, found.silent] == counts, case
+            skips += found.skipped > 0
     assert skips > 500
 
 
@@ -76,15 +74,33 @@ def test_a_long_silence_is_answered_ten_thousand_times_and_then_skipped() -> Non
     found = due_ends(window, 1_000_000, 30_001_000_000, present, empty_too=True)
     assert len(found.ends) == 1 + 10_000 + 1
     assert found.skipped == 30_001 - 10_002
-    assert found.ends[10_000] == 10_001_000_000
-    assert found.ends[10_001] == found.next_end_us - 1_000_000 == 30_001_000_000
+    assert found.ends.to_array()[10_000] == 10_001_000_000
+    assert found.ends.to_array()[10_001] == found.next_end_us - 1_000_000 == 30_001_000_000
 
 
-def test_a_silence_cut_into_batches_is_skipped_as_if_it_were_whole() -> None:
+def test_a_silence_cut_into_batches_is_skipped_as_if_it_were_whole_and_begins_once() -> None:
     window, present = Window(1_000_000, 1_000_000), np.array([0], np.int64)
-    answered, skipped, following = 0, 0, 1_000_000
+    answered, skipped, begun, silent, following = 0, 0, 0, 0, 1_000_000
     for until in range(1_000_000, 25_000_000_001, 777_000_000):
-        found = due_ends(window, following, until, present, empty_too=True)
-        answered, skipped, following = answered + len(found.ends), skipped + found.skipped, found.next_end_us
+        found = due_ends(window, following, until, present, empty_too=True, silent=silent)
+        answered, skipped, begun = answered + len(found.ends), skipped + found.skipped, begun + found.begun
+        following, silent, present = found.next_end_us, found.silent, present[:0]  # slices expire meanwhile
     assert answered == 1 + 10_000
     assert answered + skipped == following // 1_000_000 - 1
+    assert begun == 1
+
+
+def test_runs_of_ends_are_cut_as_the_ends_listed_one_by_one() -> None:
+    rng = random.Random(8)
+    for _ in range(500):
+        slide, end, firsts, counts = rng.randint(1, 5), rng.randint(-20, 20), [], []
+        for _ in range(rng.randint(0, 4)):
+            firsts.append(end)
+            counts.append(rng.randint(1, 6))
+            end += slide * (counts[-1] + rng.randint(1, 3))
+        runs = EndRuns(np.array(firsts, np.int64), np.array(counts, np.int64), slide)
+        ends = [first + i * slide for first, count in zip(firsts, counts, strict=True) for i in range(count)]
+        low, high = rng.choice([None, rng.randint(-30, 60)]), rng.randint(-30, 60)
+        kept = [end for end in ends if (low is None or end > low) and end <= high]
+        assert (len(runs), runs.to_array().tolist()) == (len(ends), ends)
+        assert runs.cut(low, high).to_array().tolist() == kept

@@ -119,3 +119,50 @@ def test_without_idle_or_rows_there_is_no_heartbeat(spark: SparkSession) -> None
         bed.feed("s", [row(1)])
         clock.advance("1 h")
         assert not bed.heartbeat("s")
+
+
+def silent_for(spark: SparkSession, steps: list[int], state: Path, *, restart: bool = False) -> tuple[list[Any], int]:
+    """Let a stream be silent step by step; return what a query without groups said, and how often that was reported."""
+    clock, reports = ManualClock(START), 0
+    bed = TestBed(spark, clock=clock, state=state)
+    bed.stream("s", "ts TIMESTAMP, v INT", idle="1 s")
+    bed.query("q", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 10 ms]")
+    bed.query("groups", "SELECT v, count(*) AS n FROM s [RANGE 1 s SLIDE 10 ms] GROUP BY v")
+    bed.feed("s", [row(0)])
+    for step in steps:
+        clock.advance(step)
+        bed.heartbeat("s")
+        if restart:
+            reports += len(bed.reports("s"))
+            bed.close()
+            bed = TestBed(spark, clock=clock, state=state)
+            bed.engine.stream("s")
+    clock.advance(1)
+    bed.feed("s", [row(sum(steps) + 0.5)])
+    bed.flush()
+    status = {query["query"]: query for query in bed.engine.status()["queries"]}
+    assert status["q"]["skipped"] == (sum(steps) + 0.5 - 1) * 100 - 10_000
+    assert status["groups"]["skipped"] == 0
+    found, reports = bed.timeline("q"), reports + len(bed.reports("s"))
+    bed.close()
+    return found, reports
+
+
+def test_a_silence_is_answered_alike_however_it_is_cut_and_reported_once(spark: SparkSession, tmp_path: Path) -> None:
+    #   0 s            1 s                  101 s                  600.5 s
+    #   • 100 windows  │ 10,000 empty ones  │ skipped, told once   • 100 windows
+    whole, reports = silent_for(spark, [600], tmp_path / "whole")
+    assert [n for _, n in whole] == [1] * 100 + [0] * 10_000 + [1] * 100
+    assert reports == 1
+    for name, steps, restart in (("ten", [60] * 10, False), ("twelve", [50] * 12, True)):
+        assert silent_for(spark, steps, tmp_path / name, restart=restart) == (whole, 1)
+
+
+def test_every_silence_is_counted_and_reported_on_its_own(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, v INT")
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        for ts in (0, 20_000, 20_001, 45_000, 45_001):
+            bed.feed("s", [row(ts)])
+        assert sum(n == 0 for _, n in bed.timeline("q")) == 20_000
+        assert [report.split(", ")[1].split(" ")[0] for report in bed.reports("s")] == ["9,999", "14,998"]

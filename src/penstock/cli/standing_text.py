@@ -117,6 +117,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
     remarks = [visible(query["why"])] if query["why"] else []
     if query["ends_us"] is not None:
         remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
+    if query["skipped"]:
+        remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query["origin"] == "added":
         remarks.append("added by a command; penstock drop removes it")
     return remarks

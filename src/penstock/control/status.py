@@ -12,7 +12,7 @@ from penstock.language.options import option_us
 from penstock.model.derived import source_of
 from penstock.model.window import RowsWindow, Window
 from penstock.stream.pausing import BY_HAND
-from penstock.stream.progress import Progress
+from penstock.stream.progress import NO_SILENCE, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet
@@ -62,6 +62,7 @@ class QueryStatus:
     state: State
     why: str | None  # it is paused
     failed: bool  # paused by an error, not by hand
+    skipped: int  # empty windows of long silences, which were not answered
     next_end_us: int | None  # end of the next window that it answers
     ends_us: int | None  # by the clock, if it has a lifetime
     origin: str  # "added": by a command, not by a file of the project
@@ -173,6 +174,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         state=state,
         why=why,
         failed=why is not None and why != BY_HAND,
+        skipped=progress.silences.get(definition.id, NO_SILENCE).skipped,
         next_end_us=None if state == "paused" or progress.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,

@@ -23,8 +23,9 @@ from penstock.share.layout import Layout
 from penstock.share.signing import Sent, Signing
 from penstock.spark.columns import map_in_arrow
 from penstock.store.answer_files import Part, write_parts
-from penstock.store.answering import Answering, Due, Failure
+from penstock.store.answering import Answering, Failure
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
+from penstock.store.pending import Pending, Rounds
 from penstock.store.spread import Entry
 from penstock.store.synopsis import Kernel, Synopsis
 
@@ -143,7 +144,7 @@ class AnswerBuckets:
 
     entries: tuple[Entry, ...]  # laid out, in order
     layout: Layout  # of now
-    due: tuple[Due, ...]
+    due: tuple[Pending, ...]
     kernel: Kernel
     partials: Path
     answers: Path
@@ -168,9 +169,14 @@ class AnswerBuckets:
                     synopsis.ingest(entry.layout, table, {int(tree): times for tree, times in entry.edges.items()})
         synopsis.prepare(self.layout)
         answering = Answering(synopsis, cannot_ask, threads=1)
-        tables, failures = answering.answer(self.due)
-        name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
-        parts = write_parts(self.answers, name, tables)
+        rounds = Rounds(synopsis)
+        parts: list[Part] = []
+        failures: list[Failure] = []
+        for listed in rounds.cut(self.due):
+            tables, failed = answering.answer(listed)
+            rounds.note(sum(table.num_rows for table in tables))
+            name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
+            parts, failures = parts + write_parts(self.answers, name, tables), failures + failed
         return {
             "parts": [part.to_record() for part in parts],
             "failures": [[f.definition, f.window_end_us, f.reason] for f in failures],

@@ -44,7 +44,6 @@ class Due:
     definition: Definition
     lane: LaneKey
     ends: Int64Array
-    until_us: int = 0  # the time up to which they were listed
     starts: Int64Array | None = None  # of the windows, where their ends do not tell
 
 

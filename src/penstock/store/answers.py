@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.store.answer_files import (
     hold_in_memory,
     read_index,
     write_answers,
+    write_parts,
 )
 from penstock.store.answer_parts import COMMIT, DEFINITION, by_commit, of_queries, put_together
 from penstock.store.compaction import FAN, Weighed, worth_merging
@@ -63,6 +65,10 @@ class AnswerLog(ABC):
         with self._changing:
             self._files = (*self._files, self._write((batch, batch, self._last, 1), tables, "answers", written))
             self._last, self._new = batch, self._new + 1
+
+    @abstractmethod
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part] | None:
+        """Write answers of a batch to a file that :meth:`append` is to name; None: memory is all there is."""
 
     def last(self) -> int | None:
         """Return the last batch whose answers are here."""
@@ -185,6 +191,9 @@ class AnswerLog(ABC):
 class MemoryAnswerLog(AnswerLog):
     """Keeps answers in memory."""
 
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> None:
+        """Do nothing: there is no folder."""
+
     def _write(
         self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
     ) -> PassingAnswers:
@@ -211,6 +220,10 @@ class DiskAnswerLog(AnswerLog):
         make_folder(folder)
         self._files, self._last, self._new = found_files(folder)
         self._tidy(self._files)
+
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part]:
+        """Write answers to a file of their own."""
+        return write_parts(self.folder, f"{batch:012d}-{uuid.uuid4().hex[:12]}.spread", tables)
 
     def _write(
         self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()

@@ -67,7 +67,9 @@ class Commit:
     counts: Counts  # of all batches so far
     source: str  # the source's position, as Spark's checkpoint words it
     tables: Mapping[str, str] = field(default_factory=dict)  # join → version of its table
-    due: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # definition → first window end, windows, until
+    due: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # definition → first window end, windows, until, empty windows right before
     starts: Mapping[str, int] = field(default_factory=dict)  # definition → from when its partials are whole
     next_ends: Mapping[str, int | None] = field(
         default_factory=dict
@@ -87,6 +89,9 @@ class Commit:
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
     trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees are woven
     feeding: Mapping[str, Any] = field(default_factory=dict)  # which groupings its partials hold for others
+    silences: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # definition → empty windows in a row so far, and how many were ever skipped
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import stride_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
+from penstock.share.plan import LaneKey
 from penstock.store.arrived import Arrived
 from penstock.store.synopsis import Kernel, Synopsis
 
@@ -35,6 +36,10 @@ class Parts:
         self._parts = np.empty(0, np.int64)  # part of each group of keys
         self._counts = np.empty(0, np.int64)  # of each part
         self.grown: tuple[Int64Array, ...] = (self._counts,) * 3  # by the last batch: parts, counts before and after
+
+    def __len__(self) -> int:
+        """Count the parts."""
+        return len(self._counts)
 
     def next_numbers(self, keys: Sequence[pa.ChunkedArray]) -> Int64Array:
         """Return the number that the next row of each key will have; new keys get a stretch."""
@@ -143,6 +148,11 @@ class PartsSynopsis(Synopsis):
             assert isinstance(lane, ScanLane)
             labels = lane.stored().labels
             lane.keep(labels >= floors[labels // parts.stride])
+
+    def most_groups(self, key: LaneKey) -> int:
+        """Return about how many groups a window has: those of one part, if parts are alike."""
+        parts = 1 if self.parts is None else max(1, len(self.parts))
+        return -(-super().most_groups(key) // parts)
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember nothing: every window of rows holds rows."""

@@ -87,6 +87,10 @@ class Synopsis:
         """Return the groups of a lane's grouping."""
         return self._groups[key.tree, key.keys]
 
+    def most_groups(self, key: LaneKey) -> int:
+        """Return how many groups a window of a lane has at the most."""
+        return max(1, len(self._groups[key.tree, key.keys])) if key.keys else 1
+
     def group_count(self, grouping: tuple[str, tuple[str, ...]]) -> int:
         """Count the groups of a grouping that are known here."""
         return len(self._groups[grouping]) if grouping in self._groups else 0

@@ -6,18 +6,16 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from penstock.evaluate.due import Int64Array, due_ends, last_held_end
+from penstock.evaluate.due import MOST_EMPTY, DueEnds, due_ends, last_held_end
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import source_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import Tree
-from penstock.store.answering import Due
 from penstock.store.commits import Commit
+from penstock.store.pending import Pending
 from penstock.store.synopsis import Synopsis
-from penstock.stream.progress import Progress
+from penstock.stream.progress import NO_SILENCE, Progress, Silence
 
 Until = Callable[[Tree, Definition], int]
 LOG = logging.getLogger("penstock")
@@ -39,32 +37,36 @@ class Agenda:
             said, extra={"event": event, "query": definition.name, "stream": source_of(definition.query.stream)}
         )
 
-    def due(self, layout: Layout, watermark_us: int) -> list[Due]:
+    def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
         """List the windows that a watermark makes final."""
         return self._due(layout, lambda tree, definition: watermark_us)
 
-    def rest(self, layout: Layout) -> list[Due]:
+    def rest(self, layout: Layout) -> list[Pending]:
         """List the windows left when the stream ends: final ones, and those that hold a row."""
         return [] if self.progress.watermark_us is None else self._due(layout, self._last_end)
 
-    def recorded(self, layout: Layout, commit: Commit) -> list[Due]:
-        """List the windows that a commit found due."""
+    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
+        """List the windows that a commit found due; what was told of them then is not told again."""
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                first, _, *until = commit.due.get(str(definition.id), (0, 0))
-                last = until[0] if until else (commit.next_ends.get(str(definition.id)) or 0) - 1
+                first, _, *more = commit.due.get(str(definition.id), (0, 0))
+                last = more[0] if more else (commit.next_ends.get(str(definition.id)) or 0) - 1
                 if str(definition.id) in commit.due:
-                    found += self._windows(tree, definition, first, last)[0]
+                    silent = more[1] if len(more) > 1 else 0
+                    due = self._ends(tree, definition, (first, last), silent)
+                    found += self._pending(tree, definition, due, last, silent)
         return found
 
-    def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Due]:
+    def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Pending]:
         """List the windows of some queries, definition → first and last end, that others' progress is not moved by."""
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 if definition.id in ends:
-                    found += self._windows(tree, definition, *ends[definition.id])[0]
+                    due = self._ends(tree, definition, ends[definition.id], 0)
+                    self._tell_of(definition, due)
+                    found += self._pending(tree, definition, due, ends[definition.id][1])
         return found
 
     def open_windows(self, layout: Layout) -> int:
@@ -82,7 +84,7 @@ class Agenda:
                     number += (last - first) // definition.query.window.slide_us + 1
         return number
 
-    def _due(self, layout: Layout, until: Until) -> list[Due]:
+    def _due(self, layout: Layout, until: Until) -> list[Pending]:
         """List each query's windows up to a time of its own."""
         found = []
         for tree in layout.plan.trees:
@@ -92,31 +94,37 @@ class Agenda:
                 if first is None:
                     continue
                 if first <= target:  # of most queries, no window ends with a batch
-                    windows, following = self._windows(tree, definition, first, target)
-                    self.progress.next_ends[definition.id] = following
-                    found += windows
+                    silent = self.progress.silences.get(definition.id, NO_SILENCE)
+                    due = self._ends(tree, definition, (first, target), silent.empty)
+                    self._tell_of(definition, due)
+                    self.progress.next_ends[definition.id] = due.next_end_us
+                    self.progress.note_silence(definition.id, Silence(due.silent, silent.skipped + due.skipped))
+                    found += self._pending(tree, definition, due, target, silent.empty)
                 self.progress.first_ends.setdefault(definition.id, first)
         return found
 
-    def _windows(self, tree: Tree, definition: Definition, first_us: int, until_us: int) -> tuple[list[Due], int]:
-        """List one query's windows, without those of a paused one from its failure on; also the end after them."""
-        present = self.synopsis.presence(tree.name)
-        query = definition.query
-        due = due_ends(query.window, first_us, until_us, present, empty_too=not query.grouped)
-        if due.skipped:
-            self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped")
-        paused = self.progress.paused.get(definition.id)
-        ends = due.ends if paused is None else due.ends[due.ends <= paused.until_us]
-        found = [Due(definition, tree.lane_key(definition), ends, until_us, self._starts(definition, ends))]
-        found = found if len(ends) else []
-        return found, due.next_end_us
+    def _ends(self, tree: Tree, definition: Definition, ends: tuple[int, int], silent: int) -> DueEnds:
+        """List the ends of a query's windows from one time to another, ``silent`` empty windows after the last row."""
+        query, present = definition.query, self.synopsis.presence(tree.name)
+        return due_ends(query.window, *ends, present, empty_too=not query.grouped, silent=silent)
 
-    def _starts(self, definition: Definition, ends: Int64Array) -> Int64Array | None:
-        """Return the first rows of windows of rows, which are the query's own; None for windows of time."""
-        window = definition.query.window
-        if not isinstance(window, RowsWindow):
-            return None
-        return np.maximum(ends - window.range_us, self.progress.starts.get(definition.id) or 0)
+    def _tell_of(self, definition: Definition, due: DueEnds) -> None:
+        """Report that empty windows are skipped, once for each silence."""
+        if due.begun:
+            rest = ", and so are the next ones until a row comes" if due.silent > MOST_EMPTY else ""
+            self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped{rest}")
+
+    def _pending(
+        self, tree: Tree, definition: Definition, due: DueEnds, until_us: int, silent: int = 0
+    ) -> list[Pending]:
+        """Say what is to be answered of a query: nothing of a paused one from its failure on."""
+        window, first_row = definition.query.window, None
+        if isinstance(window, RowsWindow):  # its rows are its own
+            first_row = self.progress.starts.get(definition.id) or 0
+        found = Pending(definition, tree.lane_key(definition), due.ends, until_us, silent, first_row)
+        paused = self.progress.paused.get(definition.id)
+        found = found if paused is None else found.upto(paused.until_us)
+        return [found] if len(found.ends) else []
 
     def _last_end(self, tree: Tree, definition: Definition) -> int:
         """Return the later of the watermark and the end of the last window that holds a row."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import NotStored, QueryFailed
+from penstock.evaluate.due import EndRuns
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.model.duration import format_duration
 from penstock.model.instants import format_instant
@@ -22,6 +23,7 @@ from penstock.store.answer_files import AnswerFile, LargeTables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import DEFINITION
 from penstock.store.files import remove
+from penstock.store.pending import Pending
 from penstock.store.revisions import sorted_answers
 from penstock.store.synopsis import Synopsis
 from penstock.stream.progress import NEVER
@@ -120,7 +122,8 @@ class Asking:
                 "the groups asked for are kept by the executors, which compute neither grouping sets nor all functions"
             )
             raise QueryFailed(what, hint="Ask for keys and aggregates alone.")
-        answered = spreading.answer([Due(asked, lane, np.array([end_us], np.int64))], layout, self.progress.number)
+        due = Pending(asked, lane, EndRuns.listed(np.array([end_us], np.int64)))
+        answered = spreading.answer([due], layout, self.progress.number)
         if answered.failures:
             raise QueryFailed(answered.failures[0].reason, hint="Ask for something that these rows have an answer to.")
         tables = list(LargeTables(AnswerFile(spreading.answers / "asked", 0, 0, 0, 1, answered.parts)))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from penstock.share.feeding import to_record
 from penstock.share.layout import Layout
-from penstock.store.answering import Due
 from penstock.store.arrived import Arrived
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
 from penstock.store.described import about
+from penstock.store.pending import Pending
 from penstock.stream.computing import Computed
 from penstock.stream.progress import Progress
 
@@ -22,7 +22,7 @@ class Step:
     """One step of a stream: a batch, a heartbeat, rows of the past, or a change of its queries."""
 
     kind: Kind
-    due: Sequence[Due]
+    due: Sequence[Pending]
     clock_us: int
     computed: Computed | None = None
     highest: int | None = None  # slice among the partials
@@ -50,11 +50,12 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         counts=progress.counts,
         source=progress.source,
         tables={} if computed is None else dict(computed.versions),
-        due={str(d.definition.id): (int(d.ends[0]), len(d.ends), d.until_us) for d in step.due},
+        due={str(p.definition.id): (p.ends.first_us, len(p.ends), p.until_us, p.silent) for p in step.due},
         starts=_written({k: v for k, v in progress.starts.items() if v is not None}),
         next_ends={str(number): progress.next_ends.get(number) for number in progress.starts},
         first_ends=_written(progress.first_ends),
         resumed_ends=_written(progress.resumed_ends),
+        silences={str(number): (one.empty, one.skipped) for number, one in progress.silences.items()},
         paused={str(k): v for k, v in progress.paused.items()},
         attempts=tuple(sorted(layout.attempts)),
         edges={} if computed is None else {str(t): list(e) for t, e in computed.bounds.edges.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from penstock.store.answering import Answering, Due, Failure
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.store.last_said import LastSaid
+from penstock.store.pending import Pending, Rounds
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step, commit_of
 from penstock.stream.intake import Intake
@@ -42,7 +43,7 @@ class Ledger:
         self.progress, self.synopsis = agenda.progress, agenda.synopsis
         self.metrics, self.checkpoint = metrics, checkpoint
         self.revising = Revising(self.synopsis, self.progress, answering)
-        self.said = LastSaid()
+        self.said, self.rounds = LastSaid(), Rounds(self.synopsis)
         self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
@@ -63,29 +64,58 @@ class Ledger:
         self.progress.number, self.progress.batch = commit.number, commit.batch
 
     def answer(
-        self, due: Sequence[Due], layout: Layout, touched: Touched | None = None, judged_us: int | None = None
+        self, due: Sequence[Pending], layout: Layout, touched: Touched | None = None, judged_us: int | None = None
     ) -> None:
-        """Answer what is due, commit the answers on their own, and let go of what no window needs any more."""
+        """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
+
+        What is due is answered in rounds that fit into memory; the answers of all but the last one wait in files.
+        """
         with self.metrics.timed("answer"):
-            here = [one for one in due if self.synopsis.keeps(one.lane)]
-            written = self._written(due, layout) if len(here) < len(due) else ()
-            tables, failures = self.answering.answer(here) if here else ([], [])
-            if touched:
-                revised, failed = self.revising.corrections(layout, touched, judged_us)
-                tables, failures = tables + revised, failures + failed
+            number, here = self.progress.number, [one for one in due if self.synopsis.keeps(one.lane)]
+            written = list(self._written(due, layout)) if len(here) < len(due) else []
+            again = self.answers.last() == number  # a restart answers again, to know what failed
+            tables: list[pa.Table] = []
+            for answered, failures in self._answered(here, layout, touched, judged_us):
+                if tables and not again and (parts := self.answers.spill(number, tables)) is not None:
+                    written, tables = [*written, *parts], []
+                tables = tables + self._settled(answered, failures, layout, again=again)
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
-            if failures:
-                self._pause(failures, layout)
-                tables = before_failures(tables, self.progress.paused)
-            tables = self.shown(tables)
-            if self.answers.last() != self.progress.number:  # else a restart answers again, to know what failed
-                tables = self.said.changed(tables, _saying_changes(layout))
-                self.answers.append(self.progress.number, tables, written)
+            if not again:
+                self.answers.append(number, tables, written)
                 self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
-                self.revising.note(layout, tables)
             if self.deliver is not None:
-                self.deliver(self.progress.number, self.answers.large(self.progress.number) or tables)
+                self.deliver(number, self.answers.large(number) or tables)
             self._expire(layout)
+
+    def _answered(
+        self, due: Sequence[Pending], layout: Layout, touched: Touched | None, judged_us: int | None
+    ) -> Iterator[tuple[list[pa.Table], list[Failure]]]:
+        """Answer what the driver keeps, round by round; with the last one comes what late rows have changed."""
+        tables, failures = list[pa.Table](), list[Failure]()
+        for place, listed in enumerate(self.rounds.cut(due)):
+            if place:
+                yield tables, failures
+            tables, failures = self.answering.answer([one for one in map(self._before_pause, listed) if len(one.ends)])
+            self.rounds.note(sum(table.num_rows for table in tables))
+        for place, (revised, failed) in enumerate(self.revising.corrections(layout, touched or {}, judged_us)):
+            if place:
+                yield tables, failures
+                tables, failures = [], []
+            tables, failures = tables + revised, failures + failed
+        yield tables, failures
+
+    def _settled(
+        self, tables: list[pa.Table], failures: Sequence[Failure], layout: Layout, *, again: bool
+    ) -> list[pa.Table]:
+        """Pause the queries that failed, and return what is to be said, as users see it."""
+        if failures:
+            self._pause(failures, layout)
+            tables = before_failures(tables, self.progress.paused)
+        tables = self.shown(tables)
+        if not again:
+            tables = self.said.changed(tables, _saying_changes(layout))
+            self.revising.note(layout, tables)
+        return tables
 
     def restore(self, layout: Layout) -> None:
         """Know again what was said before a restart."""
@@ -97,7 +127,7 @@ class Ledger:
         self.answering.forget(current)
         self.said.forget_others(current)
 
-    def _written(self, due: Sequence[Due], layout: Layout) -> Sequence[Part]:
+    def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[Part]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
         assert self.spreading is not None
         away = [one for one in due if not self.synopsis.keeps(one.lane)]
@@ -108,13 +138,18 @@ class Ledger:
                 self.answering.shared += answered.shared
                 return answered.parts
             self._pause(answered.failures, layout)
-            away = [one for one in map(self._before_pause, away) if len(one.ends)]
+            pauses = self.progress.paused
+            cut = [one.upto(pauses[d].until_us) if (d := one.definition.id) in pauses else one for one in away]
+            away = [one for one in cut if len(one.ends)]
         return ()
 
     def _before_pause(self, due: Due) -> Due:
-        """Leave out the windows that a paused query does not answer."""
+        """Leave out the windows that a query does not answer because an earlier one failed."""
         paused = self.progress.paused.get(due.definition.id)
-        return due if paused is None else replace(due, ends=due.ends[due.ends <= paused.until_us])
+        if paused is None:
+            return due
+        kept = due.ends <= paused.until_us
+        return replace(due, ends=due.ends[kept], starts=None if due.starts is None else due.starts[kept])
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
         """Pause the queries whose expressions over aggregates failed."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from penstock.evaluate.due import EndRuns
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.spark.counting import count_parts, number_parts
-from penstock.store.answering import Due
 from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, DiskCommitLog
 from penstock.store.parts import Parts, PartsSynopsis
+from penstock.store.pending import Pending
 from penstock.stream.agenda import Agenda
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.rows_fed import RowsFed
@@ -22,23 +23,23 @@ from penstock.stream.rulers import dated
 class PartsAgenda(Agenda):
     """Lists the windows that a batch made final, part by part."""
 
-    def due(self, layout: Layout, watermark_us: int) -> list[Due]:
+    def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
         """List nothing: windows of parts end with rows, never by the watermark alone."""
         return []
 
-    def grown(self, layout: Layout) -> list[Due]:
+    def grown(self, layout: Layout) -> list[Pending]:
         """List the windows that the last batch made final."""
-        parts, found = self.parts, list[Due]()
+        parts, found = self.parts, list[Pending]()
         if parts is None:
             return found
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 starts, ends = parts.due(definition)
                 if len(ends) and definition.id not in self.progress.paused:
-                    found.append(Due(definition, tree.lane_key(definition), ends, 0, starts))
+                    found.append(Pending(definition, tree.lane_key(definition), EndRuns.listed(ends), starts=starts))
         return found
 
-    def recorded(self, layout: Layout, commit: Commit) -> list[Due]:
+    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
         """List the windows that the last commit found due."""
         return [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
 
@@ -63,7 +64,7 @@ class PartsPipeline(Pipeline):
         if isinstance(self.commits, DiskCommitLog):
             self.commits.needed = self._needed
 
-    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Due]:
+    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Count a batch and list the windows that became final."""
         super()._advance(arrived, repeated, layout)
         assert isinstance(self.agenda, PartsAgenda)

@@ -22,11 +22,12 @@ from penstock.spark.attempted import watched_with
 from penstock.spark.failures import explain_failure
 from penstock.spark.finish import finish
 from penstock.spark.tables import Tables
-from penstock.store.answering import Answering, Due
+from penstock.store.answering import Answering
 from penstock.store.answers import AnswerLog
 from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
 from penstock.store.described import check_described
+from penstock.store.pending import Pending
 from penstock.store.synopsis import Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
 from penstock.stream.committing import Step, counts_of
@@ -131,8 +132,8 @@ class Pipeline:
         if batch_id <= self.progress.batch:
             return  # committed before a restart
         if self.progress.ended:
-            hint = "Start a new state folder for new rows."
-            raise StreamEnded(f'stream "{self.stream.name}" was ended, and more rows came', hint=hint)
+            what = f'stream "{self.stream.name}" was ended, and more rows came'
+            raise StreamEnded(what, hint="Start a new state folder for new rows.")
         self._take(batch, batch_id, snapshot, source)
         self.metrics.batches += 1
 
@@ -168,8 +169,7 @@ class Pipeline:
             return
         layout = self.plan(snapshot)
         with self._whole():
-            due = self.agenda.rest(layout)
-            self.progress.ended = True
+            due, self.progress.ended = self.agenda.rest(layout), True
             self.ledger.commit(Step("flush", due, self.clock()), layout)
             self.ledger.answer(due, layout)
 
@@ -181,14 +181,14 @@ class Pipeline:
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
             self.groupings.pause_what_cannot_be(layout, self.agenda)
-            told = {"event": "plan changed", "stream": self.stream.name}
-            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
+            about = {"event": "plan changed", "stream": self.stream.name}
+            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
             if asking and (past := self.entering.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.entering.take(past, step)
-            if self.progress.watermark_us is not None and not self.progress.ended:
-                step = replace(step, due=self.agenda.due(layout, self.progress.watermark_us))
+            if (watermark := self.progress.watermark_us) is not None and not self.progress.ended:
+                step = replace(step, due=self.agenda.due(layout, watermark))
             if step.due or step.backfilled:
                 self.ledger.commit(step, layout)
                 self.ledger.answer(step.due, layout)
@@ -273,7 +273,7 @@ class Pipeline:
             pause_for_rows(self.progress, definition, first, last, reason)
             self._attempts |= {number}
 
-    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Due]:
+    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
         progress = self.progress
         progress.counts += counts_of(arrived, repeated)
@@ -326,8 +326,8 @@ class Pipeline:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
-        self.intake.forget_after(-1 if last is None else last.number)
-        self.groupings.recover(snapshot_at, -1 if last is None else last.number)
+        self.intake.forget_after(number := -1 if last is None else last.number)
+        self.groupings.recover(snapshot_at, number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)
             layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))

@@ -27,6 +27,17 @@ class Moved:
     before: Cuts
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How many windows of a query were empty in a row, and how many empty ones it has not answered so far."""
+
+    empty: int = 0
+    skipped: int = 0
+
+
+NO_SILENCE: Final = Silence()
+
+
 @dataclass(slots=True)
 class Progress:
     """The state of one stream between two batches."""
@@ -46,6 +57,7 @@ class Progress:
     first_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end it answers, once known
     resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
     paused: dict[int, Paused] = field(default_factory=dict)
+    silences: dict[int, Silence] = field(default_factory=dict)  # definition → its empty windows, where there are any
     cuts: dict[str, Cuts] = field(default_factory=dict)  # tree → slicings, since when
     moved: dict[LaneKey, Moved] = field(default_factory=dict)  # lanes that came from another tree
     homes: dict[LaneKey, str] = field(default_factory=dict)  # lane → tree, where lanes may move
@@ -112,8 +124,15 @@ class Progress:
     def forget(self, number: int) -> None:
         """Forget a definition that is gone."""
         known: dict[int, Any]
-        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused):
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused, self.silences):
             known.pop(number, None)
+
+    def note_silence(self, number: int, silence: Silence) -> None:
+        """Remember how many empty windows a definition had; most have none."""
+        if silence != NO_SILENCE:
+            self.silences[number] = silence
+        else:
+            self.silences.pop(number, None)
 
     def enter(self, new: Definition, others: Sequence[Definition], lane: LaneKey, floor_us: int | None) -> None:
         """Give a query its start, the first time from which what is stored can answer it."""
@@ -128,6 +147,7 @@ class Progress:
         """Let a query begin with the first window that is wholly after its start; None: with the first row."""
         window = new.query.window
         self.starts[new.id] = start_us
+        self.silences.pop(new.id, None)
         if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
             self.next_ends[new.id] = window.end_after(start_us)
         elif start_us is not None and self.first_us is not None:
@@ -290,6 +310,7 @@ class Progress:
         self.next_ends = {int(k): v for k, v in commit.next_ends.items() if v is not None}
         self.first_ends = {int(k): v for k, v in commit.first_ends.items()}
         self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
+        self.silences = {int(k): Silence(*counts) for k, counts in commit.silences.items()}
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from penstock.stream.progress import Progress
 
 Int64Array = npt.NDArray[np.int64]
 _NO_ANSWERS = pa.table({"window_end": pa.array([], INSTANT)})
+MOST_PLACES: Final = 100_000  # windows by groups that are computed anew at a time
 Touched = Mapping[LaneKey, tuple[Int64Array, Int64Array]]  # lane → slices and groups that late rows fell into
 
 
@@ -34,31 +36,41 @@ class Revising:
 
     def corrections(
         self, layout: Layout, touched: Touched, judged_us: int | None
-    ) -> tuple[list[pa.Table], list[Failure]]:
-        """Return the answers that late rows changed; ``judged_us`` is the watermark that they were late by."""
-        found: list[pa.Table] = []
-        failures: list[Failure] = []
+    ) -> Iterator[tuple[list[pa.Table], list[Failure]]]:
+        """Return the answers that late rows changed, in pieces; ``judged_us`` is the watermark they were late by."""
+        found, failures, number = list[pa.Table](), list[Failure](), 0
         for definition, key in _revised_lanes(layout) if touched and judged_us is not None else ():
             if key not in touched or judged_us is None:
                 continue
-            places = self._places(definition, *touched[key], judged_us)
-            if places:
+            for places in self._places(definition, *touched[key], judged_us):
+                if number + len(places) > MOST_PLACES and number:
+                    yield found, failures
+                    found, failures, number = [], [], 0
                 tables, failed = self._again(definition, key, places)
-                found, failures = found + tables, failures + failed
-        return found, failures
+                found, failures, number = found + tables, failures + failed, number + len(places)
+        if found or failures:
+            yield found, failures
 
     def _places(
         self, definition: Definition, labels: Int64Array, groups: Int64Array, judged_us: int
-    ) -> dict[Place, None]:
-        """List the windows and groups that hold touched slices, are final, and may be revised."""
+    ) -> Iterator[dict[Place, None]]:
+        """List the windows and groups that hold touched slices, are final, and may be revised, some at a time."""
         window, since = definition.query.window, self.progress.revised_from(definition)
-        first_revised = max(since, window.end_after(judged_us - definition.typed.revise_us))
-        found: dict[Place, None] = {}
-        for label, group in sorted(set(zip(labels.tolist(), groups.tolist(), strict=True))):
-            first = max(window.end_after(label), window.end_at_or_after(first_revised))
-            for end in range(first, min(judged_us, label + window.range_us) + 1, window.slide_us):
-                found[end, group] = None
-        return found
+        revised = window.end_at_or_after(max(since, window.end_after(judged_us - definition.typed.revise_us)))
+        slices = sorted(set(zip(labels.tolist(), groups.tolist(), strict=True)))
+        spans = [(max(window.end_after(s), revised), min(judged_us, s + window.range_us), g) for s, g in slices]
+        spans = [span for span in spans if span[0] <= span[1]]
+        step_us = max(1, MOST_PLACES // max(1, len(spans))) * window.slide_us  # so many windows at a time
+        begin = min((first for first, _, _ in spans), default=0)
+        while spans:
+            places = {
+                (end, group): None
+                for first, last, group in spans
+                for end in range(max(first, begin), min(last, begin + step_us - 1) + 1, window.slide_us)
+            }
+            yield places
+            spans = [span for span in spans if span[1] >= begin + step_us]
+            begin = max(begin + step_us, min((first for first, _, _ in spans), default=0))
 
     def _again(
         self, definition: Definition, key: LaneKey, places: dict[Place, None]

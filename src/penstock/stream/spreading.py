@@ -21,9 +21,9 @@ from penstock.share.feeding import from_record, to_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.spreading import AnswerBuckets, Answered, Collecting, answer_buckets
-from penstock.store.answering import Due
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
+from penstock.store.pending import Pending
 from penstock.store.spread import Entry, SpreadFolder
 from penstock.store.synopsis import Kernel
 from penstock.stream.past import Places
@@ -133,9 +133,9 @@ class Spreading:
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def answer(self, due: Sequence[Due], layout: Layout, number: int) -> Answered:
+    def answer(self, due: Sequence[Pending], layout: Layout, number: int) -> Answered:
         """Answer due windows; their answers are in files that hold once the answer log names them."""
-        starts = [int(one.ends[0]) - one.definition.query.window.range_us for one in due]
+        starts = [one.ends.first_us - one.definition.query.window.range_us for one in due]
         entries = tuple(e for e in self._entries() if e.high is not None and e.high >= min(starts))
         plain = replace(layout, spread=frozenset())
         folder = self.store.folder
