@@ -51,6 +51,7 @@ from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
 from penstock.store.forms import Form, in_form
 from penstock.store.synopsis import Kernel
+from penstock.store.versions import Version
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.changing import Changing
 from penstock.stream.entered import Entered
@@ -134,9 +135,12 @@ class Engine(Registering):
         """Enter a query at any time, between two batches; say from which window on it is answered."""
         return self._changing.create([self.typed(parse_query(text), name)], origin)[0]
 
-    def alter_query(self, name: str, text: str) -> Entered:
-        """Give a query a new SELECT from the stream's next batch on; its answers so far stay in the sinks."""
-        return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name))
+    def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Entered:
+        """Give a query a new SELECT: it answers the windows that begin from now on, the old one those before.
+
+        One that means the same changes nothing. Answers so far stay in the sinks.
+        """
+        return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name), origin)
 
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
@@ -202,14 +206,16 @@ class Engine(Registering):
         """Tell whether every stream still runs in the background."""
         return bool(self._at_work) and all(stream.running for stream in self._at_work.values())
 
-    def results(self, name: str, form: Form = "arrow", *, revisions: bool = False) -> Any:
+    def results(self, name: str, form: Form = "arrow", *, revisions: bool = False, version: Version = None) -> Any:
         """Return a query's answers as they stand, by window, then group: window_start, window_end and its columns.
 
         ``form`` is ``"arrow"`` (a pyarrow.Table), ``"pandas"``, ``"polars"`` or ``"rows"`` (a list of dicts). With
-        ``revisions`` all that was ever said comes, with ``revision`` and ``op`` (answer, revise, retract).
+        ``revisions`` all that was ever said comes, with ``revision`` and ``op`` (answer, revise, retract). What the
+        query said before it was altered is among it if it has the same columns, each window once; ``version`` asks for
+        the answers of one version, or with ``"all"`` for everything, with the ``version`` of each answer.
         """
         definition = self.catalog.query(name)
-        return in_form(self.stream(definition.query.stream).results(definition, revisions=revisions), form)
+        return in_form(self.stream(definition.query.stream).results(definition, version, revisions=revisions), form)
 
     def ask(self, text: str, form: Form = "arrow") -> Any:
         """Answer a one-time query, a window without SLIDE, from what is stored, as of the watermark.

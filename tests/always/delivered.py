@@ -24,7 +24,8 @@ def delivered(model: Model) -> Delivered:
 
 def _fields(standing: Standing, entry: Entry) -> dict[str, Any]:
     question = standing.question
-    fields: dict[str, Any] = {"query_name": standing.name, "window_start": entry.end - question.range_us}
+    fields: dict[str, Any] = {"query_name": standing.name, "query_version": standing.version}
+    fields["window_start"] = entry.end - question.range_us
     fields["window_end"] = entry.end
     if question.revise_for_us is not None:
         fields |= {"revision": entry.revision, "op": entry.op}

@@ -43,6 +43,8 @@ class Standing:
     last: dict[tuple[int, Group], Entry] = field(default_factory=dict)
     silent: int = 0  # empty windows in a row
     revised_from: int | None = None  # windows before it are revised no more; None: all
+    version: int = 1  # of the definitions of its name
+    until: int | None = None  # it was altered: windows that begin at this time or later are its successor's
 
     def say(self, end: int, group: Group, op: str, values: Values) -> None:
         known = self.last.get((end, group))
@@ -78,6 +80,7 @@ class Model:
         self.ended = False
         self.counts: Counter[str] = Counter()
         self.queries: dict[str, Standing] = {}
+        self.leaving: list[Standing] = []  # altered, with windows that began before the change
         self.ever: list[Standing] = []
         self.now = 0  # the clock
         self.at: int | None = None  # the clock at the last batch, heartbeat or start
@@ -89,7 +92,14 @@ class Model:
     def create(self, name: str, question: Question, first_end: int | None) -> Standing:
         """Enter a query whose first window the engine has named; None before the first row."""
         self.check_first_end(question, first_end)
-        standing = Standing(name, question, first_end, first_end, self.now)
+        former = [standing for standing in self.ever if standing.name == name]
+        said = [end - one.question.range_us for one in former for end in one.answered]
+        if said and first_end is not None and first_end - question.range_us <= max(said):
+            raise Disagreement(f"{name} says again what it said before it was dropped: {first_end}")
+        return self._enter(name, question, first_end, len(former) + 1)
+
+    def _enter(self, name: str, question: Question, first_end: int | None, version: int) -> Standing:
+        standing = Standing(name, question, first_end, first_end, self.now, version=version)
         self.queries[name] = standing
         self.ever.append(standing)
         self._answer_due(standing, self.watermark)
@@ -108,28 +118,57 @@ class Model:
             raise Disagreement(f"first window {first_end} is not in ({self.first}, {latest}]: {question.sql()}")
 
     def alter(self, name: str, question: Question, first_end: int | None) -> None:
-        """Put a new definition in the place of one; if that was paused, the new one is."""
-        paused = self.queries.pop(name).paused
-        self.create(name, question, first_end).paused = paused
+        """Put a new definition in the place of one, which still answers the windows that began before the change.
+
+        If that was paused, it goes at once, and the new one is paused.
+        """
+        old = self.queries[name]
+        if question == old.question:
+            return
+        del self.queries[name]
+        if self.greatest is not None:
+            begins = self.greatest + 1
+            if first_end != question.end_at_or_after(begins + question.range_us):
+                raise Disagreement(f"first window {first_end} of {question.sql()}, altered at {begins}")
+            if not old.paused:
+                old.until = begins
+                self.leaving.append(old)
+        self._enter(name, question, first_end, old.version + 1).paused = old.paused
 
     def drop(self, name: str) -> None:
         del self.queries[name]
+        self.leaving = [standing for standing in self.leaving if standing.name != name]
 
     def pause(self, name: str) -> None:
-        self.queries[name].paused = True
+        for standing in self._called(name):
+            standing.paused = True
 
     def resume(self, name: str) -> None:
         """Windows that ended meanwhile are never answered, and what was answered before is revised no more."""
-        standing = self.queries[name]
-        if not standing.paused:
-            return
-        standing.paused = False
-        if standing.next_end is not None and self.watermark is not None:
-            standing.next_end = max(standing.next_end, standing.question.end_after(self.watermark))
-            standing.revised_from = standing.next_end
+        for standing in self._called(name):
+            if not standing.paused:
+                continue
+            standing.paused = False
+            if standing.next_end is not None and self.watermark is not None:
+                standing.next_end = max(standing.next_end, standing.question.end_after(self.watermark))
+                standing.revised_from = standing.next_end
 
-    def backfill(self, name: str, first_end: int) -> int:
-        """Answer the windows from the one named up to those answered or promised; return how many there were."""
+    def _called(self, name: str) -> list[Standing]:
+        """List the query of a name, and those it was before, as far as they still answer."""
+        return [standing for standing in self.standing() if standing.name == name]
+
+    def standing(self) -> list[Standing]:
+        """List all that answers windows."""
+        return [*self.leaving, *self.queries.values()]
+
+    def backfill(self, name: str, first_end: int, begins: int | None) -> int:
+        """Answer the windows from the one named up to those answered or promised; return how many there were.
+
+        Windows that begin at ``begins`` or later are the query's own from now on, all if it is None.
+        """
+        for one in self.leaving:
+            if one.name == name and one.until is not None:
+                one.until = min(one.until, -(1 << 62) if begins is None else begins)
         standing, watermark = self.queries[name], self.watermark
         assert watermark is not None
         assert standing.first_end is not None
@@ -151,7 +190,7 @@ class Model:
         for name, standing in list(self.queries.items()):
             lifetime = standing.question.lifetime_us
             if lifetime is not None and standing.created + lifetime <= clock:
-                del self.queries[name]
+                self.drop(name)
 
     # -- time moves ----------------------------------------------------------------------------------------------
 
@@ -201,7 +240,7 @@ class Model:
         self.ended = True
         if self.watermark is None:
             return
-        for standing in self.queries.values():
+        for standing in self.standing():
             question = standing.question
             held = [end for ts in self._times[-1:] for end in question.ends_holding(ts)]
             if question.range_us < question.slide_us:  # the last row may lie between two windows
@@ -211,7 +250,7 @@ class Model:
     def _advance(self, target: int) -> None:
         """Move the watermark, never back, and answer what is final."""
         after = target if self.watermark is None else max(target, self.watermark)
-        for standing in self.queries.values():
+        for standing in self.standing():
             self._answer_due(standing, after)
         self.watermark = after
 
@@ -253,21 +292,22 @@ class Model:
         if until is None or self.first is None:
             return
         question = standing.question
+        if standing.until is not None:
+            until = min(until, standing.until - 1 + question.range_us)
         if standing.next_end is None:
             low = self.first if self.watermark is None else max(self.first, self.watermark)
             if question.end_after(low) > until:
                 return
             standing.next_end = standing.first_end = question.end_after(low)
         while standing.next_end <= until:
-            if not standing.paused:
-                self._answer_next(standing, standing.next_end)
+            self._pass_next(standing, standing.next_end)
             standing.next_end += question.slide_us
 
-    def _answer_next(self, standing: Standing, end: int) -> None:
-        """Answer a window, unless a query without groups has said enough about a silent stream."""
+    def _pass_next(self, standing: Standing, end: int) -> None:
+        """Answer a window, unless it is paused, or without groups and has said enough about a silent stream."""
         held = self.rows_in(end - standing.question.range_us, end)
         standing.silent = 0 if held else standing.silent + 1
-        if standing.silent <= MOST_EMPTY:
+        if standing.silent <= MOST_EMPTY and not standing.paused:
             self._answer(standing, end)
 
     def _answer(self, standing: Standing, end: int) -> None:
@@ -286,11 +326,11 @@ class Model:
     def _corrects(self, row: Row, before: int | None) -> bool:
         """Tell whether a late row belongs to a final window that is kept right, before WHERE."""
         assert before is not None
-        return any(self._open_to_correction(standing, row["ts"], before) for standing in self.queries.values())
+        return any(self._open_to_correction(standing, row["ts"], before) for standing in self.standing())
 
     def _correct(self, late: Sequence[Row], before: int | None) -> None:
         """Answer the windows and groups that late rows are in again, where their values changed."""
-        for standing in self.queries.values():
+        for standing in self.standing():
             touched: set[tuple[int, Group]] = set()
             for row in late:
                 assert before is not None

@@ -113,7 +113,7 @@ def test_a_backfill_meets_what_was_answered() -> None:
     model.batch([row(5), row(15), row(25)], 0)
     model.create("late", TEN, 40)
     model.batch([row(45)], 0)
-    assert model.backfill("late", 10) == 3
+    assert model.backfill("late", 10, None) == 3
     model.batch([row(50)], 0)
     assert [end for end, *_ in said(model, "late")] == [10, 20, 30, 40, 50]
 

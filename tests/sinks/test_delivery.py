@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAMES = {1: "one", 2: "two"}
+VERSIONS = {1: 1, 2: 3}
 
 
 def table(*rows: tuple[int, int]) -> pa.Table:
@@ -41,7 +42,9 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_queries_are_named(tmp_path: Path) -> None:
-    delivery = Delivery("s", [JsonLinesSink(tmp_path)], MemoryAnswerLog(), None, NAMES.__getitem__)
+    delivery = Delivery(
+        "s", [JsonLinesSink(tmp_path)], MemoryAnswerLog(), None, NAMES.__getitem__, VERSIONS.__getitem__
+    )
     delivery.deliver(0, [table((2, 5), (1, 6), (2, 7))])
     assert [(line["query_name"], line["n"]) for line in lines(tmp_path)] == [("two", 5), ("one", 6), ("two", 7)]
 
@@ -49,12 +52,14 @@ def test_queries_are_named(tmp_path: Path) -> None:
 def test_a_sink_that_lags_catches_up_and_the_others_do_not_hear_twice(tmp_path: Path) -> None:
     answers, state = MemoryAnswerLog(), StateFolder(tmp_path / "state")
     first: list[Sink] = [JsonLinesSink(tmp_path / "a")]
-    delivery = Delivery("s", first, answers, state, NAMES.__getitem__)
+    delivery = Delivery("s", first, answers, state, NAMES.__getitem__, VERSIONS.__getitem__)
     for number in range(3):
         answers.append(number, [table((1, number))])
         delivery.deliver(number, [table((1, number))])
     answers.append(3, [table((2, 3))])  # answered, and the process died before it was delivered
-    again = Delivery("s", [*first, ParquetSink(tmp_path / "b")], answers, state, NAMES.__getitem__)
+    again = Delivery(
+        "s", [*first, ParquetSink(tmp_path / "b")], answers, state, NAMES.__getitem__, VERSIONS.__getitem__
+    )
     again.roll()
     state.release()
     assert [line["n"] for line in lines(tmp_path / "a")] == [0, 1, 2, 3]
@@ -117,7 +122,7 @@ class Line:
 
     def __init__(self, *sinks: Sink, state: StateFolder | None = None, log: MemoryAnswerLog | None = None) -> None:
         self.clock, self.log = Clock(), log or MemoryAnswerLog()
-        self.delivery = Delivery("s", sinks, self.log, state, NAMES.__getitem__, self.clock)
+        self.delivery = Delivery("s", sinks, self.log, state, NAMES.__getitem__, VERSIONS.__getitem__, self.clock)
         self.number = (self.log.last() or 0) + 1 if log else 0
 
     def answer(self) -> None:
@@ -257,8 +262,8 @@ def revised() -> pa.Table:
 
 
 def test_revisions_are_shown_behind_the_window_and_inner_columns_are_not() -> None:
-    found = for_sinks(revised(), NAMES.__getitem__)
-    assert found.column_names == ["query_name", "window_start", "window_end", "revision", "op", "n"]
+    found = for_sinks(revised(), NAMES.__getitem__, VERSIONS.__getitem__)
+    assert found.column_names == ["query_name", "query_version", "window_start", "window_end", "revision", "op", "n"]
     assert found["op"].to_pylist() == ["revise", "retract"]
 
 
@@ -314,9 +319,14 @@ def test_executors_write_large_answers(spark: SparkSession, tmp_path: Path) -> N
     parts = spark.sparkContext.defaultParallelism
     assert len(files) == 3 * parts  # one list of columns, three times rolled
     found = spark.read.parquet(str(tmp_path / "out"))
-    assert found.columns == ["query_name", "window_start", "window_end", "k", "total", "last"]
+    assert found.columns == ["query_name", "query_version", "window_start", "window_end", "k", "total", "last"]
     for name in ("by", "same"):
-        mine = found.where(f"query_name = '{name}'").orderBy("window_end", "k").drop("query_name").toArrow()
+        mine = (
+            found.where(f"query_name = '{name}'")
+            .orderBy("window_end", "k")
+            .drop("query_name", "query_version")
+            .toArrow()
+        )
         assert mine.to_pylist() == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -62,7 +63,7 @@ def test_rounds_hold_every_window_once_in_order_of_time_and_fit() -> None:
             fits = len(ends) * EACH <= size
             assert fits or (len(set(ends.tolist())) == 1 and len({due.lane for due in listed}) == 1)
         spans = [(min(d.ends[0] for d in listed), max(d.ends[-1] for d in listed)) for listed in found]
-        assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
         cut += len(found) > 1
     assert cut > 100
 

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Sink
 from penstock.store.verifying import verify_state
 from penstock.testing import TestBed
 
@@ -24,7 +25,7 @@ QUERIES = {
     "same": "SELECT sum(v) AS x, count(*) AS n FROM s [RANGE 4 s SLIDE 300 ms]",
     "keyed": "SELECT k, sum(v) AS x FROM s [RANGE 3 s SLIDE 200 ms] GROUP BY k HAVING sum(v) > 3",
     "states": "SELECT k, median(v) AS x, count(DISTINCT v) AS n FROM s [RANGE 6 s SLIDE 500 ms] GROUP BY k",
-    "revised": "SELECT k, sum(v) AS x FROM s [RANGE 5 s SLIDE 250 ms] GROUP BY k WITH (late='revise', revise_for='1 h')",
+    "revised": "SELECT k, sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] GROUP BY k WITH (late='revise', revise_for='1 h')",
     "changes": "SELECT max(v) AS x FROM s [RANGE 4 s SLIDE 100 ms] WITH (emit = 'change')",
     "rolled": "SELECT k, count(*) AS n FROM s [RANGE 3 s SLIDE 500 ms] GROUP BY ROLLUP (k)",
     "spark": "SELECT conv(sum(v), 10, 2) AS x FROM s [RANGE 2 s SLIDE 400 ms]",
@@ -60,7 +61,7 @@ def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest
 
 
 def _open(spark: SparkSession, folder: Path) -> TestBed:
-    sinks = [JsonLinesSink(folder / "j"), ParquetSink(folder / "p")]
+    sinks: list[Sink] = [JsonLinesSink(folder / "j"), ParquetSink(folder / "p")]
     bed = TestBed(spark, state=folder / "state", sinks=sinks)
     if not bed.engine.catalog.has("stream", "s"):
         bed.stream("s", "ts TIMESTAMP, k STRING, v INT", lateness="1 s")

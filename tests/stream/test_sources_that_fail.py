@@ -282,7 +282,7 @@ class FullSink(JsonLinesSink):
 
 def test_sinks_that_lack_answers_and_a_lost_jvm_read_as_on_the_page(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "state")
-    delivery = Delivery("s", [FullSink(tmp_path / "out")], MemoryAnswerLog(), state, str)
+    delivery = Delivery("s", [FullSink(tmp_path / "out")], MemoryAnswerLog(), state, str, int)
     lacking = refused(delivery.roll)
     state.release()
     assert documented(lacking, tmp_path), lacking

@@ -7,12 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from penstock.catalog.lookup import Lookup
+from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
 from penstock.catalog.timeline import Action, Entry
 from penstock.catalog.typed_records import has_typed, write_typed
-from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.evaluate.typed import Definition, Handover, TypedQuery
 from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
 from penstock.language.parse import parse_query
@@ -92,19 +92,26 @@ class Catalog(Lookup):
             return True
 
     def create_queries(
-        self, typed: Iterable[TypedQuery], origin: Origin = "", since: Since = MappingProxyType({})
+        self,
+        typed: Iterable[TypedQuery],
+        origin: Origin = "",
+        since: Since = MappingProxyType({}),
+        begins: Since = MappingProxyType({}),
     ) -> list[Definition]:
         """Enter queries, durable together; the same query under the same name again changes nothing.
 
-        ``since`` tells, by stream, from which time on rows are numbered for queries with windows of rows.
+        ``since`` tells, by stream, from which time on rows are numbered for queries with windows of rows; ``begins``,
+        by name, before which time windows begin that an earlier query of that name has answered.
         """
         with self._lock:
             fresh: dict[str, Definition] = {}
-            found = [self._entered(query, fresh, origin, since) for query in typed]
+            found = [self._entered(query, fresh, origin, since, begins) for query in typed]
             self._carry_out(*(self._definition_change("create", d) for d in fresh.values()), sources=fresh.values())
             return found
 
-    def _entered(self, query: TypedQuery, fresh: dict[str, Definition], origin: Origin, since: Since) -> Definition:
+    def _entered(
+        self, query: TypedQuery, fresh: dict[str, Definition], origin: Origin, since: Since, begins: Since
+    ) -> Definition:
         """Return the definition of a query, a new one also in ``fresh``."""
         name, key = query.query.name, query.query.name.lower()
         known = fresh.get(key) or (self.query(name) if key in self._queries else None)
@@ -114,20 +121,43 @@ class Catalog(Lookup):
             raise existing_name("query", name)
         check_own_name(name, "query")
         self._require_sources(query)
-        fresh[key] = self._definition(query, len(fresh), origin, since)
+        fresh[key] = self._definition(query, len(fresh), origin, since, begins.get(name))
         return fresh[key]
 
-    def replace_query(self, query: TypedQuery, since: Since = MappingProxyType({})) -> Definition:
-        """Put a new definition in a query's place in one durable change; the same one changes nothing."""
+    def replace_query(
+        self,
+        query: TypedQuery,
+        since: Since = MappingProxyType({}),
+        begins_us: int | None = None,
+        handover_us: int | None = None,
+        origin: Origin | None = None,
+    ) -> Definition:
+        """Put a new definition in a query's place in one durable change; one that means the same changes nothing.
+
+        The new one answers windows from ``begins_us`` on; the old one those that begin before ``handover_us``, then
+        :meth:`retire` ends it. Without such a time it goes at once.
+        """
         with self._lock:
             known = self.query(query.query.name)
             if _same(known, query):
                 return known
             self._require_unused("query", known.name)
             self._require_sources(query)
-            new = self._definition(query, 0, known.origin, since)
-            self._carry_out(self._definition_change("replace", new), sources=[new])
+            new = self._definition(query, 0, known.origin if origin is None else origin, since, begins_us)
+            handover = {} if handover_us is None else {"handover_us": handover_us}
+            self._carry_out({**self._definition_change("replace", new), **handover}, sources=[new])
             return new
+
+    def holds(self, query: TypedQuery) -> bool:
+        """Tell whether there is a query of that name that means the same, however it is written."""
+        with self._lock:
+            return self.has("query", query.query.name) and _same(self.query(query.query.name), query)
+
+    def retire(self, definition: Definition) -> None:
+        """End a definition that was replaced and has answered its last window."""
+        with self._lock:
+            if definition.id in self._leaving:
+                self._carry_out(self._change("retire", "query", definition.name, definition.id))
 
     def pause(self, name: str) -> bool:
         """Let a query answer no window from the next batch on; one that its user paused already stays as it is."""
@@ -186,27 +216,31 @@ class Catalog(Lookup):
         if kind == "query" and self.makes_stream(name):
             raise makes_stream(name)
         if kind == "function" and (code := self._functions[name.lower()]).python is not None:
-            for entry in self._queries.values():
+            for entry in self._in_force():
                 if f"{code.pinned}(" in self._timeline.read(entry).query.text:
                     raise still_called(name, entry.name)
-        for entry in self._queries.values() if kind in ("stream", "table") else ():
+        for entry in self._in_force() if kind in ("stream", "table") else ():
             tables = [join.table for join in self._timeline.read(entry).query.joins] if kind == "table" else []
             if name in tables or (kind == "stream" and source_of(entry.stream) == name):
                 raise still_read(kind, name, entry.name)
 
-    def _definition(self, query: TypedQuery, ahead: int, origin: str, since: Since) -> Definition:
+    def _definition(
+        self, query: TypedQuery, ahead: int, origin: str, since: Since, begins_us: int | None = None
+    ) -> Definition:
         """Number a new definition; ``ahead`` others come before it."""
-        begins_us = since.get(query.query.stream)
-        if begins_us is not None:
-            line = since_line(query.query.stream, begins_us)
+        since_us = since.get(query.query.stream)
+        if since_us is not None:
+            line = since_line(query.query.stream, since_us)
             query = replace(query, query=replace(query.query, stream=line))
-        return Definition(self._next_id + ahead, query, self.version + ahead + 1, self._clock(), origin, begins_us)
+        told = self.version + ahead + 1, self._clock(), origin, since_us, begins_us
+        return Definition(self._next_id + ahead, query, *told)
 
     def _definition_change(self, op: str, new: Definition) -> Change:
         """Write the change that enters a definition."""
         lifetime_us = option_us(new.query, "lifetime")
         until = {} if lifetime_us is None else {"until_us": new.created_us + lifetime_us}
-        since = {} if new.since_us is None else {"since_us": new.since_us}
+        times = {"since_us": new.since_us, "begins_us": new.begins_us}
+        since = {name: time for name, time in times.items() if time is not None}
         body = {**write_typed(new.typed), "origin": new.origin, **until, **since}
         return {**self._change(op, "query", new.name, new.id, **body), "at_us": new.created_us, "version": new.created}
 
@@ -249,7 +283,10 @@ class Catalog(Lookup):
             case "create" | "replace", "query":
                 self._enter(change, source)
             case "pause" | "resume" as action, "query":
-                self._timeline.controlled(self._queries[name.lower()], action, self.version)
+                for entry in [e for e in self._in_force() if e.name.lower() == name.lower()]:
+                    self._timeline.controlled(entry, action, self.version)
+            case "retire", "query":
+                self._timeline.dropped(self._leaving.pop(change["definition"]), self.version)
             case "drop", kind:
                 self._take_out(kind, name)
 
@@ -257,17 +294,23 @@ class Catalog(Lookup):
         """Enter a definition; one that follows another goes last, because definitions are in order of their numbers."""
         stream = source.query.stream if source is not None else change["stream"]
         told = {"created_us": change["at_us"], "origin": change.get("origin", ""), "until_us": change.get("until_us")}
-        told["since_us"] = change.get("since_us")
+        told |= {"since_us": change.get("since_us"), "begins_us": change.get("begins_us")}
         in_log = self._changes.path is not None and has_typed(change)
         entry = Entry(
             change["definition"], change["name"], stream, self.version, in_log=in_log, source=source or change, **told
         )
         known = self._queries.pop(entry.name.lower(), None)
         paused = known is not None and self._timeline.paused(known)
-        if known is not None:
+        if known is not None and "handover_us" in change:
+            known.handover, known.handed_over = Handover(change["handover_us"], entry.id), self.version
+            self._leaving[known.id] = known
+            self._timeline.changed(known.stream, self.version)
+        elif known is not None:
             self._timeline.dropped(known, self.version)
         self._queries[entry.name.lower()] = entry
-        self._names[entry.id] = entry.name
+        numbers = self._numbers.setdefault(entry.name.lower(), [])
+        numbers.append(entry.id)
+        self._editions[entry.id] = Edition(entry.name, len(numbers), stream)
         self._next_id = entry.id + 1
         self._timeline.changed(stream, self.version)
         if paused:  # the new definition of a query that its user paused is paused too
@@ -283,7 +326,10 @@ class Catalog(Lookup):
         """Forget a name, but for what a restart or another stream of that name has to know."""
         gone = self._holder(kind).pop(name.lower())
         if kind == "query":
-            self._timeline.dropped(gone, self.version)
+            former = [e for e in self._leaving.values() if e.name.lower() == name.lower()]
+            for entry in (*former, gone):
+                self._leaving.pop(entry.id, None)
+                self._timeline.dropped(entry, self.version)
         if kind == "stream" and self._changes.path is not None:
             self._former[name.lower()] = gone
 
@@ -293,5 +339,6 @@ class Catalog(Lookup):
 
 
 def _same(known: Definition, query: TypedQuery) -> bool:
-    """Tell whether a query is the one that is known, whenever its rows began to be numbered."""
-    return replace(known.query, stream=same_line(known.query.stream)) == query.query
+    """Tell whether a query means what the known one does, however it is written."""
+    before = replace(known.query, stream=same_line(known.query.stream), text="", where=known.typed.where)
+    return before == replace(query.query, text="", where=query.where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.naming import Kind, missing
@@ -12,6 +13,15 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """Which query a definition is or was of, the how-manieth of that name it is, and the stream it reads."""
+
+    name: str
+    version: int
+    stream: str
 
 
 class Lookup:
@@ -26,7 +36,9 @@ class Lookup:
         self._functions: dict[str, Function] = {}
         self._pinned: dict[str, Function] = {}  # all Python code there ever was, by the names that calls have
         self._timeline = Timeline(find, self._pinned)
-        self._names: dict[int, str] = {}  # of every definition that ever was
+        self._leaving: dict[int, Entry] = {}  # definitions that were replaced, and still have windows to answer
+        self._editions: dict[int, Edition] = {}  # every definition that ever was
+        self._numbers: dict[str, list[int]] = {}  # of the definitions that a name in lower case ever had
         self._next_id = 1
         self._lock = threading.RLock()
 
@@ -56,7 +68,7 @@ class Lookup:
     def line_names(self) -> list[str]:
         """List the numbered rows that some query reads."""
         with self._lock:
-            return list(dict.fromkeys(e.stream for e in self._queries.values() if is_line(e.stream)))
+            return list(dict.fromkeys(e.stream for e in self._in_force() if is_line(e.stream)))
 
     def followers(self, name: str) -> list[str]:
         """List what is fed by a stream: its numbered rows, and streams made of its queries' answers."""
@@ -127,7 +139,16 @@ class Lookup:
 
     def name_of(self, definition: int) -> str:
         """Return the name of a definition, also of one that is gone."""
-        return self._names[definition]
+        return self._editions[definition].name
+
+    def version_of(self, definition: int) -> int:
+        """Return which version of its query a definition is: 1 for the first one of that name, 2 for the next."""
+        return self._editions[definition].version
+
+    def editions(self, name: str) -> dict[int, Edition]:
+        """Return all definitions that a query's name ever had, by number, the oldest first."""
+        with self._lock:
+            return {number: self._editions[number] for number in self._numbers.get(name.lower(), ())}
 
     @property
     def next_id(self) -> int:
@@ -137,16 +158,24 @@ class Lookup:
     # -- queries over time ---------------------------------------------------------------------------------------
 
     def definitions(self, stream: str) -> tuple[Definition, ...]:
-        """Return the queries over a stream."""
+        """Return the queries over a stream, with those that were replaced and still have windows to answer."""
         with self._lock:
-            return tuple(self._timeline.read(e) for e in self._queries.values() if e.stream == stream)
+            there = sorted((e for e in self._in_force() if e.stream == stream), key=lambda entry: entry.id)
+            return tuple(self._timeline.read(entry) for entry in there)
+
+    def leaving(self, stream: str) -> list[Definition]:
+        """Return the definitions over a stream that were replaced and still have windows to answer."""
+        if not self._leaving:  # asked for at every batch
+            return []
+        with self._lock:
+            return [self._timeline.read(entry) for entry in self._leaving.values() if entry.stream == stream]
 
     def snapshot(self, stream: str, version: int | None = None) -> tuple[int, tuple[Definition, ...]]:
         """Return a stream's queries as of a version, the current one if none is given."""
         with self._lock:
             if version is None:
                 return self.version, self.definitions(stream)
-            current = [entry for entry in self._queries.values() if entry.stream == stream]
+            current = [entry for entry in self._in_force() if entry.stream == stream]
             return version, self._timeline.at(version, stream, current)
 
     def stream_version(self, stream: str) -> int:
@@ -171,6 +200,10 @@ class Lookup:
             return [self._timeline.read(entry) for entry in ended]
 
     # -- inside --------------------------------------------------------------------------------------------------
+
+    def _in_force(self) -> list[Entry]:
+        """List all definitions that answer windows, the queries of now last."""
+        return [*self._leaving.values(), *self._queries.values()]
 
     def _holder(self, kind: Kind) -> dict[str, Any]:
         """Return what holds the names of a kind."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from penstock.catalog.typed_records import read_typed
-from penstock.evaluate.typed import Definition
+from penstock.evaluate.typed import Definition, Handover
 from penstock.model.function import Function
 
 Action = Literal["pause", "resume"]
@@ -37,6 +37,9 @@ class Entry:
     origin: str = ""
     until_us: int | None = None  # when its lifetime ends; None: never
     since_us: int | None = None  # from when on rows are numbered for it
+    begins_us: int | None = None  # windows that begin before it were another definition's
+    handover: Handover | None = None  # to the definition that took its place, while it still answers
+    handed_over: int = 0  # the version that did so
     in_log: bool = False  # its record can be read again
     source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
 
@@ -44,7 +47,8 @@ class Entry:
         """Return the definition, from its record if it was not needed before."""
         if not isinstance(self.source, Definition):
             typed = read_typed(self.source or find(self.version), own)
-            self.source = Definition(self.id, typed, self.version, self.created_us, self.origin, self.since_us)
+            told = self.version, self.created_us, self.origin, self.since_us, self.begins_us
+            self.source = Definition(self.id, typed, *told)
         return self.source
 
 
@@ -69,9 +73,12 @@ class Timeline:
         self._streams: dict[str, _Stream] = defaultdict(_Stream)
         self._paused: set[int] = set()  # definitions
 
-    def read(self, entry: Entry) -> Definition:
-        """Return an entry's definition."""
-        return entry.read(self._find, self._own)
+    def read(self, entry: Entry, version: int | None = None) -> Definition:
+        """Return an entry's definition as of a version, or of now."""
+        found = entry.read(self._find, self._own)
+        if entry.handover is None or (version is not None and version < entry.handed_over):
+            return found
+        return replace(found, handover=entry.handover)
 
     def changed(self, stream: str, version: int) -> None:
         """Note that a change concerns a stream's queries."""
@@ -114,4 +121,4 @@ class Timeline:
         dropped = self._streams[stream].dropped if stream in self._streams else []
         later = dropped[bisect_right(dropped, version, key=lambda one: one[0]) :]
         there = [entry for entry in (*current, *(entry for _, entry in later)) if entry.version <= version]
-        return tuple(self.read(entry) for entry in sorted(there, key=lambda entry: entry.id))
+        return tuple(self.read(entry, version) for entry in sorted(there, key=lambda entry: entry.id))

@@ -117,6 +117,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
     remarks = [visible(query["why"])] if query["why"] else []
     if query["ends_us"] is not None:
         remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
+    if query["state"] == "finishing":
+        remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query["origin"] == "added":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet
     from penstock.stream.at_work import StreamAtWork
 
-State = Literal["answering", "paused", "waiting"]  # waiting: for a first batch
+State = Literal["answering", "paused", "waiting", "finishing"]  # for a first batch; its last windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class QueryStatus:
     ends_us: int | None  # by the clock, if it has a lifetime
     origin: str  # "added": by a command, not by a file of the project
     definition: int
+    version: int  # of the query: 1 as it was created first, and one more with every change of its meaning
     text: str
 
 
@@ -167,6 +168,8 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
     by_rows = isinstance(query.window, RowsWindow)
     waits = following is None if not by_rows else definition.id not in progress.starts
     state: State = "paused" if why is not None else "waiting" if waits else "answering"
+    if definition.handover is not None:
+        state = "finishing"
     return QueryStatus(
         query=definition.name,
         stream=source_of(query.stream),
@@ -179,6 +182,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,
+        version=catalog.version_of(definition.id),
         text=query.text,
     )
 
@@ -199,4 +203,5 @@ def _open_windows(definition: Definition, status: QueryStatus, progress: Progres
         return 0
     window: Window = definition.query.window
     latest = window.end_after(progress.last_us + window.range_us) - window.slide_us  # begins by the greatest time
+    latest = min(latest, progress.last_own_end(definition))
     return max(0, (latest - status.next_end_us) // window.slide_us + 1)

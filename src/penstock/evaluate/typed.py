@@ -84,6 +84,14 @@ class TypedQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Handover:
+    """A later definition has taken a query's place: windows that begin at a time or after it are that one's."""
+
+    at_us: int
+    successor: int  # its number
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """One CREATE or ALTER of a query: its number is never used again."""
 
@@ -93,6 +101,8 @@ class Definition:
     created_us: int = 0  # the clock then; 0: not known
     origin: str = ""  # "added": by hand to a project that runs; no file of the folder tells of it
     since_us: int | None = None  # from which time on rows are numbered for it; None: from the first one
+    begins_us: int | None = None  # windows that begin before it were another definition's; None: none were
+    handover: Handover | None = None  # None: it is the query as it is now
 
     @property
     def query(self) -> Query:

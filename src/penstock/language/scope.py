@@ -19,8 +19,8 @@ from penstock.language.functions import AGGREGATES, DISTINCT, GROUPINGS, canonic
 from penstock.language.growth import check_growth
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
-QUERY_COLUMN: Final = "query_name"  # what sinks add to every answer
-OWN_COLUMNS: Final = (*WINDOW_COLUMNS, QUERY_COLUMN, "#definition")  # no output has the name of one of these
+SINK_COLUMNS: Final = ("query_name", "query_version")  # what sinks add to every answer
+OWN_COLUMNS: Final = (*WINDOW_COLUMNS, *SINK_COLUMNS, "#definition")  # no output has the name of one of these
 REVISION_COLUMNS: Final = ("revision", "op")  # what answers that may be revised have besides
 _LISTED: Final = 20
 _ALLOWED: Final = "allowed"

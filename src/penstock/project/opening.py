@@ -74,9 +74,11 @@ def enter_sources(project: Project, engine: Engine) -> None:
 def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
     changes = _drop_former(project, engine)
-    fresh = [query.statement for query in project.queries if not engine.catalog.has("query", query.name)]
+    known = [query.name for query in project.queries if engine.catalog.has("query", query.name)]
+    fresh = [query.statement for query in project.queries if query.name not in known]
     try:
         engine.execute("\n;\n".join(fresh))
+        changes += [said for name in known for said in _brought_up_to_date(project, engine, name)]
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -84,22 +86,38 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     return changes
 
 
+def _brought_up_to_date(project: Project, engine: Engine, name: str) -> list[str]:
+    """Alter a query that means something else in the folder by now; say so."""
+    query, found = project.query(name), engine.catalog.query(name)
+    if query is None or query.makes_stream:
+        return []
+    bound = next(one for one in project.bound if one.name.lower() == name.lower())
+    if _as_entered(project, engine, bound) == found.query.text:
+        return []
+    entered = engine.alter_query(name, str(select_of(parse_statement(query.text))), origin="")
+    if entered.id == found.id:
+        return []
+    version = engine.catalog.version_of(entered.id)
+    return [f'query "{name}" changed: version {version} answers the windows that begin from now on']
+
+
 def _drop_former(project: Project, engine: Engine) -> list[str]:
-    """Drop queries that are gone from the folder or changed in it; those added by hand were never in it."""
+    """Drop queries that are gone from the folder; those added by hand were never in it."""
     known = {query.name.lower(): query for query in project.bound}
     changes = []
     for name in reversed(engine.catalog.query_names()):  # readers of a stream go before it
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
-        if found.origin == "added" if wanted is None else _as_entered(project, engine, wanted) == found.query.text:
-            continue
-        if not engine.catalog.makes_stream(name):
-            engine.drop_query(name)
-        elif wanted is None:
-            engine.execute(f"DROP STREAM {write_name(name)}")
-        else:
-            what = f'stream "{name}" is not as in {_file_of(project, name)}'
-            raise CatalogError(what, hint="Change it back, or start with another state folder.")
-        changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')
+        makes_stream = engine.catalog.makes_stream(name)
+        if wanted is not None:
+            if makes_stream and _as_entered(project, engine, wanted) != found.query.text:
+                what = f'stream "{name}" is not as in {_file_of(project, name)}'
+                raise CatalogError(what, hint="Change it back, or start with another state folder.")
+        elif found.origin != "added":
+            if makes_stream:
+                engine.execute(f"DROP STREAM {write_name(name)}")
+            else:
+                engine.drop_query(name)
+            changes.append(f'query "{name}" is gone')
     return changes[::-1]
 
 

@@ -19,8 +19,10 @@ from penstock.store.answers import DEFINITION, AnswerLog
 from penstock.store.folder import StateFolder
 
 QUERY: Final = "query_name"  # first column of every answer in a sink; no output of a query may have this name
+VERSION: Final = "query_version"  # second column: which definition of the query answered; nor may an output have it
 SHOWN: Final = {"#revision": "revision", "#op": "op"}  # internal columns that sinks get, after window_end
 NameOf = Callable[[int], str]
+VersionOf = Callable[[int], int]
 
 
 class Delivery:
@@ -33,10 +35,12 @@ class Delivery:
         answers: AnswerLog,
         state: StateFolder | None,
         name_of: NameOf,
+        version_of: VersionOf,
         clock: Clock = wall_clock_us,
     ) -> None:
         """Open a writer in each sink, and give it what it missed."""
-        self.stream, self.answers, self.name_of, self._durable = stream, answers, name_of, state is not None
+        self.stream, self.answers, self._durable = stream, answers, state is not None
+        self.name_of, self.version_of = name_of, version_of
         self._lock = threading.RLock()
         names = names_of(sinks)
         memories = progress_of(stream, names, state)
@@ -96,8 +100,8 @@ class Delivery:
     def _named(self, tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
         """Put the query's name in place of its number; of many answers, when a sink reads them."""
         if isinstance(tables, LargeTables):
-            return Named(tables, self.name_of)
-        return [for_sinks(table, self.name_of) for table in tables]
+            return Named(tables, self.name_of, self.version_of)
+        return [for_sinks(table, self.name_of, self.version_of) for table in tables]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class Named(Sequence[pa.Table]):
 
     tables: LargeTables
     name_of: NameOf
+    version_of: VersionOf
 
     def __len__(self) -> int:
         """Count the tables."""
@@ -120,17 +125,21 @@ class Named(Sequence[pa.Table]):
     def __getitem__(self, place: int | slice) -> pa.Table | list[pa.Table]:
         """Read and name a table."""
         if isinstance(place, slice):
-            return [for_sinks(table, self.name_of) for table in self.tables[place]]
-        return for_sinks(self.tables[place], self.name_of)
+            return [for_sinks(table, self.name_of, self.version_of) for table in self.tables[place]]
+        return for_sinks(self.tables[place], self.name_of, self.version_of)
 
 
-def for_sinks(table: pa.Table, name_of: NameOf) -> pa.Table:
-    """Name the queries of a table, as a dictionary column: each name is stored once; show revisions, hide the rest."""
+def for_sinks(table: pa.Table, name_of: NameOf, version_of: VersionOf) -> pa.Table:
+    """Name the queries of a table and their versions; show revisions, hide the rest.
+
+    Names are a dictionary column: each is stored once.
+    """
     encoded = table[DEFINITION].combine_chunks().dictionary_encode()
-    names = pa.array([name_of(d) for d in encoded.dictionary.to_pylist()], pa.string())
-    queries = pa.DictionaryArray.from_arrays(encoded.indices, names)
+    numbers = encoded.dictionary.to_pylist()
+    queries = pa.DictionaryArray.from_arrays(encoded.indices, pa.array([name_of(d) for d in numbers], pa.string()))
+    versions = pa.array([version_of(d) for d in numbers], pa.int32()).take(encoded.indices)
     plain = [c for c in table.column_names if not c.startswith("#")]
     behind = plain.index("window_end") + 1 if "window_end" in plain else 0
     order = [*plain[:behind], *(c for c in SHOWN if c in table.column_names), *plain[behind:]]
-    columns = [queries, *(table[c] for c in order)]
-    return pa.table(columns, names=[QUERY, *(SHOWN.get(c, c) for c in order)])
+    columns = [queries, versions, *(table[c] for c in order)]
+    return pa.table(columns, names=[QUERY, VERSION, *(SHOWN.get(c, c) for c in order)])

@@ -63,8 +63,9 @@ class TerminalWriter:
 def line_of(row: dict[str, Any]) -> str:
     """Write an answer as one line: its query, its window, its revision if it is one, and its columns."""
     values = {name: plain_value(value) for name, value in row.items()}
+    version = values.pop("query_version", 1)
     head = [
-        visible(str(values.pop("query_name"))),
+        visible(str(values.pop("query_name"))) + (f" (version {version})" if version != 1 else ""),
         f"{values.pop('window_start', '')} – {values.pop('window_end', '')}",
     ]
     if "op" in values and "revision" in values:

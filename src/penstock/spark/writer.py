@@ -39,7 +39,7 @@ class Bounds:
     watermark_us: int
     ahead_us: int  # first time that is too far ahead of the clock
     edges: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tree → edges, for searched trees only
-    revised: Sequence[tuple[int, int]] = ()  # for each of the layout's revising windows: ends after, ends from
+    revised: Sequence[tuple[int, int, int]] = ()  # for each of the layout's revising windows: ends after, from, by
 
 
 class Writer:
@@ -163,7 +163,7 @@ class Writer:
 
     def marks(self, bounds: Bounds) -> str:
         """Write the watermark, the first time too far ahead, and which ends of revising windows are revised."""
-        revised = [mark for pair in bounds.revised for mark in pair]
+        revised = [mark for marks in bounds.revised for mark in marks]
         return longs([bounds.watermark_us, max(bounds.watermark_us + 1, bounds.ahead_us), *revised])
 
     def leading(self, bounds: Bounds) -> str | None:
@@ -278,8 +278,8 @@ class Writer:
         """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""
         found = []
         for number, (window, _) in enumerate(self.layout.revising):
-            after, since = (f"{MARKS}[IF({self.t} IS NULL, 0, {2 + 2 * number + i})]" for i in (0, 1))
-            until = f"least({WATERMARK.format(t=self.t)}, {self.t} + {window.range_us}L)"
+            after, since, by = (f"{MARKS}[IF({self.t} IS NULL, 0, {2 + 3 * number + i})]" for i in range(3))
+            until = f"least({WATERMARK.format(t=self.t)}, {self.t} + {window.range_us}L, {by})"
             end = last_of(Progression(window.slide_us, window.offset_us), until)
             found.append(f"({end} > {self.t} AND {end} > {after} AND {end} >= {since})")
         return " OR ".join(found)

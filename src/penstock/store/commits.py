@@ -92,6 +92,9 @@ class Commit:
     silences: Mapping[str, Sequence[int]] = field(
         default_factory=dict
     )  # definition → empty windows in a row so far, and how many were ever skipped
+    departed: Mapping[str, int] = field(
+        default_factory=dict
+    )  # name of a query that is gone → the windows that begin before it were answered
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:

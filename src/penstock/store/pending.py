@@ -41,6 +41,11 @@ class Pending:
     first_row: int | None = None  # of windows of rows: none begins before it
     starts: Int64Array | None = None  # of ends that are listed one by one, where these do not tell
 
+    @property
+    def is_dated(self) -> bool:
+        """Tell whether its answers get their times from those of another query, which are answered together with it."""
+        return self.first_row is not None or self.starts is not None
+
     def upto(self, time_us: int) -> Pending:
         """Keep the windows that end by a time."""
         return self._cut(None, time_us)
@@ -98,6 +103,10 @@ class Rounds:
             after_us, upto_us = runs.stretch(weights, self.size)
             listed = [one.due(after_us, upto_us) for one in pending]
             chosen = [place for place, due in enumerate(listed) if len(due.ends)]
+            if any(pending[place].is_dated for place in chosen):
+                self._cells = sum(int(groups[p]) * len(listed[p].ends) for p in chosen if keyed[p])
+                yield [listed[place] for place in chosen]
+                continue
             for places in _by_lane([listed[place].lane for place in chosen], chosen, listed, weights, self.size):
                 self._cells = sum(int(groups[p]) * len(listed[p].ends) for p in places if keyed[p])
                 yield [listed[place] for place in places]

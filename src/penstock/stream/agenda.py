@@ -78,7 +78,7 @@ class Agenda:
             for definition in tree.definitions:
                 if definition.id in self.progress.paused:
                     continue
-                last = self._last_end(tree, definition)
+                last = min(self._last_end(tree, definition), self.progress.last_own_end(definition))
                 first = self.progress.first_end(definition, last)
                 if first is not None and last >= first:
                     number += (last - first) // definition.query.window.slide_us + 1
@@ -89,7 +89,7 @@ class Agenda:
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                target = until(tree, definition)
+                target = min(until(tree, definition), self.progress.last_own_end(definition))
                 first = self.progress.first_end(definition, target)
                 if first is None:
                     continue

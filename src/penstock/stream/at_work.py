@@ -17,17 +17,20 @@ from penstock.language.options import since_of
 from penstock.model.derived import source_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
+from penstock.model.window import RowsWindow
 from penstock.report.notebook import StreamRow
 from penstock.sinks.delivery import Delivery
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
 from penstock.store.answers import answers_of
 from penstock.store.commits import Commit
-from penstock.store.revisions import shown_answers
+from penstock.store.versions import ShownVersions, Version
 from penstock.stream.agenda import LOG
 from penstock.stream.asking import Asking
 from penstock.stream.entered import Entered
+from penstock.stream.handover import has_left
 from penstock.stream.pipeline import Pipeline
+from penstock.stream.progress import NEVER
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -89,6 +92,12 @@ class StreamAtWork:
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), bool(self._lines()))
 
+    def _retire(self) -> None:
+        """End the definitions that were replaced and have answered their last window, by what is committed."""
+        for definition in self.catalog.leaving(self.stream.name) if not self.pipeline.half_done else ():
+            if has_left(self.pipeline.progress, definition):
+                self.catalog.retire(definition)
+
     def snapshot_at(self, commit: Commit) -> Snapshot:
         """Return the catalog as a committed batch saw it; its record says who was paused."""
         version = commit.catalog_version
@@ -127,7 +136,8 @@ class StreamAtWork:
             self.lead()
 
     def lead(self) -> None:
-        """Let the streams that this one feeds take what is new."""
+        """Let the streams that this one feeds take what is new, and end what has been answered to its end."""
+        self._retire()
         for follower in self.followers:
             follower.follow()
         if self._led != self.pipeline.progress.number:  # nothing else lets rows wait, or takes them
@@ -283,12 +293,15 @@ class StreamAtWork:
             self.pipeline.settle(self.snapshot())
             return Asking(self.pipeline, self.catalog.tables()).answer(typed)
 
-    def results(self, definition: Definition, *, revisions: bool = False) -> pa.Table:
+    def results(self, definition: Definition, version: Version = None, *, revisions: bool = False) -> pa.Table:
         """Return a query's answers so far, or all that was ever said if revisions are asked for."""
-        log = answers_of(self.pipeline.answers, [definition.id])
-        spreading = self.pipeline.spreading
+        editions = {n: e for n, e in self.catalog.editions(definition.name).items() if e.stream == self.stream.name}
+        said = {e.version: answers_of(self.pipeline.answers, [number]) for number, e in editions.items()}
+        spreading, rows = self.pipeline.spreading, isinstance(definition.query.window, RowsWindow)
         by = [] if spreading is None else spreading.order_of(definition)
-        return shown_answers(log, definition.typed.schema, revisions=revisions, by=by)
+        begins = NEVER if rows else self.pipeline.progress.starts.get(definition.id)
+        shown = ShownVersions(said, definition.typed.schema, -NEVER if begins is None else begins, tuple(by))
+        return shown.answers(version, revisions=revisions)
 
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""

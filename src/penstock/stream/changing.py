@@ -9,11 +9,12 @@ from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
-from penstock.language.options import moment_us
-from penstock.model.derived import answers_stream, is_line, source_of
+from penstock.language.options import moment_us, since_of
+from penstock.model.derived import answers_stream, is_apart, is_line, source_of
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.deriving import columns_of_answers, refuse_past, refuse_resuming
 from penstock.stream.entered import Entered
+from penstock.stream.handover import said_before
 
 Opened = Callable[[Iterable[str]], Mapping[str, StreamAtWork]]
 
@@ -31,7 +32,8 @@ class Changing:
             for one in typed:
                 if one.query.stream in streams:
                     streams[one.query.stream].check_past(one)
-            return self._admitted(self.catalog.create_queries(typed, origin, _since(typed, streams)))
+            begins = {one.query.name: _said_before(one, streams) for one in typed}
+            return self._admitted(self.catalog.create_queries(typed, origin, _since(typed, streams), begins))
 
     def create_stream(self, name: str, typed: TypedQuery) -> Entered:
         """Enter a query whose answers are a stream."""
@@ -44,13 +46,15 @@ class Changing:
             self.opened([name])
             return entered
 
-    def replace(self, typed: TypedQuery) -> Entered:
-        """Put a query in the place of the one of its name."""
+    def replace(self, typed: TypedQuery, origin: Origin | None = None) -> Entered:
+        """Put a query in the place of the one of its name; windows that have begun remain that one's."""
         before = self.catalog.query(typed.query.name)
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
             if typed.query.stream in streams:
                 streams[typed.query.stream].check_past(typed)
-            return self._admitted([self.catalog.replace_query(typed, _since([typed], streams))])[0]
+            times = _begins_at(typed, streams), _hands_over_at(before, typed, streams)
+            new = self.catalog.replace_query(typed, _since([typed], streams), *times, origin=origin)
+            return self._admitted([new])[0]
 
     def pause(self, name: str) -> None:
         """Let a query answer no more."""
@@ -108,6 +112,39 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamAtWork]) -> 
     lines = {one.query.stream for one in typed if is_line(one.query.stream)}
     known = {line: streams.get(source_of(line)) for line in lines}
     return {line: None if stream is None else stream.pipeline.progress.frontier_us for line, stream in known.items()}
+
+
+def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+    """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
+    stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
+    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.frontier_us
+
+
+def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+    """Return the time before which a replaced definition's last windows begin; None: it goes at once.
+
+    That is so if it answers nothing, if the new one answers all windows, and where numbers of rows cannot be told:
+    those that are numbered apart by keys, or for which the new one does not ask.
+    """
+    stream, since = streams.get(source_of(before.query.stream)), since_of(typed.query)
+    progress = None if stream is None else stream.pipeline.progress
+    if progress is None or progress.frontier_us is None or since == "beginning" or before.id in progress.paused:
+        return None
+    if is_line(before.query.stream):
+        same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
+        return progress.frontier_us if same else None
+    return min(progress.frontier_us, since) if isinstance(since, int) else progress.frontier_us
+
+
+def _said_before(typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+    """Return the time before which the windows begin that a query of that name has answered; None: it has none."""
+    stream = streams.get(typed.query.stream)
+    if stream is None or since_of(typed.query) is not None:
+        return None
+    progress, layout, name = stream.pipeline.progress, stream.pipeline.layout, typed.query.name.lower()
+    known = [] if layout is None else [d for d in layout.plan.definitions if d.name.lower() == name]
+    said = [progress.departed.get(name), *(said_before(progress, definition) for definition in known)]
+    return max((time for time in said if time is not None), default=None)
 
 
 def _moment(since: str) -> int | None:

@@ -122,7 +122,7 @@ class Computing:
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
         """Run a job over rows of the past, none of which is late."""
-        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER) for _ in layout.revising))
+        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
         try:
             return self._run(rows, layout, known, judged, foreseen=False)
         except Exception as error:

@@ -84,6 +84,8 @@ class Entering:
             self._not_before(new)
             stored = covered != progress.frontier_us
             why = "what is stored covers it" if stored else "what it needs is kept from now on"
+            if new.begins_us is not None and new.begins_us == covered:
+                why = "the windows that begin before it are answered by the definition before"
             return Promise(progress.next_ends[new.id], why, stored)
         progress.forget(new.id)  # it is entered with its past, in one step
         self.past.check(asked, progress.source)
@@ -202,7 +204,7 @@ class Entering:
             return NOTHING if since >= min(covered, frontier) else (since if since > first else None)
         if since == "beginning":
             return None
-        kept = self.past.kept_since_us
+        kept = self.past.kept_since_us if new.begins_us is None else max(self.past.kept_since_us, new.begins_us)
         if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
             return NOTHING
         return kept if kept > first else None

@@ -19,6 +19,7 @@ from penstock.store.last_said import LastSaid
 from penstock.store.pending import Pending, Rounds
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step, commit_of
+from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
 from penstock.stream.pausing import before_failures, pause_for_window
@@ -188,7 +189,9 @@ class Ledger:
         watermark = self.progress.watermark_us
         if watermark is None:
             return
-        intake.forget(watermark, intake.kept_for_us(definitions))
+        kept_us = intake.kept_for_us(definitions)
+        intake.forget(watermark, kept_us)
+        forget_departed(self.progress, layout, watermark, kept_us)
         if compact:
             self.synopsis.forget_groups(self.revising.groupings(layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})

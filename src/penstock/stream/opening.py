@@ -77,7 +77,8 @@ def put_to_work(
     for sink in settings.sinks:
         if isinstance(sink, ParquetSink) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
-    delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, settings.catalog.name_of)
+    called = settings.catalog.name_of, settings.catalog.version_of
+    delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, *called)
     if leader is not None:
         return _fed_as(stream)(stream, settings.catalog, pipeline, delivery, leader)
     return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)

@@ -35,6 +35,7 @@ from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
 from penstock.stream.entering import Entering
 from penstock.stream.groupings import Groupings
+from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
@@ -102,7 +103,7 @@ class Pipeline:
         self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
-        self._half_done = False  # a step failed in the middle: memory is not what was committed
+        self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
 
     @property
@@ -293,10 +294,12 @@ class Pipeline:
         woven = self.weaving.trees_of(snapshot.definitions, trees)
         plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
         layout = lay_out(plan, self.stream.time, self.groupings.feeding)
+        current = {d.id: d for d in snapshot.definitions}
+        part_with(self.progress, [d for d in before.definitions if d.id not in current] if before else (), layout)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
-        self.ledger.forget(current := {d.id: d for d in snapshot.definitions})
+        self.ledger.forget(current)
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)
         self.layout = layout
@@ -305,13 +308,13 @@ class Pipeline:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Note a step that fails in the middle: it must not be seen by the next one."""
-        self._half_done = True
+        self.half_done = True
         yield
-        self._half_done = False
+        self.half_done = False
 
     def _mend(self) -> None:
         """After a step that failed in the middle, go back to what was committed."""
-        if not self._half_done:
+        if not self.half_done:
             return
         if isinstance(self.commits, MemoryCommitLog):
             what = f'stream "{self.stream.name}" failed in the middle of a step and has no state folder to go back to'

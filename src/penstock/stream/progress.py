@@ -58,6 +58,7 @@ class Progress:
     resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
     paused: dict[int, Paused] = field(default_factory=dict)
     silences: dict[int, Silence] = field(default_factory=dict)  # definition → its empty windows, where there are any
+    departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
     cuts: dict[str, Cuts] = field(default_factory=dict)  # tree → slicings, since when
     moved: dict[LaneKey, Moved] = field(default_factory=dict)  # lanes that came from another tree
     homes: dict[LaneKey, str] = field(default_factory=dict)  # lane → tree, where lanes may move
@@ -141,6 +142,8 @@ class Progress:
             return
         members = [d for d in others if d.id in self.starts]
         covered = None if self.frontier_us is None else self._covered_since(new, members, lane, floor_us)
+        if new.begins_us is not None and self.frontier_us is not None:  # windows before it were another one's
+            covered = new.begins_us if covered is None else max(covered, new.begins_us)
         self.begin(new, covered)
 
     def begin(self, new: Definition, start_us: int | None) -> None:
@@ -223,15 +226,28 @@ class Progress:
             return NEVER
         return self.resumed_ends.get(definition.id, self.first_ends.get(definition.id, NEVER))
 
-    def revised(self, layout: Layout) -> tuple[tuple[int, int], ...]:
-        """Return for each of a layout's revising windows after and from which ends late rows revise answers."""
+    def revised(self, layout: Layout) -> tuple[tuple[int, int, int], ...]:
+        """Return for each of a layout's revising windows after, from and by which ends late rows revise answers."""
         if self.watermark_us is None or not layout.revising:
-            return tuple((NEVER, NEVER) for _ in layout.revising)
-        since: dict[object, int] = {}
-        for definition in layout.plan.definitions:
+            return tuple((NEVER, NEVER, NEVER) for _ in layout.revising)
+        found: dict[object, tuple[int, int]] = {}
+        for definition in layout.plan.definitions if layout.revising else ():
             key = definition.query.window, definition.typed.revise_us
-            since[key] = min(since.get(key, NEVER), self.revised_from(definition))
-        return tuple((self.watermark_us - revise, since[window, revise]) for window, revise in layout.revising)
+            since, until = found.get(key, (NEVER, -NEVER))
+            own = self.last_own_end(definition)  # a replaced definition and its successor follow each other
+            found[key] = min(since, self.revised_from(definition)), max(until, own)
+        return tuple((self.watermark_us - revise, *found[window, revise]) for window, revise in layout.revising)
+
+    def last_own_end(self, definition: Definition) -> int:
+        """Return the time by which the windows end that no later definition of the query answers; NEVER: all are."""
+        if definition.handover is None:
+            return NEVER
+        by_rows = isinstance(definition.query.window, RowsWindow)  # numbers, of which the successor tells its first
+        begins = [] if by_rows else [definition.handover.at_us]
+        if (successor := definition.handover.successor) in self.starts:
+            start = self.starts[successor]  # a backfill may have moved it
+            begins.append(-NEVER if start is None else start)
+        return min((begin - 1 + definition.query.window.range_us for begin in begins), default=NEVER)
 
     def floor_of(self, definition: Definition) -> int | None:
         """Return the earliest time that is still needed of a query's partials; None before the first valid row.
@@ -311,6 +327,7 @@ class Progress:
         self.first_ends = {int(k): v for k, v in commit.first_ends.items()}
         self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
         self.silences = {int(k): Silence(*counts) for k, counts in commit.silences.items()}
+        self.departed = dict(commit.departed)
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -58,7 +58,8 @@ class Revising:
         window, since = definition.query.window, self.progress.revised_from(definition)
         revised = window.end_at_or_after(max(since, window.end_after(judged_us - definition.typed.revise_us)))
         slices = sorted(set(zip(labels.tolist(), groups.tolist(), strict=True)))
-        spans = [(max(window.end_after(s), revised), min(judged_us, s + window.range_us), g) for s, g in slices]
+        last = min(judged_us, self.progress.last_own_end(definition))
+        spans = [(max(window.end_after(s), revised), min(last, s + window.range_us), g) for s, g in slices]
         spans = [span for span in spans if span[0] <= span[1]]
         step_us = max(1, MOST_PLACES // max(1, len(spans))) * window.slide_us  # so many windows at a time
         begin = min((first for first, _, _ in spans), default=0)

@@ -1,0 +1,51 @@
+"""Says which windows of a query are answered by which of its definitions, so that each is answered by one of them.
+
+A definition that replaces another answers the windows that begin at the change or later. The one before answers the
+others, and stays until these are final. What a query had answered when it was dropped is remembered while it could be
+answered again, for a query of that name to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.evaluate.typed import Definition
+from penstock.model.window import RowsWindow
+from penstock.share.layout import Layout
+from penstock.stream.progress import Progress
+
+
+def has_left(progress: Progress, definition: Definition) -> bool:
+    """Tell whether a definition that was replaced has answered its last window, and will revise none."""
+    watermark, following = progress.watermark_us, progress.next_ends.get(definition.id)
+    if watermark is None or progress.ended:
+        return progress.ended
+    last, revise_us = progress.last_own_end(definition), definition.typed.revise_us
+    listed = watermark > last if following is None else following > last
+    return listed and (not revise_us or watermark - revise_us >= last)
+
+
+def said_before(progress: Progress, definition: Definition) -> int | None:
+    """Return the time before which the windows begin that a query has answered; None: it has answered none."""
+    window, following = definition.query.window, progress.next_ends.get(definition.id)
+    if following is None or isinstance(window, RowsWindow) or following == progress.first_ends.get(definition.id):
+        return None
+    return following - window.slide_us - window.range_us + 1
+
+
+def part_with(progress: Progress, gone: Iterable[Definition], layout: Layout) -> None:
+    """Remember up to where queries that are dropped have answered, until others of their names are in the plan."""
+    for definition in gone:
+        said, name = said_before(progress, definition), definition.name.lower()
+        if said is not None:
+            progress.departed[name] = max(said, progress.departed.get(name, said))
+    if progress.departed:
+        for name in progress.departed.keys() & {d.name.lower() for d in layout.plan.definitions}:
+            del progress.departed[name]
+
+
+def forget_departed(progress: Progress, layout: Layout, watermark_us: int, kept_us: int) -> None:
+    """Forget what dropped queries have answered once nothing is stored that it could be answered again from."""
+    if progress.departed:
+        floor = min([watermark_us - kept_us, *progress.floors(layout).values()])
+        progress.departed = {name: time for name, time in progress.departed.items() if time > floor}
