@@ -30,7 +30,9 @@ from penstock.control.status import status_of
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.bind import bind
+from penstock.language.dialect import check_windows_at_a_time
 from penstock.language.duration import parse_duration
+from penstock.language.limits import WINDOWS_AT_A_TIME
 from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
@@ -75,10 +77,15 @@ class Engine(Registering):
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
         spread_over: int = SPREAD_OVER,
+        windows_at_a_time: int = WINDOWS_AT_A_TIME,
     ) -> None:
-        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it."""
+        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it.
+
+        A query whose range holds more than ``windows_at_a_time`` slides is refused.
+        """
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
+        self.windows_at_a_time = windows_at_a_time
         self._folder = None if state is None else StateFolder(Path(state))
         self.session = embedded() if spark is None else adopt(spark)
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
@@ -145,6 +152,8 @@ class Engine(Registering):
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
         query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
+        if not asked:
+            check_windows_at_a_time(query.window, self.windows_at_a_time, select.text)
         self._functions.require_for(query)
         stream = self.catalog.feeding(query.stream)
         return self._typer.type_query(query, stream, self.catalog.tables(), self.catalog.functions())

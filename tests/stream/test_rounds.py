@@ -108,3 +108,23 @@ def test_one_row_in_a_million_windows_takes_rounds_of_bounded_size(
         {"values": 2, "counts": 10_000},
         {"values": None, "counts": 10_000},
     ]
+
+
+def test_how_many_windows_may_hold_a_row_is_a_setting_that_the_error_names(spark: SparkSession) -> None:
+    from penstock.engine import Engine
+    from penstock.errors import InvalidWindow
+
+    create = "CREATE STREAM s (ts TIMESTAMP, v BIGINT) USING parquet OPTIONS (path = '/nowhere') WATERMARK FOR ts"
+    with Engine(spark=spark, windows_at_a_time=100) as engine:
+        engine.execute(create)
+        engine.create_query("fits", "SELECT sum(v) AS v FROM s [RANGE 10 s SLIDE 100 ms]")
+        with pytest.raises(InvalidWindow) as refused:
+            engine.create_query("q", "SELECT sum(v) AS v FROM s [RANGE 10 s SLIDE 99 ms]")
+        assert str(refused.value).splitlines() == [
+            "error[InvalidWindow]: each row is in 102 windows of the query, and in so many answers",
+            "  SELECT sum(v) AS v FROM s [RANGE 10 s SLIDE 99 ms]",
+            "                            ^^^^^^^^^^^^^^^^^^^^^^^^",
+            "detail: at most 100 windows at a time",
+            "hint: Slide further, or raise windows_at_a_time of the engine, or in penstock.yml under defaults, "
+            "if the machine bears it.",
+        ]

@@ -93,6 +93,19 @@ def window_of(table: exp.Expr) -> WindowClause | None:
     return window if isinstance(window, WindowClause) else None
 
 
+def check_windows_at_a_time(window: Window, most: int, text: str) -> None:
+    """Refuse a window that holds each row more often than an engine is set to bear."""
+    times = -(-window.range_us // window.slide_us)
+    if times <= most:
+        return
+    first, last = text.find("["), text.find("]")
+    place = (first, last + 1) if 0 <= first < last else (0, len(text))
+    what = f"each row is in {times:,} windows of the query, and in so many answers"
+    setting = "windows_at_a_time of the engine, or in penstock.yml under defaults"
+    hint = f"Slide further, or raise {setting}, if the machine bears it."
+    raise InvalidWindow(what, text=text, place=place, detail=f"at most {most:,} windows at a time", hint=hint)
+
+
 def check_slides(range_us: int, slide_us: int, text: str, place: tuple[int, int] | None) -> None:
     """Refuse a window that moves too little for its length."""
     if range_us > MAX_SLIDES * slide_us:

@@ -33,7 +33,8 @@ MAX_PARTS: Final = 20
 MAX_REPETITIONS: Final = 10_000
 MAX_GROWTH: Final = 1_000_000
 LONGEST_WINDOW_US: Final = 36_525 * DAY
-MAX_SLIDES: Final = 1_000_000
+MAX_SLIDES: Final = 100_000_000
+WINDOWS_AT_A_TIME: Final = 1_000_000  # unless an engine is told otherwise: some seconds of answers for each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +73,10 @@ LIMITS: Final = (
     ),
     Limit("growth", MAX_GROWTH, "how many times longer calls within calls may make a value"),
     Limit("window length", LONGEST_WINDOW_US, "microseconds of a window's range or slide: a hundred years"),
-    Limit("windows at a time", MAX_SLIDES, "slides in a range: how many windows hold one row"),
+    Limit(
+        "windows at a time",
+        WINDOWS_AT_A_TIME,
+        "slides in a range: how many windows hold one row, and so how many answers it is in; "
+        f"the setting windows_at_a_time changes it, up to {MAX_SLIDES:,}",
+    ),
 )

@@ -64,7 +64,7 @@ def read_project(path: Path) -> Project:
     sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
     queries, bound = [], []
     for query, statement in in_order(read_queries(folder, problems)):
-        found = bind_query(query, statement, catalog)
+        found = bind_query(query, statement, catalog, settings.windows_at_a_time)
         if isinstance(found, Query):
             queries.append(query)
             bound.append(found)

@@ -32,8 +32,8 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    spread_over = project.settings.spread_over
-    return Engine(state, spark=session, strategy=how, sinks=sinks, spread_over=spread_over)  # type: ignore[arg-type]
+    limits = {name: getattr(project.settings, name) for name in ("spread_over", "windows_at_a_time")}
+    return Engine(state, spark=session, strategy=how, sinks=sinks, **limits)  # type: ignore[arg-type]
 
 
 def start_spark(project: Project) -> Any:

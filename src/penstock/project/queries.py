@@ -12,6 +12,7 @@ from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.bind import bind
+from penstock.language.dialect import check_windows_at_a_time
 from penstock.language.literals import is_plain_word, quote
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
@@ -154,10 +155,11 @@ def _enter_stream(query: Query, catalog: Catalog) -> None:
     catalog.create_answers(answers_stream(query.name, query.stream, columns, query.text), typed)
 
 
-def bind_query(query: QueryFile, statement: Statement, catalog: Catalog) -> Query | Problem:
-    """Resolve a query's names against the catalog."""
+def bind_query(query: QueryFile, statement: Statement, catalog: Catalog, windows_at_a_time: int) -> Query | Problem:
+    """Resolve a query's names against the catalog; its range may hold so many slides."""
     try:
         bound = bind(select_of(statement), catalog, query.name, catalog.functions())
+        check_windows_at_a_time(bound.window, windows_at_a_time, select_of(statement).text)
         if query.makes_stream:
             _enter_stream(bound, catalog)
         return bound

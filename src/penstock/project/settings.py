@@ -10,12 +10,13 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import nearest
+from penstock.language.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import Reading, place_of, scalar
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-DEFAULT_SETTINGS: Final = ("strategy", "spread_over")
+DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
@@ -53,6 +54,7 @@ class Settings:
     state: Path | None = None
     strategy: str = STRATEGIES[0]
     spread_over: int = SPREAD_OVER
+    windows_at_a_time: int = WINDOWS_AT_A_TIME
 
 
 def read_settings(reading: Reading, folder: Path) -> Settings:
@@ -93,6 +95,9 @@ def _defaults(reading: Reading, node: Node) -> dict[str, Any]:
     if "spread_over" in entries:
         groups = reading.whole(entries["spread_over"][1], "spread_over", least=1)
         found["spread_over"] = SPREAD_OVER if groups is None else groups
+    if "windows_at_a_time" in entries:
+        windows = reading.whole(entries["windows_at_a_time"][1], "windows_at_a_time", least=1)
+        found["windows_at_a_time"] = WINDOWS_AT_A_TIME if windows is None else windows
     return found
 
 
