@@ -110,11 +110,11 @@ def test_one_row_in_a_million_windows_takes_rounds_of_bounded_size(
     ]
 
 
-def test_how_many_windows_may_hold_a_row_is_a_setting_that_the_error_names(spark: SparkSession) -> None:
+def test_how_many_windows_may_hold_a_row_is_a_setting_that_the_error_names(spark: SparkSession, tmp_path: Path) -> None:
     from penstock.engine import Engine
     from penstock.errors import InvalidWindow
 
-    create = "CREATE STREAM s (ts TIMESTAMP, v BIGINT) USING parquet OPTIONS (path = '/nowhere') WATERMARK FOR ts"
+    create = f"CREATE STREAM s (ts TIMESTAMP, v BIGINT) USING parquet OPTIONS (path = '{tmp_path}') WATERMARK FOR ts"
     with Engine(spark=spark, windows_at_a_time=100) as engine:
         engine.execute(create)
         engine.create_query("fits", "SELECT sum(v) AS v FROM s [RANGE 10 s SLIDE 100 ms]")

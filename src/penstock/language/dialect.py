@@ -21,6 +21,7 @@ from penstock.language.group_by import GroupByGrammar
 from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
 from penstock.language.literals import is_plain_word, quote
 from penstock.model.duration import format_duration
+from penstock.model.window import Window
 
 # What may follow or begin a SELECT elsewhere, and is named in the refusal here.
 _CLAUSES: Final = (

@@ -77,6 +77,7 @@ LIMITS: Final = (
         "windows at a time",
         WINDOWS_AT_A_TIME,
         "slides in a range: how many windows hold one row, and so how many answers it is in; "
-        f"the setting windows_at_a_time changes it, up to {MAX_SLIDES:,}",
+        "the setting windows_at_a_time changes it",
     ),
+    Limit("windows at a time at the most", MAX_SLIDES, "what windows_at_a_time may be set to"),
 )
