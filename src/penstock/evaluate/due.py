@@ -37,8 +37,8 @@ class EndRuns:
         return EndRuns(ends, np.ones(len(ends), np.int64), 1)
 
     def __len__(self) -> int:
-        """Count the ends."""
-        return int(self.counts.sum())
+        """Count the ends; nearly always there is one run."""
+        return int(self.counts[0]) if len(self.counts) == 1 else int(self.counts.sum())
 
     @property
     def first_us(self) -> int:

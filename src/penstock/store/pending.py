@@ -6,7 +6,7 @@ shared as if there were one round only. What does not fit even so is cut by lane
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,6 +78,7 @@ class Rounds:
         """Expect every group in every window."""
         self.synopsis, self.size, self._least = synopsis, size, -(-size // answers)
         self._filled = 1.0
+        self._each: dict[int, int] = {}  # bytes of an answer, by definition
         self._cells = 0  # of the last round: windows by groups of queries with keys
 
     def note(self, answers: int) -> None:
@@ -85,10 +86,14 @@ class Rounds:
         if self._cells:
             self._filled = min(1.0, max(LEAST_FILLED, 1.5 * answers / self._cells))
 
+    def forget(self, current: Container[int]) -> None:
+        """Forget the queries that are gone."""
+        self._each = {number: size for number, size in self._each.items() if number in current}
+
     def cut(self, pending: Sequence[Pending]) -> Iterator[list[Due]]:
         """Return what to answer together, round by round."""
         groups = np.array([self.synopsis.most_groups(one.lane) for one in pending], np.int64)
-        each = np.array([max(self._least, _bytes_of(one.definition)) for one in pending], np.int64)
+        each = np.array([self._bytes_of(one.definition) for one in pending], np.int64)
         windows = np.array([len(one.ends) for one in pending], np.int64)
         keyed = np.array([bool(one.lane.keys) for one in pending], np.bool_)
         if not windows.sum():
@@ -110,6 +115,13 @@ class Rounds:
             for places in _by_lane([listed[place].lane for place in chosen], chosen, listed, weights, self.size):
                 self._cells = sum(int(groups[p]) * len(listed[p].ends) for p in places if keyed[p])
                 yield [listed[place] for place in places]
+
+    def _bytes_of(self, definition: Definition) -> int:
+        """Return about how many bytes computing one answer takes, so many at least that there are not too many."""
+        known = self._each.get(definition.id)
+        if known is None:
+            known = self._each[definition.id] = max(self._least, _bytes_of(definition))
+        return known
 
     def _weights(self, groups: Int64Array, each: Int64Array, keyed: BoolArray) -> FloatArray:
         """Return the bytes that a window of each query takes."""

@@ -126,6 +126,7 @@ class Ledger:
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""
         self.answering.forget(current)
+        self.rounds.forget(current)
         self.said.forget_others(current)
 
     def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[Part]:
