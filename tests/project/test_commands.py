@@ -169,7 +169,7 @@ def test_a_state_folder_follows_the_files_of_queries(penstock: Penstock, spark: 
     second = penstock("run", "--once", "--state", "state")
     assert second.code == 0, second.err
     assert 'query "busy_small" is gone\n' in second.out
-    assert 'query "pace" changed: its answers begin anew\n' in second.out
+    assert 'query "pace" changed: version 2 answers the windows that begin from now on\n' in second.out
     third = penstock("run", "--once", "--state", "state", "--json")
     assert json.loads(third.out)["changes"] == []
     settings = (market / "penstock.yml").read_text().replace("lateness: 5 s", "lateness: 9 s")

@@ -73,8 +73,8 @@ def run(
 
     PROJECT is a project folder (default: the current one) or a file of SQL statements. Without --once or --until the
     run goes on until Ctrl-C or SIGTERM; it always stops after the current batch, and a second signal stops it at once.
-    With a state folder, the next run goes on from there: queries whose files changed begin anew, queries whose files
-    are gone are dropped; and penstock status, add, drop, pause, resume and ask reach the engine while it runs. The log
+    With a state folder, the next run goes on from there: queries whose files changed are altered (windows that have
+    begun are answered as before), queries whose files are gone are dropped; and penstock status, add, drop, pause, resume and ask reach the engine while it runs. The log
     goes to standard error; with --once there is none unless it is asked for. With --once it ends with 1 if an error in
     the data has paused a query, and with 130 if a signal stopped it before the end.
 
