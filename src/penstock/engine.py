@@ -43,6 +43,7 @@ from penstock.share.weave.queries import Standing
 from penstock.share.what_if import WhatIf, what_if
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
+from penstock.spark.own_session import made_in, own_session
 from penstock.spark.session import adopt, embedded
 from penstock.spark.tables import Tables
 from penstock.spark.typing import Typer
@@ -79,7 +80,7 @@ class Engine(Registering):
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self._folder = None if state is None else StateFolder(Path(state))
-        self.session = embedded() if spark is None else adopt(spark)
+        self.session = own_session(embedded() if spark is None else adopt(spark))
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
@@ -126,7 +127,7 @@ class Engine(Registering):
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
         """Take a DataFrame or Arrow table of the program itself as a table."""
-        frame = self.session.createDataFrame(source.combine_chunks()) if isinstance(source, pa.Table) else source
+        frame = made_in(self.session, source.combine_chunks()) if isinstance(source, pa.Table) else source
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
 

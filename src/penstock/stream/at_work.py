@@ -232,7 +232,8 @@ class StreamAtWork:
     def _open(self) -> Running:
         """Open the source once."""
         if self._running is None:
-            self._running = Running(self.stream.name, self._open_frame(), self._checkpoint, self.process, self.stream)
+            source = self.stream.name, self._open_frame(), self._checkpoint
+            self._running = Running(*source, self.process, self.stream, self.pipeline.session)
         return self._running
 
     # -- queries that come and go --------------------------------------------------------------------------------
