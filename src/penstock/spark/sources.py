@@ -19,6 +19,7 @@ from penstock.spark.generator import Market, stream_trades, trades
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import schema_in
+from penstock.spark.stateful import refuse_stateful
 
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
@@ -114,6 +115,7 @@ def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
             detail="It was made with spark.read or from rows, which end.",
             hint=f'Read it with spark.readStream, or take it as a table: create_table("{name}", …).',
         )
+    refuse_stateful(name, frame)
     seen: set[str] = set()
     for column in frame.columns:
         if column.lower() in seen:
