@@ -108,6 +108,14 @@ def test_every_setting_of_spark_was_looked_at(spark: SparkSession, known: Known)
     assert [name for name in known.defaults if name in known.static and not is_free(name)] == list(REFUSED)
 
 
+def test_the_page_names_every_pinned_setting() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    table = page.partition("<!-- settings -->\n")[2].partition("<!-- /settings -->")[0].splitlines()[2:]
+    assert table == [f"| {rule.why} | {', '.join(f'`{name}`' for name in rule.names)} |" for rule in PINNED]
+    assert all(f"`{name}` is `{value}`" in page for name, value in VALUES.items())
+    assert all(name in page for name in REFUSED)
+
+
 def test_the_engines_session_has_no_pinned_setting_of_the_given_one(spark: SparkSession, known: Known) -> None:
     theirs = known.others | {"spark.sql.shuffle.partitions": "3", "spark.sql.catalog.mine": "some.Class"}
     odd = odd_session(spark, theirs)

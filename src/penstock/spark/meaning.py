@@ -284,6 +284,11 @@ def is_free(name: str) -> bool:
     return not name.startswith(PREFIX) or rule_of(name) in FREE
 
 
+def is_pinned(name: str) -> bool:
+    """Tell whether a setting is known to change meaning."""
+    return name.startswith(PREFIX) and rule_of(name) in PINNED
+
+
 @cache
 def rule_of(name: str) -> Rule | None:
     """Return the rule that names a setting: the one that says most of its name; None: no rule does."""
