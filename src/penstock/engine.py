@@ -158,12 +158,15 @@ class Engine(Registering):
         """Let a query that a user or an error paused answer again; windows ended meanwhile are not answered."""
         self._changing.resume(name)
 
-    def backfill(self, names: Sequence[str], since: str = "beginning") -> dict[str, int]:
+    def backfill(
+        self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
+    ) -> dict[str, int]:
         """Answer windows of the past that queries have not answered; return how many windows that were, by name.
 
-        ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries.
+        ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries. Files of
+        the source that were written again since they were read are refused, unless they are accepted.
         """
-        return self._changing.backfill(names, since)
+        return self._changing.backfill(names, since, accept_changed_files=accept_changed_files)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -265,10 +265,10 @@ class StreamAtWork:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
-    def backfill(self, chosen: Mapping[int, int | None]) -> dict[int, int]:
+    def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
         with self._busy:
-            return self.pipeline.backfill(self.snapshot(), chosen)
+            return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
