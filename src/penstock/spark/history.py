@@ -32,6 +32,7 @@ def history(
         return None
     if stream.format == "trades":
         return made_again(session, stream, int(offset_of(stream, source).get("offset", 0)))
+    assert stream.format in FILE_FORMATS, stream.format
     entries = check_files(session, stream, checkpoint, source, accept_changed=accept_changed)
     if not entries:
         return made_in(session, [], ddl_of(stream.columns))

@@ -47,9 +47,11 @@ class Changed:
         """Say what is different."""
         if self.now is None:
             return f"{self.path} is gone"
-        sizes = f", of {self.then.size:,} bytes, and has {self.now.size:,} now" if self.then.size is not None else ""
-        then, now = (format_instant(look.time_ms * 1_000) for look in (self.then, self.now))
-        return f"{self.path} was read as written at {then} UTC{sizes}; it was written again at {now} UTC"
+        then, now = (f"{format_instant(look.time_ms * 1_000)} UTC" for look in (self.then, self.now))
+        told = [] if then == now else [f"it was written at {then} when it was read, and at {now} since"]
+        if self.then.size is not None and self.then.size != self.now.size:
+            told.append(f"it had {self.then.size:,} bytes, and has {self.now.size:,}")
+        return f"{self.path}: {'; '.join(told)}"
 
 
 def note(checkpoint: Path, batch: int, paths: Iterable[str]) -> None:

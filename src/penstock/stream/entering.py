@@ -66,8 +66,10 @@ class Entering:
         self.past, self.progress, self.synopsis = past, progress, synopsis
         self.computing, self.agenda, self.pause, self.refuse = computing, agenda, pause, refuse
 
-    def promise(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> Promise:
-        """Tell from which window on a query will be answered."""
+    def promise(
+        self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
+    ) -> Promise:
+        """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.starts:
             return Promise(progress.first_ends.get(new.id), "it is there already")
@@ -86,14 +88,15 @@ class Entering:
             why = "what is stored covers it" if stored else "what it needs is kept from now on"
             return Promise(progress.next_ends[new.id], why, stored)
         progress.forget(new.id)  # it is entered with its past, in one step
-        self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
+        if checked:
+            self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
         return Promise(self._first_end(new, asked), kept)
 
     def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
         """Raise if a query asks for a past that cannot be had; nothing is promised."""
         try:
-            self.promise(new, (*others, new), layout)
+            self.promise(new, (*others, new), layout, checked=True)
         finally:
             self.progress.forget(new.id)
 
