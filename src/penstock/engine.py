@@ -45,6 +45,7 @@ from penstock.share.weave.queries import Standing
 from penstock.share.what_if import WhatIf, what_if
 from penstock.sinks.protocol import Sink
 from penstock.spark import sources
+from penstock.spark.own_session import made_in, own_session
 from penstock.spark.session import adopt, embedded
 from penstock.spark.tables import Tables
 from penstock.spark.typing import Typer
@@ -87,7 +88,7 @@ class Engine(Registering):
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self.windows_at_a_time = windows_at_a_time
         self._folder = None if state is None else StateFolder(Path(state))
-        self.session = embedded() if spark is None else adopt(spark)
+        self.session = own_session(embedded() if spark is None else adopt(spark))
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         self._typer, self._tables = Typer(self.session), Tables(self.session)
@@ -134,7 +135,7 @@ class Engine(Registering):
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
         """Take a DataFrame or Arrow table of the program itself as a table."""
-        frame = self.session.createDataFrame(source.combine_chunks()) if isinstance(source, pa.Table) else source
+        frame = made_in(self.session, source.combine_chunks()) if isinstance(source, pa.Table) else source
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
 
@@ -170,12 +171,15 @@ class Engine(Registering):
         """Let a query that a user or an error paused answer again; windows ended meanwhile are not answered."""
         self._changing.resume(name)
 
-    def backfill(self, names: Sequence[str], since: str = "beginning") -> dict[str, int]:
+    def backfill(
+        self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
+    ) -> dict[str, int]:
         """Answer windows of the past that queries have not answered; return how many windows that were, by name.
 
-        ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries.
+        ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries. Files of
+        the source that were written again since they were read are refused, unless they are accepted.
         """
-        return self._changing.backfill(names, since)
+        return self._changing.backfill(names, since, accept_changed_files=accept_changed_files)
 
     # -- running -------------------------------------------------------------------------------------------------
 

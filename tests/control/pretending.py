@@ -96,10 +96,12 @@ class Pretended:
         self.calls.append(("execute", script))
         return [pa.table({"name": ["pace"]})]
 
-    def backfill(self, names: Sequence[str], since: str = "beginning") -> Mapping[str, int]:
+    def backfill(
+        self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
+    ) -> Mapping[str, int]:
         if self.slow is not None:
             assert self.slow.wait(20)
-        return {name: 7 for name in names}
+        return {name: 9 if accept_changed_files else 7 for name in names}
 
     def backup(self, folder: Path) -> None:
         if folder.exists():

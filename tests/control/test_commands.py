@@ -155,6 +155,8 @@ def test_backfill_says_how_many_windows_it_answered(penstock: Penstock, state: P
     done = penstock("backfill", "a", "b", "--state", state)
     assert done.out == "a: 7 windows of the past answered\nb: 7 windows of the past answered\n"
     assert json.loads(penstock("backfill", "a", "--state", state, "--json").out) == {"windows": {"a": 7}}
+    accepted = penstock("backfill", "a", "--accept-changed-files", "--state", state)
+    assert accepted.out == "a: 9 windows of the past answered\n"
 
 
 # Status.

@@ -34,6 +34,7 @@ GOOD = {
     "late": "count",
     "revise_for": "INTERVAL 5 MINUTES",
     "from": "'2026-01-05 09:30:00'",
+    "changed_files": "'Refuse'",
     "retain": "'1 d'",
     "retain_rows": "1500 ms",
     "keep": "'30 d'",

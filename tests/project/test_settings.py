@@ -69,7 +69,7 @@ def test_sinks_state_spark_and_defaults_are_read(tmp_path: Path) -> None:
 name: desk
 sinks: [{parquet: {folder: out, roll_bytes: 1_000}}, {jsonl: lines}]
 state: state
-spark: {cores: 2, memory: 3g, master: "local[1]", spark.sql.shuffle.partitions: 4}
+spark: {cores: 2, memory: 3g, master: "local[1]", spark.sql.shuffle.partitions: 4, spark.sql.ansi.enabled: true}
 defaults: {strategy: unshared paned}
 """
     settings = read_project(write_project(tmp_path, TRADES + more)).settings
@@ -79,7 +79,8 @@ defaults: {strategy: unshared paned}
     )
     assert (settings.name, settings.state, settings.strategy) == ("desk", tmp_path / "state", "unshared paned")
     assert (settings.spark.cores, settings.spark.memory) == (2, "3g")
-    assert settings.spark.settings == {"spark.sql.shuffle.partitions": "4", "spark.master": "local[1]"}
+    own = {"spark.sql.shuffle.partitions": "4", "spark.sql.ansi.enabled": "true"}
+    assert settings.spark.settings == {**own, "spark.master": "local[1]"}
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,8 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("\nstreams:", "\nsinks: [{jsonl: x}, {jsonl: x}]\nstreams:", "the same folder", "^^^^^"),
         ("\nstreams:", "\nspark: {shuffle: 3}\nstreams:", 'no setting "shuffle"', "spark.sql"),
         ("\nstreams:", "\nspark: {cores: 0}\nstreams:", "at least 1", "^"),
+        ("\nstreams:", "\nspark: {spark.sql.caseSensitive: true}\nstreams:", "depends on spark.sql.case", "Leave it"),
+        ("\nstreams:", "\nspark: {spark.sql.session.timeZone: CET}\nstreams:", "it is UTC", "Leave it"),
         ("\nstreams:", "\ndefaults: {priority: 2}\nstreams:", 'no setting "priority"', "strategy"),
         (
             "\nstreams:",

@@ -118,7 +118,7 @@ def test_a_history_that_is_not_whole_is_refused(interpreted: SparkSession, tmp_p
     (tmp_path / "in" / "a b.parquet").rename(tmp_path / "elsewhere.parquet")
     with pytest.raises(SourceError, match=r"is not whole: .*/in/a b.parquet is gone") as gone:
         recorder.again(0)
-    assert "Put the file back" in (gone.value.hint or "")
+    assert "Put it back" in (gone.value.hint or "")
     (tmp_path / "check" / "sources" / "0" / "0").unlink()
     with pytest.raises(StateError, match="lacks its entry 0"):
         recorder.again(0)

@@ -130,15 +130,6 @@ def test_a_connect_session_is_refused_with_the_reason() -> None:
         adopt(cast(SparkSession, remote))
 
 
-def test_a_session_without_ansi_mode_is_refused_and_left_as_it_is(spark: SparkSession) -> None:
-    lax = spark.newSession()
-    lax.conf.set("spark.sql.ansi.enabled", "false")
-    with pytest.raises(EnvironmentProblem, match="ANSI mode off") as raised:
-        adopt(lax)
-    assert "spark.sql.ansi.enabled" in (raised.value.hint or "")
-    assert lax.conf.get("spark.sql.ansi.enabled") == "false"
-
-
 def test_an_older_spark_is_refused() -> None:
     old = type("SparkSession", (), {"version": "4.2.1"})()
     with pytest.raises(EnvironmentProblem, match=r"Spark 4\.2\.1 is too old; Penstock needs Spark 4\.3 or newer"):

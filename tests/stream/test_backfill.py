@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,13 @@ def test_a_backfill_that_goes_not_back_leaves_open_windows_whole(spark: SparkSes
         assert found(engine, "q") == sums(range(10, 70, 10))
 
 
+def spoil(path: Path, content: bytes) -> None:
+    """Give a file of the same size and time another content, as a failing disk does."""
+    seen = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
 def test_a_past_that_turns_out_unreadable_pauses_its_query_alone(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     put(source, 0, range(0, 25))
@@ -91,7 +99,7 @@ def test_a_past_that_turns_out_unreadable_pauses_its_query_alone(spark: SparkSes
         engine.create_query("steady", "SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s]")
         engine.process_available()
         whole = (source / "000.parquet").read_bytes()
-        (source / "000.parquet").write_bytes(whole[: len(whole) // 2])
+        spoil(source / "000.parquet", b"\0" * len(whole))
         engine.create_query("late", "SELECT max(w) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (from = 'beginning')")
         [late] = [q for q in engine.status()["queries"] if q["query"] == "late"]
         assert late["state"] == "paused"
@@ -99,7 +107,7 @@ def test_a_past_that_turns_out_unreadable_pauses_its_query_alone(spark: SparkSes
         put(source, 1, range(25, 41))
         engine.process_available()
         assert found(engine, "steady") == sums(range(10, 50, 10))
-        (source / "000.parquet").write_bytes(whole)
+        spoil(source / "000.parquet", whole)
         engine.resume_query("late")
         assert engine.backfill(["late"]) == {"late": 3}  # window 40 ended while it was paused
         assert found(engine, "late") == [(10, 18), (20, 38), (30, 58)]

@@ -58,21 +58,27 @@ def _shown(instant: Any) -> str:
     metavar="WHEN",
     help="'beginning', or a timestamp: 2026-01-05T15:00:00, UTC unless it says otherwise.",
 )
+@click.option(
+    "--accept-changed-files", "accept", is_flag=True, help="Read files that were written again since they were read."
+)
 @project_option
 @state_option
 @json_option
-def backfill(queries: tuple[str, ...], since: str, project: Path, state: Path | None, as_json: bool) -> None:
+def backfill(
+    queries: tuple[str, ...], since: str, accept: bool, project: Path, state: Path | None, as_json: bool
+) -> None:
     """Answer the windows of QUERIES that ended before they were added, in one pass over the source's history.
 
     The windows of the past meet those that are answered already, without a gap and without an answer twice. The
     engine goes on meanwhile as far as it can. Needs a source that can be read again: files, or the generator.
+    Files that were written again since they were first read are named and refused, unless they are accepted.
 
     \b
     Examples:
       penstock backfill pace vwap
       penstock backfill pace --from 2026-01-05T15:00:00
     """
-    body = {"queries": list(queries), "since": since}
+    body = {"queries": list(queries), "since": since, "accept_changed_files": accept}
     found = carry_out(find_state(project, state), "backfill", body, long="backfilling")
     if as_json:
         click.echo(json.dumps(found))

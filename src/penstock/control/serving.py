@@ -64,7 +64,9 @@ class Served(Protocol):
     def execute(self, script: str) -> list[pa.Table]:
         """Carry out statements."""
 
-    def backfill(self, names: Sequence[str], since: str = "beginning") -> Mapping[str, int]:
+    def backfill(
+        self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
+    ) -> Mapping[str, int]:
         """Answer windows of the past."""
 
     def backup(self, folder: Path) -> object:
@@ -172,7 +174,8 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
         case "execute":
             return {"tables": [in_plain(table) for table in _executed(engine, _word(request, "script"))]}
         case "backfill":
-            return {"windows": dict(engine.backfill(_words(request, "queries"), since=_word(request, "since")))}
+            names, accept = _words(request, "queries"), request.body.get("accept_changed_files") is True
+            return {"windows": dict(engine.backfill(names, _word(request, "since"), accept_changed_files=accept))}
         case "backup":
             engine.backup(Path(_word(request, "folder")))
             return {"folder": _word(request, "folder")}

@@ -142,6 +142,15 @@ OPTIONS: Final = (
         _moment,
     ),
     Option(
+        "changed_files",
+        "'refuse' or 'accept'",
+        "refuse",
+        _ALL,
+        "source files that were written again since they were read, where `from` reads them: refused, or taken as they "
+        "are now",
+        _one_of("refuse", "accept"),
+    ),
+    Option(
         "retain",
         _DURATION,
         None,
@@ -152,7 +161,8 @@ OPTIONS: Final = (
     Option("retain_rows", _DURATION, None, _ALL, "how long rows are kept for questions and new queries", _length),
     Option("keep", _DURATION, None, _ALL, "how long answers are kept", _length),
 )
-NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "retain", "retain_rows", "keep")  # windows of rows refuse them
+# windows of rows refuse them
+NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep")
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 
 
@@ -181,6 +191,10 @@ def refuse_options(clauses: Sequence[OptionClause], text: str) -> None:
 
 def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], text: str) -> None:
     """Refuse one of two options that need each other."""
+    if "changed_files" in kept and "from" not in kept:
+        place = next(clause.place for clause in clauses if clause.name == "changed_files")
+        what, hint = "option changed_files needs from", "Add from = 'beginning', or leave it out."
+        raise LanguageError(what, text=text, place=place, hint=hint)
     revised, length = kept.get("late") == "revise", kept.get("revise_for")
     for other in ("late", "keep") if kept.get("emit") == "change" else ():
         if other in kept:  # what was said last would be another answer, or not be known any more
@@ -216,6 +230,11 @@ def since_of(query: Query) -> int | Literal["beginning"] | None:
 def moment_us(text: str) -> int:
     """Return a timestamp as microseconds since 1970; raise ValueError if it is none."""
     return (datetime.fromisoformat(str(_moment(text))) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+
+def accepts_changed_files(query: Query) -> bool:
+    """Tell whether a query takes files of the past as they are now, though they were read as something else."""
+    return ("changed_files", "accept") in query.options
 
 
 def says_changes(query: Query) -> bool:

@@ -14,6 +14,7 @@ from penstock.language.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import Reading, place_of, scalar
+from penstock.spark.meaning import VALUES, is_pinned
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")
@@ -159,6 +160,9 @@ def _spark(reading: Reading, node: Node) -> SparkSetting:
             cores = reading.whole(value, "cores", 1)
         elif isinstance(value, ScalarNode) and scalar(value) is not None and (text := reading.words(value, key)):
             texts[key] = text
+            if is_pinned(key) and text.lower() != VALUES.get(key, "").lower():
+                fixed = f"it is {VALUES[key]}" if key in VALUES else "it is as Spark has it by default"
+                reading.complain(f"what queries mean depends on {key}: {fixed}", at, hint="Leave it out.")
         else:
             reading.complain(f"{key} must be text or a number", value)
     memory, master = texts.pop("memory", None), texts.pop("master", None)

@@ -15,6 +15,7 @@ from penstock.errors import SourceError
 from penstock.model.schema import Stream
 from penstock.spark.file_log import entries_between, offset_of
 from penstock.spark.literals import quoted
+from penstock.spark.source_files import note
 from penstock.spark.sources import FILE_FORMATS, is_pattern, read_again
 from penstock.spark.unreadable import MEND, path_of
 
@@ -38,6 +39,7 @@ class Arriving:
         if self.stream.format not in FILE_FORMATS or not source:
             return batch
         paths = [path_of(uri) for uri in self._files(batch_id, source)]
+        note(self.checkpoint, batch_id, paths)
         if not self._forgiving:
             needed = self._needed(batch.columns)
             for path in paths:

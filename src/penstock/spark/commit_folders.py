@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import StateError
+from penstock.spark.own_session import schema_in
 from penstock.store.faults import reached, tear
 from penstock.store.files import MEND, damaged, sync_folder
 
@@ -175,7 +176,7 @@ class CommitFolders:
 
     def _frame(self, session: SparkSession, columns: str, spans: Sequence[Span]) -> DataFrame:
         """Read some folders."""
-        return session.read.schema(columns).parquet(*(str(self.path(s)) for s in spans))
+        return session.read.schema(schema_in(session, columns)).parquet(*(str(self.path(s)) for s in spans))
 
     def _enter(self, span: Span) -> None:
         """Remember a folder that was written, or delete it if nothing is in it."""

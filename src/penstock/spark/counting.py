@@ -19,6 +19,7 @@ from penstock.model import schema
 from penstock.model.derived import NUMBER
 from penstock.spark.commit_folders import TIME
 from penstock.spark.literals import longs, quoted
+from penstock.spark.own_session import made_in
 
 FEW_ROWS: Final = 100_000  # up to so many are sorted by one task
 STRETCHES: Final = 64  # of time, each sorted by a task of its own, where there are more
@@ -45,7 +46,7 @@ def number_parts(
 ) -> DataFrame:
     """Number the rows of each key on their own, each from its next number on."""
     named = {f"__k{i}": keys[name] for i, name in enumerate(partition)}
-    known = rows.sparkSession.createDataFrame(pa.table({**named, "__first": pa.array(firsts)}))
+    known = made_in(rows.sparkSession, pa.table({**named, "__first": pa.array(firsts)}))
     own = [F.col(quoted(name)) for name in partition]
     same = [one.eqNullSafe(F.col(f"__k{i}")) for i, one in enumerate(own)]
     within = F.row_number().over(Window.partitionBy(*own).orderBy(*order_of(columns)))

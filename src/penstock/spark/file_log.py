@@ -25,11 +25,6 @@ def offset_of(stream: Stream, source: str) -> Mapping[str, Any]:
         ) from error
 
 
-def files_until(stream: Stream, checkpoint: Path, last: int) -> list[str]:
-    """List the files that Spark's log says it gave out up to a log offset, in order, as URIs."""
-    return list(dict.fromkeys(str(e["path"]) for e in entries_between(stream, checkpoint, 0, last)))
-
-
 def entries_between(stream: Stream, checkpoint: Path, first: int, last: int) -> list[Mapping[str, Any]]:
     """Read the log's entries from one offset to another, both included, or say which one is missing."""
     folder = checkpoint / "sources" / "0"

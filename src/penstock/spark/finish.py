@@ -27,6 +27,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.messages import RAISED
+from penstock.spark.own_session import made_in
 from penstock.spark.set_for_now import cloned
 
 ROWS_PER_TASK: Final = 50_000
@@ -148,7 +149,7 @@ def _load(session: SparkSession, table: pa.Table) -> DataFrame:
     """Make a DataFrame in which timestamps with a zone stay instants, and those without stay without."""
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     # In one chunk, because Spark reads no further than an empty one.
-    return session.createDataFrame(table.combine_chunks(), schema=schema)
+    return made_in(session, table.combine_chunks(), schema)
 
 
 def _output_columns(source: DataFrame, plan: Plan, programs: Sequence[Program]) -> list[Column]:

@@ -39,6 +39,7 @@ from penstock.spark import lifting as lifting_module
 from penstock.spark.attempt import always_true
 from penstock.spark.calling import Calling
 from penstock.spark.lifting import Lifting
+from penstock.spark.own_session import type_in
 
 cloudpickle: Any = _cloudpickle  # it has no types
 MAX_PICKLED: Final = 8 << 20  # bytes
@@ -176,14 +177,14 @@ def _call(session: SparkSession, function: Function) -> Any:
     context: Any = session.sparkContext
     array = context._gateway.new_array(context._jvm.java.lang.Object, 2)
     with _by_value(calling):
-        array[0] = _in_spark(function)._judf
+        array[0] = _in_spark(session, function)._judf
     array[1] = always_true()
     return _builder(context._jvm).newInstance(array)
 
 
-def _in_spark(function: Function) -> Any:
+def _in_spark(session: SparkSession, function: Function) -> Any:
     """Make a Python function of Spark's that returns value and error."""
-    code, returns = function.python, T.DataType.fromDDL(function.returns or "")
+    code, returns = function.python, type_in(session, function.returns or "")
     assert code is not None
     pickled = base64.b64decode(code.pickled)
     caller = Calling(function.name, pickled, code.version, code.vectorised, to_arrow_type(returns, timezone="UTC"))

@@ -11,6 +11,7 @@ from penstock.model.schema import Stream
 from penstock.spark.aside import is_valid, micros_of
 from penstock.spark.commit_folders import TIME, CommitFolders
 from penstock.spark.literals import quoted
+from penstock.spark.own_session import made_in
 from penstock.spark.sources import ddl_of
 from penstock.store.files import make_folder, read_record, write_record
 
@@ -50,7 +51,7 @@ class Retained:
         """Return the rows that are kept of a stretch of time, with the stream's columns."""
         kept = self.folders.read(session or self.session, self._columns, since_us)
         if kept is None:
-            return self.session.createDataFrame([], ddl_of(self.stream.columns))
+            return made_in(self.session, [], ddl_of(self.stream.columns))
         stretch = kept.where(f"{TIME} >= {since_us}L AND {TIME} < {before_us}L")
         return stretch.select(*(F.col(quoted(c.name)) for c in self.stream.columns))
 

@@ -19,6 +19,7 @@ from penstock.model.schema import Stream
 from penstock.spark.arriving import Arriving
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
+from penstock.spark.own_session import moved
 from penstock.spark.session import gone_away, spark_is_over
 from penstock.spark.set_for_now import cloned
 from penstock.spark.unreadable import worded
@@ -26,7 +27,7 @@ from penstock.spark.unreadable import worded
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
 
-# In the session that Spark clones for the query alone; the user's own session keeps its settings.
+# In a session of the stream's own; what a query means is fixed by the engine's session that it is cloned from.
 BATCH_SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -62,15 +63,25 @@ class Running:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
     def __init__(
-        self, name: str, frame: DataFrame, checkpoint: Path, process: Process, stream: Stream | None = None
+        self,
+        name: str,
+        frame: DataFrame,
+        checkpoint: Path,
+        process: Process,
+        stream: Stream | None = None,
+        session: SparkSession | None = None,
     ) -> None:
-        """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before."""
+        """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before.
+
+        Spark plans the frame in its own session; its batches go on in one that is cloned from ``session``.
+        """
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
+        self._session = as_for_batches(session or frame.sparkSession)
         self._arriving = None if stream is None else Arriving(stream, checkpoint)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None
-        self._prepared = self._halted = self._refused = False
+        self._halted = self._refused = False
         self._batch = threading.Lock()
 
     @property
@@ -124,7 +135,7 @@ class Running:
     def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
         """Start the query with the columns in use only: nothing prunes through foreachBatch."""
         self.columns, self._error = frozenset(columns), None
-        self._prepared = self._halted = self._refused = False
+        self._halted = self._refused = False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
         writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
         try:
@@ -139,9 +150,8 @@ class Running:
             if self._halted:
                 raise Halted
             try:
-                self._prepare(batch)
-                source = self._position(batch_id)
-                rows = batch if self._arriving is None else self._arriving.looked_at(batch, batch_id, source)
+                source, rows = self._position(batch_id), moved(batch, self._session)
+                rows = rows if self._arriving is None else self._arriving.looked_at(rows, batch_id, source)
                 self.process(rows, batch_id, source)
             except Halted:
                 self._refused = True
@@ -149,13 +159,6 @@ class Running:
             except BaseException as error:
                 self._error = error
                 raise
-
-    def _prepare(self, batch: DataFrame) -> None:
-        """Set up the session that Spark cloned for this run."""
-        if not self._prepared:
-            for key, value in batch_settings(batch.sparkSession).items():
-                batch.sparkSession.conf.set(key, value)
-            self._prepared = True
 
     def _position(self, batch_id: int) -> str:
         """Read the source's position of a batch from Spark's checkpoint."""

@@ -129,12 +129,6 @@ def adopt(session: SparkSession) -> SparkSession:
             hint="Run the program on the driver (spark-submit, or a classic session), or let Penstock start its own.",
         )
     _check_version(session.version)
-    if (session.conf.get("spark.sql.ansi.enabled") or "").lower() != "true":
-        raise EnvironmentProblem(
-            "the Spark session has ANSI mode off",
-            detail="Overflow, division by zero and bad casts would turn into NULLs that nobody asked for.",
-            hint='Call spark.conf.set("spark.sql.ansi.enabled", "true") before you pass the session.',
-        )
     return session
 
 

@@ -18,6 +18,8 @@ from penstock.spark.file_options import check_options
 from penstock.spark.generator import Market, stream_trades, trades
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
+from penstock.spark.own_session import schema_in
+from penstock.spark.stateful import refuse_stateful
 
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
@@ -29,7 +31,7 @@ def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     if stream.format == "trades":
         return with_computed(_declared(_generated(session, stream), stream), stream.columns)
     path = _path(stream)
-    reader = session.readStream.schema(_read_columns(stream)).options(**_read_options(stream))
+    reader = session.readStream.schema(schema_in(session, _read_columns(stream))).options(**_read_options(stream))
     return with_computed(reader.format(stream.format or "").load(path), stream.columns)
 
 
@@ -54,7 +56,7 @@ def _read_files(
     session: SparkSession, item: Stream | Table, paths: Sequence[str], options: Mapping[str, str]
 ) -> DataFrame:
     """Read files as an item declares them; computed columns are added."""
-    reader = session.read.schema(_read_columns(item)).options(**_read_options(item), **options)
+    reader = session.read.schema(schema_in(session, _read_columns(item))).options(**_read_options(item), **options)
     return with_computed(reader.format(item.format or "").load(list(paths)), item.columns)
 
 
@@ -113,6 +115,7 @@ def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
             detail="It was made with spark.read or from rows, which end.",
             hint=f'Read it with spark.readStream, or take it as a table: create_table("{name}", …).',
         )
+    refuse_stateful(name, frame)
     seen: set[str] = set()
     for column in frame.columns:
         if column.lower() in seen:
@@ -206,7 +209,7 @@ def with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
         return frame
     return frame.select(
         *(
-            F.col(quoted(c.name)) if c.expression is None else F.expr(c.expression).cast(c.type).alias(c.name)
+            F.col(quoted(c.name)) if c.expression is None else F.expr(f"cast({c.expression} AS {c.type})").alias(c.name)
             for c in columns
         )
     )

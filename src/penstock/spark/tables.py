@@ -15,6 +15,7 @@ from penstock.errors import SourceError
 from penstock.model.query import Join
 from penstock.model.schema import Table
 from penstock.spark.literals import quoted
+from penstock.spark.own_session import taken_over
 from penstock.spark.sources import is_pattern, read_batch
 from penstock.spark.unreadable import worded
 
@@ -64,8 +65,7 @@ class Tables:
     def _prepare(self, join: Join, table: Table) -> DataFrame:
         """Name columns after the join, add its keys and number the rows of each key from 0."""
         frame = self._frames.get(table.name)
-        if frame is None:
-            frame = read_batch(self.session, table)
+        frame = read_batch(self.session, table) if frame is None else taken_over(frame, self.session)
         keys = [f"{join.id}.@{i}" for i in range(len(join.table_keys))]
         columns = [F.col(quoted(c.name)).alias(f"{join.id}.{c.name}") for c in table.columns]
         keyed = frame.select(*columns, *(F.expr(k).alias(n) for k, n in zip(join.table_keys, keys, strict=True)))

@@ -26,6 +26,7 @@ from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
+from penstock.spark.own_session import made_in
 
 _NAMES: Final = re.compile(r"'(?:\\.|[^'\\])*'|`(?P<name>(?:[^`]|``)+)`")  # strings are matched to be skipped
 
@@ -114,7 +115,7 @@ class Typer:
         key = tuple(known)
         if key not in self._tables:
             ddl = ", ".join(f"{quoted(c.name)} {c.type}" for c in known)
-            frame = self.session.createDataFrame([], ddl)
+            frame = made_in(self.session, [], ddl)
             self._tables[key] = frame, {quoted(f.name): f.dataType for f in frame.schema.fields}
         return self._tables[key]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from penstock.spark.own_session import made_in
+
 
 def executor_writer(session: SparkSession) -> Callable[[pa.Table, Path, str], list[Path]]:
     """Return a function by which a session's executors write a table's parts into a folder they share."""
@@ -16,7 +18,7 @@ def executor_writer(session: SparkSession) -> Callable[[pa.Table, Path, str], li
     def write(table: pa.Table, folder: Path, name: str) -> list[Path]:
         plain = table.combine_chunks().cast(pa.schema([_plain(f) for f in table.schema]))
         aside = folder.absolute() / f".{name}.parts"
-        frame = session.createDataFrame(plain).repartition(session.sparkContext.defaultParallelism)
+        frame = made_in(session, plain).repartition(session.sparkContext.defaultParallelism)
         frame.write.mode("overwrite").option("compression", "zstd").parquet(str(aside))
         parts = [_numbered(p, folder, name, i) for i, p in enumerate(sorted(aside.glob("part-*.parquet")))]
         shutil.rmtree(aside)

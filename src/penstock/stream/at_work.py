@@ -242,7 +242,8 @@ class StreamAtWork:
     def _open(self) -> Running:
         """Open the source once."""
         if self._running is None:
-            self._running = Running(self.stream.name, self._open_frame(), self._checkpoint, self.process, self.stream)
+            source = self.stream.name, self._open_frame(), self._checkpoint
+            self._running = Running(*source, self.process, self.stream, self.pipeline.session)
         return self._running
 
     # -- queries that come and go --------------------------------------------------------------------------------
@@ -274,10 +275,10 @@ class StreamAtWork:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
-    def backfill(self, chosen: Mapping[int, int | None]) -> dict[int, int]:
+    def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
         with self._busy:
-            return self.pipeline.backfill(self.snapshot(), chosen)
+            return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
 
     # -- answers -------------------------------------------------------------------------------------------------
 

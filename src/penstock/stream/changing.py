@@ -68,7 +68,7 @@ class Changing:
             refuse_resuming(definition, line.pipeline.progress.paused)
         self._controlled(name, self.catalog.resume)
 
-    def backfill(self, names: Sequence[str], since: str) -> dict[str, int]:
+    def backfill(self, names: Sequence[str], since: str, *, accept_changed_files: bool = False) -> dict[str, int]:
         """Answer windows of the past, one job a stream; return how many windows each query had not answered."""
         if not names:
             raise UnknownQuery("no query to backfill was named", hint="Name one or more.")
@@ -78,7 +78,8 @@ class Changing:
         found: dict[int, int] = {}
         with self._waiting({d.query.stream for d in chosen}) as streams:
             for name, stream in streams.items():
-                found |= stream.backfill({d.id: start for d in chosen if d.query.stream == name})
+                mine = {d.id: start for d in chosen if d.query.stream == name}
+                found |= stream.backfill(mine, accept_changed_files=accept_changed_files)
         return {d.name: found.get(d.id, 0) for d in chosen}
 
     def _controlled(self, name: str, record: Callable[[str], object]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition
-from penstock.language.options import since_of
+from penstock.language.options import accepts_changed_files, since_of
 from penstock.model.schema import Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, condition_of, tree_of
@@ -66,8 +66,10 @@ class Entering:
         self.past, self.progress, self.synopsis = past, progress, synopsis
         self.computing, self.agenda, self.pause, self.refuse = computing, agenda, pause, refuse
 
-    def promise(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> Promise:
-        """Tell from which window on a query will be answered."""
+    def promise(
+        self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
+    ) -> Promise:
+        """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.starts:
             return Promise(progress.first_ends.get(new.id), "it is there already")
@@ -88,14 +90,15 @@ class Entering:
                 why = "the windows that begin before it are answered by the definition before"
             return Promise(progress.next_ends[new.id], why, stored)
         progress.forget(new.id)  # it is entered with its past, in one step
-        self.past.check(asked, progress.source)
+        if checked:
+            self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
         return Promise(self._first_end(new, asked), kept)
 
     def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
         """Raise if a query asks for a past that cannot be had; nothing is promised."""
         try:
-            self.promise(new, (*others, new), layout)
+            self.promise(new, (*others, new), layout, checked=True)
         finally:
             self.progress.forget(new.id)
 
@@ -116,16 +119,23 @@ class Entering:
             self._not_before(definition)
         return found
 
-    def read(self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]) -> ReadPast:
-        """Compute partials of the past for the lanes of some queries, one job for all of them; nothing changes yet."""
-        self.refuse(d for d in layout.plan.definitions if d.id in asking)
+    def read(
+        self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table], *, accept: bool = False
+    ) -> ReadPast:
+        """Compute partials of the past for the lanes of some queries, one job for all of them; nothing changes yet.
+
+        Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
+        """
+        chosen = [d for d in layout.plan.definitions if d.id in asking]
+        self.refuse(chosen)
+        accept = accept or all(accepts_changed_files(d.query) for d in chosen)
         rebuilt = self.lanes_of(asking, layout)
         others = [self.progress.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
         needed = [*asking.values(), *others]
         low = None if None in needed else min(since for since in needed if since is not None)
         before = self.progress.frontier_us
         assert before is not None
-        rows = self.past.rows(low, before, self.progress.source)
+        rows = self.past.rows(low, before, self.progress.source, accept_changed_files=accept)
         return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
 
     def read_or_pause(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
-from penstock.spark.history import history
+from penstock.spark.history import check_files, history
 from penstock.spark.literals import quoted
 from penstock.spark.retained import Retained
 from penstock.spark.running import as_for_batches
@@ -57,13 +57,16 @@ class Past:
             self.retained.expire(NEVER)
             self.retained.begin(NEVER)
 
-    def rows(self, since_us: int | None, before_us: int, source: str) -> DataFrame:
+    def rows(
+        self, since_us: int | None, before_us: int, source: str, *, accept_changed_files: bool = False
+    ) -> DataFrame:
         """Return the rows of a stretch of time, from its beginning if none is given, up to a source's position."""
         low = -NEVER if since_us is None else since_us
         if self.kept_since_us <= low:
             return self.kept_rows(low, before_us)
-        self.check(since_us, source)
-        rows = history(as_for_batches(self.session), self.stream, self.places.checkpoint, source)
+        self._check_kind(source)
+        about = self.stream, self.places.checkpoint, source
+        rows = history(as_for_batches(self.session), *about, accept_changed=accept_changed_files)
         assert rows is not None
         if since_us is None:
             return rows
@@ -73,10 +76,16 @@ class Past:
         """Return the kept rows of a stretch of time, read as batches are."""
         return self.retained.rows(since_us, before_us, as_for_batches(self.session))
 
-    def check(self, since_us: int | None, source: str) -> None:
-        """Make sure that rows can be had since a time."""
+    def check(self, since_us: int | None, source: str, *, accept_changed_files: bool = False) -> None:
+        """Make sure that rows can be had since a time, as they were unless changed files are accepted."""
         if self.kept_since_us <= (-NEVER if since_us is None else since_us):
             return
+        self._check_kind(source)
+        about = self.session, self.stream, self.places.checkpoint, source
+        check_files(*about, accept_changed=accept_changed_files)
+
+    def _check_kind(self, source: str) -> None:
+        """Refuse a stream whose source cannot be read again."""
         if self.stream.dedup:
             raise self._gone("its duplicates were told apart as the rows came, which cannot be done again")
         if self.stream.format is None:

@@ -194,12 +194,12 @@ class Pipeline:
                 self.ledger.commit(step, layout)
                 self.ledger.answer(step.due, layout)
 
-    def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None]) -> dict[int, int]:
+    def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
         if self.progress.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
             return {}
-        past = self.entering.read(asking, layout, snapshot.tables)
+        past = self.entering.read(asking, layout, snapshot.tables, accept=accept)
         with self._whole():
             step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
             self.ledger.commit(step, layout)

@@ -20,6 +20,7 @@ from penstock.language.options import says_changes
 from penstock.share.feeding import from_record, to_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
+from penstock.spark.own_session import made_in
 from penstock.spark.spreading import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
@@ -121,7 +122,7 @@ class Spreading:
             partials = partials.filter(pc.is_in(partials["grouping"], pa.array(feeding, pa.int32())))
         self.store.folder.mkdir(parents=True, exist_ok=True)
         collected = Collecting(self.store.folder, commit.number, self.store.buckets)
-        collected.run(self.session.createDataFrame(partials.replace_schema_metadata(None)), layout, None)
+        collected.run(made_in(self.session, partials.replace_schema_metadata(None)), layout, None)
         yield replace(self.entry(commit.number, layout, collected, commit.edges), high=commit.highest)
 
     def _laid_out(self, version: int, feeding: Mapping[str, Any]) -> Layout:
