@@ -17,6 +17,7 @@ LONGEST_FILE = 350
 
 # From left to right; rooms in one line do not know each other.
 ROOMS = (
+    ("printable",),
     ("errors",),
     ("model",),
     ("schedule",),

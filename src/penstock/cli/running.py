@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import click
 from penstock.cli.arguments import Until, json_option, number_of, project_argument, read_until, strategy_option
 from penstock.cli.exits import INTERRUPTED
 from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
+from penstock.cli.printing import say, say_json
 from penstock.cli.progress import progressing
 from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
 from penstock.cli.stopping import interruptible, signalled
@@ -104,7 +104,10 @@ def run(
         found = report(at_work, time.perf_counter() - began)
         if show and as_json:
             found["answers_shown"] = shown_answers(engine, show)
-        click.echo(json.dumps(found) if as_json else _told(at_work, report_text(found) + shown_text(engine, show)))
+        if as_json:
+            say_json(found)
+        else:
+            say(_told(at_work, report_text(found) + shown_text(engine, show)))
     if once and ended.is_set():
         raise click.exceptions.Exit(INTERRUPTED)
     if once and any(stream["paused"] for stream in found["streams"]):
@@ -177,7 +180,7 @@ def _served(at_work: Working) -> Iterator[None]:
 def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until, ended: threading.Event) -> None:
     """Run on until a signal, the end that was asked for, or until a stream stops by itself."""
     engine.start()
-    click.echo("running; Ctrl-C stops after the current batch", err=True)
+    say("running; Ctrl-C stops after the current batch", err=True)
     began = time.monotonic()
     while not ended.wait(0.1) and engine.running and not _reached(until, pipelines, began):
         pass
