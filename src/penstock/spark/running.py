@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ from penstock.spark.session import gone_away, spark_is_over
 from penstock.spark.set_for_now import cloned
 from penstock.spark.unreadable import worded
 
+LOG: Final = logging.getLogger("penstock")
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
 
@@ -62,11 +64,17 @@ class Running:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
     def __init__(
-        self, name: str, frame: DataFrame, checkpoint: Path, process: Process, stream: Stream | None = None
+        self,
+        name: str,
+        frame: DataFrame,
+        checkpoint: Path,
+        process: Process,
+        stream: Stream | None = None,
+        tell: Callable[[str], None] = LOG.warning,
     ) -> None:
         """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before."""
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
-        self._arriving = None if stream is None else Arriving(stream, checkpoint)
+        self._arriving = None if stream is None else Arriving(stream, checkpoint, tell)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,6 +19,8 @@ from penstock.model.schema import Table
 from penstock.spark.literals import quoted
 from penstock.spark.sources import is_pattern, read_batch
 from penstock.spark.unreadable import worded
+
+LOG: Final = logging.getLogger("penstock")
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class Tables:
         """Start with nothing loaded."""
         self.session = session
         self._frames: dict[str, DataFrame] = {}
+        self._told: set[str] = set()  # tables of whose times in nanoseconds users know
         self._loaded: dict[str, _Loaded] = {}
 
     def register(self, name: str, frame: DataFrame) -> None:
@@ -65,7 +70,7 @@ class Tables:
         """Name columns after the join, add its keys and number the rows of each key from 0."""
         frame = self._frames.get(table.name)
         if frame is None:
-            frame = read_batch(self.session, table)
+            frame = read_batch(self.session, table, lambda text: self._tell(table, text))
         keys = [f"{join.id}.@{i}" for i in range(len(join.table_keys))]
         columns = [F.col(quoted(c.name)).alias(f"{join.id}.{c.name}") for c in table.columns]
         keyed = frame.select(*columns, *(F.expr(k).alias(n) for k, n in zip(join.table_keys, keys, strict=True)))
@@ -79,6 +84,12 @@ class Tables:
             prepared.unpersist()
             raise worded(f'table "{table.name}": ', error) from None
         return prepared
+
+    def _tell(self, table: Table, text: str) -> None:
+        """Tell users of something about a table, once."""
+        if table.name not in self._told:
+            self._told.add(table.name)
+            LOG.warning(text, extra={"event": "report"})
 
 
 def _version(table: Table) -> str:

@@ -232,8 +232,14 @@ class StreamAtWork:
     def _open(self) -> Running:
         """Open the source once."""
         if self._running is None:
-            self._running = Running(self.stream.name, self._open_frame(), self._checkpoint, self.process, self.stream)
+            self._running = Running(
+                self.stream.name, self._open_frame(), self._checkpoint, self.process, self.stream, self._tell
+            )
         return self._running
+
+    def _tell(self, text: str) -> None:
+        """Tell users of something about the stream."""
+        self.pipeline.agenda.tell(text, self.stream.name)
 
     # -- queries that come and go --------------------------------------------------------------------------------
 
