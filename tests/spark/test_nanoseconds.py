@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def engine(spark: SparkSession, tmp_path: Path) -> Iterator[Engine]:
         yield made
 
 
-def write(path: Path, unit: str, zone: str | None, nanos: list[int | None], **columns: Any) -> None:
+def write(path: Path, unit: str, zone: str | None, nanos: Sequence[int | None], **columns: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     times = pa.array(nanos, pa.int64()).cast(pa.timestamp("ns", tz=zone)).cast(pa.timestamp(unit, tz=zone), safe=False)
     pq.write_table(pa.table({"ts": times, **columns}), path)
