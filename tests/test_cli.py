@@ -116,17 +116,17 @@ def test_a_run_reports_as_json_and_fills_its_sinks(
     assert (stream["ingested"], stream["on_time"], stream["late"], stream["invalid"]) == (2_400, 2_400, 0, 0)
     assert (stream["queries"], stream["answers"], stream["open_windows"]) == (1, 1, 2)
     lines = [json.loads(line) for f in (tmp_path / "j").glob("*.jsonl") for line in f.read_text().splitlines()]
-    assert [(line["window_end"], line["n"]) for line in lines] == [("2026-01-05T14:31:00Z", 1_200)]
+    assert [(line["window_end"], line["n"]) for line in lines] == [("2026-01-05T14:31:00.000000Z", 1_200)]
     assert sum(pq.read_metadata(f).num_rows for f in (tmp_path / "p").glob("*.parquet")) == 1
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:
     done = penstock("run", script(STREAM + COUNT), "--once", "--show", "1")
     assert "2 windows stay open; --once --flush" in done.out
-    assert done.out.rstrip().endswith("window_end=2026-01-05 14:31:00+00:00  n=1200")
+    assert done.out.rstrip().endswith("window_end=2026-01-05T14:31:00.000000Z  n=1200")
     flushed = penstock("run", script(STREAM + COUNT), "--once", "--flush", "--show", "1")
     assert "stay open" not in flushed.out
-    assert flushed.out.rstrip().endswith("window_end=2026-01-05 14:33:00+00:00  n=1200")
+    assert flushed.out.rstrip().endswith("window_end=2026-01-05T14:33:00.000000Z  n=1200")
 
 
 def test_what_statements_tell_comes_before_the_report(penstock: Penstock, spark: SparkSession, script: Any) -> None:
@@ -259,7 +259,7 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
         finally:
             process.kill()
     assert process.returncode == 0, err
-    told = [line[20:] if line.startswith("20") else line for line in err.splitlines()]  # without the time
+    told = [line[25:] if line.startswith("20") else line for line in err.splitlines()]  # without the time
     assert [line for line in told if "[stream trades]" not in line] == [
         "info started: 1 query over 1 stream",
         "running; Ctrl-C stops after the current batch",

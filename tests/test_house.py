@@ -17,6 +17,7 @@ LONGEST_FILE = 350
 
 # From left to right; rooms in one line do not know each other.
 ROOMS = (
+    ("printable",),
     ("errors",),
     ("model",),
     ("schedule",),
@@ -107,6 +108,14 @@ def test_rooms_know_their_left_neighbours_only() -> None:
 def test_only_the_spark_room_imports_pyspark() -> None:
     sparked = [f for f in all_imports() if f.module.split(".")[0] in ("pyspark", "py4j") and f.room not in SPARK_ROOMS]
     assert [str(found) for found in sparked if not (found.room in TYPED_BY_SPARK and found.for_types)] == []
+
+
+def test_commands_print_in_one_place_only() -> None:
+    """What others wrote is escaped there."""
+    printing = re.compile(r"click\.s?echo|\bprint\(|sys\.std(out|err)\.write")
+    files = [file for file in sources() if room_of(file) == "cli" and file.name != "printing.py"]
+    found = {file.name for file in files if printing.search(file.read_text(encoding="utf-8"))}
+    assert found == {"simulating.py"}  # tables of rich, whose cells are unmarked
 
 
 def test_nothing_needs_pandas() -> None:

@@ -191,17 +191,18 @@ def test_answers_equal_what_is_expected_of_the_columns_that_are_named() -> None:
 
 
 def test_differences_are_said_in_words() -> None:
+    first = "row 1 (window_end 2026-01-05T00:00:10.000000Z)"
     differences = compare(ANSWERS, [{"window_end": 11, "x": 0.3000001, "kk": 1}, {"k": "b", "d": "?"}, {"k": "c"}])
     assert differences == [
         'the answers have no column "kk"; existing columns: window_end, k, x, d, st. Did you mean "k"?',
-        "row 1 (window_end 2026-01-05 00:00:10): window_end is 2026-01-05 00:00:10, expected 2026-01-05 00:00:11",
-        "row 1 (window_end 2026-01-05 00:00:10): x is 0.30000000000000004, expected 0.3000001",
-        "row 2 (window_end 2026-01-05 00:00:20): k is NULL, expected 'b'",
+        f"{first}: window_end is 2026-01-05T00:00:10.000000Z, expected 2026-01-05T00:00:11.000000Z",
+        f"{first}: x is 0.30000000000000004, expected 0.3000001",
+        "row 2 (window_end 2026-01-05T00:00:20.000000Z): k is NULL, expected 'b'",
         "row 2: d is decimal128(12, 2), and '?' is expected, which it cannot be: this is no decimal number",
         "row 3 is missing: k 'c'",
     ]
     (more,) = compare(ANSWERS, [{"k": "a"}])
-    assert more.startswith("row 2 was not expected: window_end 2026-01-05 00:00:20, k NULL, x nan, d NULL")
+    assert more.startswith("row 2 was not expected: window_end 2026-01-05T00:00:20.000000Z, k NULL, x nan, d NULL")
 
 
 def test_many_differences_are_counted() -> None:

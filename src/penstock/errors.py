@@ -27,12 +27,12 @@
 from __future__ import annotations
 
 import difflib
-import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.printable import LONGEST, columns, visible
+
 WIDEST: Final = 100  # columns of the user's text that an error shows
-LONGEST: Final = 500  # characters of each other part
 
 
 class PenstockError(Exception):
@@ -178,28 +178,6 @@ def underline(text: str, place: tuple[int, int]) -> list[str]:
     shown = "".join(c if c.isprintable() else " " for c in line)
     before, under = columns(shown[:left]) + max(0, left - len(shown)), columns(shown[left : left + width])
     return [f"  {shown}", f"  {' ' * before}{'^' * max(1, under)}"]
-
-
-def columns(text: str) -> int:
-    """Count the columns of a terminal that a text takes: wide letters take two, marks on letters none."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
-
-
-def visible(text: str) -> str:
-    """Shorten a message, and write characters that do not show, or that steer a terminal, as escapes."""
-    if len(text) > LONGEST:
-        text = text[: LONGEST - 1] + "…"
-    return text if text.isprintable() else "".join(map(_visible_sign, text))
-
-
-def _visible_sign(sign: str) -> str:
-    """Write one character so that it shows."""
-    if sign.isprintable():
-        return sign
-    return " " if sign.isspace() else f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -145,7 +145,10 @@ def test_a_script_or_an_empty_folder_names_no_state(
 
 def test_ask_names_the_window_that_it_answers(penstock: Penstock, state: Path) -> None:
     done = penstock("ask", "SELECT symbol, max(price) AS high FROM trades [RANGE 10 MIN]", "--state", state)
-    assert done.out == "window 2026-01-05 14:25:00 to 2026-01-05 14:35:00\nsymbol  high\nA       1.5\n        NaN\n"
+    assert (
+        done.out
+        == "window 2026-01-05T14:25:00.000000Z to 2026-01-05T14:35:00.000000Z\nsymbol  high\nA       1.5\n        NaN\n"
+    )
     assert penstock("ask", "SELECT 1", "--state", state).out.startswith("no groups: ")
     found = json.loads(penstock("ask", "SELECT symbol", "--state", state, "--json").out)
     assert (len(found["rows"]), found["columns"][2]) == (2, {"name": "symbol", "type": "string"})
@@ -173,12 +176,12 @@ def test_status_shows_every_term_of_the_law_in_80_columns(penstock: Penstock, st
     told = " ".join(done.out.split())
     for text in (
         "state: running, process ",
-        "trades: watermark 2026-01-05 14:33:00, 2 min behind the clock",
+        "trades: watermark 2026-01-05T14:33:00.000000Z, 2 min behind the clock",
         "1,000 ingested = 960 on time + 20 corrected + 5 late + 10 invalid + 5 duplicate (adds up)",
         "queries 2, 1 of them paused; 6 windows open",
         "12 commits; a heartbeat after 10 s without rows",
         "sink jsonl answers: has everything",
-        "parquet out: 3 commits behind, fails since 2026-01-05 14:34:00 (4 attempts): no space left on device",
+        "parquet out: 3 commits behind, fails since 2026-01-05T14:34:00Z (4 attempts): no space left on device",
         "paused queries bad: [DIVIDE_BY_ZERO] Division by zero.",
     ):
         assert text in told
@@ -227,9 +230,9 @@ def test_queries_shows_state_next_window_and_origin(penstock: Penstock, state: P
     assert done.out == (
         "trades: 3 queries\n"
         "  query  window                     state      next window ends\n"
-        "  pace   [RANGE 5 min SLIDE 1 min]  answering  2026-01-05 14:34:00\n"
-        "  mine   [RANGE 5 min SLIDE 1 min]  answering  2026-01-05 14:34:00\n"
-        "    ends by itself at 2026-01-05 22:35:00\n"
+        "  pace   [RANGE 5 min SLIDE 1 min]  answering  2026-01-05T14:34:00.000000Z\n"
+        "  mine   [RANGE 5 min SLIDE 1 min]  answering  2026-01-05T14:34:00.000000Z\n"
+        "    ends by itself at 2026-01-05T22:35:00Z\n"
         "    added by a command; penstock drop removes it\n"
         "  bad    [RANGE 5 min SLIDE 1 min]  paused\n"
         "    [OVERFLOW] \\u001b[2J too large\n"

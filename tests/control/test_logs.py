@@ -40,10 +40,10 @@ def test_a_text_line_names_it_too_and_cannot_steer_a_terminal(tmp_path: Path) ->
         LOG.error("no \x1b[2J space\nat all", extra={"sink": "jsonl out", "stream": "trades"})
         LOG.info("100 %s")
     first, second, third, fourth = file.read_text(encoding="utf-8").splitlines()
-    assert first[19:] == " debug [stream trades] beat"
-    assert second[19:] == " error [stream trades, sink jsonl out] no \\u001b[2J space"
+    assert first[24:] == " debug [stream trades] beat"
+    assert second[24:] == " error [stream trades, sink jsonl out] no \\u001b[2J space"
     assert third == "  at all"
-    assert fourth[19:] == " info 100 %s"
+    assert fourth[24:] == " info 100 %s"
 
 
 def test_on_a_terminal_the_error_that_ends_a_run_is_not_printed_twice(capsys: pytest.CaptureFixture[str]) -> None:

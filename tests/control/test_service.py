@@ -109,7 +109,7 @@ def test_a_service_is_controlled_from_the_command_line(
             feed(6, 8)
 
             asked = json.loads(penstock("ask", "SELECT count(*) AS n FROM trades [RANGE 1 MIN]", "--json").out)
-            assert asked["rows"] == [["2026-01-05T14:37:00Z", "2026-01-05T14:38:00Z", 6]]
+            assert asked["rows"] == [["2026-01-05T14:37:00.000000Z", "2026-01-05T14:38:00.000000Z", 6]]
             refused = penstock("add", "wrong", "SELECT avg(prise) AS p FROM trades [RANGE 1 MIN SLIDE 1 MIN]")
             assert (refused.code, 'Did you mean "price"?' in refused.err) == (1, True)
             (stream,) = status()["streams"]

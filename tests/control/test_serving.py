@@ -61,8 +61,8 @@ def test_an_answer_is_a_table_with_types(folder: Path) -> None:
     assert [c["name"] for c in found["columns"]] == ["window_start", "window_end", "symbol", "high"]
     assert [c["type"] for c in found["columns"]] == ["timestamp", "timestamp", "string", "double"]
     assert found["rows"] == [
-        ["2026-01-05T14:25:00Z", "2026-01-05T14:35:00Z", "A", 1.5],
-        ["2026-01-05T14:25:00Z", "2026-01-05T14:35:00Z", None, "NaN"],
+        ["2026-01-05T14:25:00.000000Z", "2026-01-05T14:35:00.000000Z", "A", 1.5],
+        ["2026-01-05T14:25:00.000000Z", "2026-01-05T14:35:00.000000Z", None, "NaN"],
     ]
 
 

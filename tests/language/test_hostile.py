@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import LanguageError, MalformedSQL, PenstockError, columns, underline
+from penstock.errors import LanguageError, MalformedSQL, PenstockError, underline
 from penstock.language import limits
 from penstock.language.canonical import render
 from penstock.language.duration import parse_duration
@@ -21,6 +21,7 @@ from penstock.language.limits import LIMITS
 from penstock.language.literals import quote
 from penstock.language.parse import parse_expression, parse_query, parse_script
 from penstock.model.query import Query
+from penstock.printable import columns
 from tests.language.attack import Attack, W, where
 from tests.language.attacks import ATTACKS
 from tests.language.conftest import Catalog

@@ -234,7 +234,7 @@ def test_a_failing_test_says_what_differs(penstock: Penstock, spark: SparkSessio
     done = penstock("test", "blocks", "pace")
     assert done.code == 1
     assert "FAILED  blocks" in done.out
-    assert "  row 4 (window_end 2026-01-05 14:40:00): largest is 7000, expected 1\n" in done.out
+    assert "  row 4 (window_end 2026-01-05T14:40:00.000000Z): largest is 7000, expected 1\n" in done.out
     assert "FAILED  pace" in done.out
     assert 'has a column "volumme", which is not declared' in done.out
     assert "2 tests: 0 passed, 2 failed in " in done.out
@@ -272,7 +272,7 @@ def test_a_test_may_expect_an_error_batches_a_clock_and_open_windows(
     assert done.code == 1
     assert [line.split("  ")[0] for line in done.out.splitlines() if "ratio: " in line] == ["passed"] * 3 + ["FAILED"]
     assert "expected an error with 'WrongType', and got 0 answers" in done.out
-    assert "  found  window_start=2026-01-05 14:30:00+00:00" in done.out
+    assert "  found  window_start=2026-01-05T14:30:00.000000Z" in done.out
 
 
 def test_an_unknown_test_is_an_error(penstock: Penstock, market: Path) -> None:

@@ -107,6 +107,6 @@ def test_steps_of_a_clock_are_chosen_not_decimal_ones() -> None:
 
 def test_lengths_and_instants_read_as_people_write_them() -> None:
     assert length_labels([0, 5 * MINUTE, 90 * SECOND]) == ["0", "5 min", "90 s"]
-    assert instant_text(MONDAY + 14 * HOUR + 30 * MINUTE) == "2026-01-05 14:30:00"
+    assert instant_text(MONDAY + 14 * HOUR + 30 * MINUTE) == "2026-01-05T14:30:00Z"
     assert [about(u) for u in (35_294_118, 90 * SECOND, 30 * SECOND, 1)] == ["35.3 s", "1.5 min", "30 s", "1 us"]
-    assert instant_text(1 << 62).startswith("9999")
+    assert instant_text(1 << 62) == "+148108-07-06T14:00:27Z"

@@ -272,7 +272,7 @@ def test_a_terminal_shows_a_line_an_answer() -> None:
     line = Line(TerminalSink(out))
     line.answer()
     line.delivery.deliver(1, [revised()])
-    minute = "1970-01-01T00:00:00Z – 1970-01-01T00:01:00Z"
+    minute = "1970-01-01T00:00:00.000000Z – 1970-01-01T00:01:00.000000Z"
     assert out.getvalue().splitlines() == [
         "one   –   n=0",
         f"one  {minute}  revise 1  n=3",

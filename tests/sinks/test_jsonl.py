@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,10 @@ def test_every_answer_is_there_once_wherever_the_process_dies(
         (None, pa.string(), None),
         ('é"\n', None, 'é"\n'),
         (datetime(2026, 1, 5, 12, 0, 0, 250, tzinfo=UTC), None, "2026-01-05T12:00:00.000250Z"),
+        (datetime(2026, 1, 5, 12, tzinfo=UTC), None, "2026-01-05T12:00:00.000000Z"),
+        (datetime(2026, 1, 5, 12), None, "2026-01-05T12:00:00.000000"),
+        ({"w": [datetime(1, 1, 1, tzinfo=UTC)]}, None, {"w": ["0001-01-01T00:00:00.000000Z"]}),
+        (time(12, 30), None, "12:30:00.000000"),
         (date(2026, 1, 5), None, "2026-01-05"),
         ([1.5, math.nan, None], None, [1.5, "NaN", None]),
         ({"a": Decimal("1.5"), "b": [b""]}, None, {"a": "1.5", "b": [""]}),
@@ -123,3 +127,12 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_says_so(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(SinkError, match="cannot write answers"):
         JsonLinesSink(tmp_path / "file" / "out").open("s", Remembering())
+
+
+def test_signs_that_steer_a_terminal_are_escaped_and_the_data_stays(tmp_path: Path) -> None:
+    text = "é符\x1b[7m\x07\x9b\u202e\u2028"
+    JsonLinesSink(tmp_path).open("s", Remembering()).deliver(0, [one("x", text)])
+    [file] = tmp_path.glob("*.jsonl")
+    written = file.read_text(encoding="utf-8")
+    assert written == '{"query_name": "q", "x": "é符\\u001b[7m\\u0007\\u009b\\u202e\\u2028"}\n'
+    assert lines(tmp_path)[0]["x"] == text

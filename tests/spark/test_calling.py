@@ -14,6 +14,7 @@ import pytest
 
 from penstock.language.python_functions import VERSION
 from penstock.spark.calling import Calling
+from penstock.spark.lifting import Lifting
 
 DOUBLES = pa.float64()
 
@@ -147,3 +148,32 @@ def test_code_that_cannot_be_loaded_is_an_error_of_every_row() -> None:
     assert outcome(old, [1.0, 2.0], [1.0, 2.0]) == ([None, None], [says, says])
     torn = Calling("f", b"torn", VERSION, True, DOUBLES)
     assert "f() cannot be loaded: UnpicklingError" in str(outcome(torn, [1.0])[1][0])
+
+
+def summed(state: Any, more: Any) -> Any:
+    return state + more
+
+
+def year(a: Any) -> Any:
+    return a.year
+
+
+FAR = pa.array([-62_135_596_800_000_001, 0], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+
+
+def test_a_year_that_python_has_not_fails_its_row_alone() -> None:
+    values, errors = outcome(calling(year, pa.int32()), FAR)
+    assert values == [None, 1970]
+    assert errors == ["f() failed: OverflowError: date value out of range", None]
+    no_text = pa.array([b"\xff", b"a"], pa.binary()).view(pa.string())
+    values, errors = outcome(calling(handed, pa.string()), no_text)
+    assert values == [None, "a"]
+    assert str(errors[0]).startswith("f() failed: UnicodeDecodeError")
+
+
+def test_a_year_that_python_has_not_fails_its_state_alone() -> None:
+    lists = pa.ListArray.from_arrays([0, 1, 2, 2], pa.StructArray.from_arrays([FAR], ["a"]))
+    states = Lifting("f", pickle.dumps((year, summed)), VERSION)(lists).to_pylist()
+    assert pickle.loads(states[0]) == (None, "failed on a row: OverflowError: date value out of range")
+    assert pickle.loads(states[1]) == (1970, None)
+    assert states[2] is None

@@ -54,7 +54,7 @@ def query_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Complete the name of a query from the files of the project."""
     folder = Path(ctx.params.get("project") or ".")
     names = {path.stem for path in (folder / "queries").rglob("*.sql")} if folder.is_dir() else set()
-    return sorted(name for name in names if name.startswith(incomplete))
+    return sorted(name for name in names if name.startswith(incomplete) and name.isprintable())
 
 
 def styled(text: str, **style: Any) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
 from penstock.cli.arguments import json_option, number_of, query_names
 from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.printing import say, say_json
 from penstock.cli.reporting import columns_text
+from penstock.printable import shown
 
 
 @click.command(short_help="Ask once, and answer from what is kept.")
@@ -32,20 +32,15 @@ def ask(sql: str, project: Path, state: Path | None, as_json: bool) -> None:
     """
     found = carry_out(find_state(project, state), "ask", {"text": sql})
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     names = [column["name"] for column in found["columns"]]
     if not found["rows"]:
-        click.echo("no groups: the window holds no row that the question is about")
+        say("no groups: the window holds no row that the question is about")
         return
     start, end = found["rows"][0][:2]
-    click.echo(f"window {_shown(start)} to {_shown(end)}")
-    click.echo(columns_text(names[2:], [row[2:] for row in found["rows"]]))
-
-
-def _shown(instant: Any) -> str:
-    """Write an instant of JSON as people do."""
-    return str(instant).replace("T", " ").removesuffix("Z")
+    say(f"window {start} to {end}")
+    say(columns_text(names[2:], [row[2:] for row in found["rows"]]))
 
 
 @click.command(short_help="Answer windows of the past from the source's history.")
@@ -81,7 +76,7 @@ def backfill(
     body = {"queries": list(queries), "since": since, "accept_changed_files": accept}
     found = carry_out(find_state(project, state), "backfill", body, long="backfilling")
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     for name, windows in found["windows"].items():
-        click.echo(f"{name}: {number_of(windows, 'window', 'windows')} of the past answered")
+        say(f"{shown(name)}: {number_of(windows, 'window', 'windows')} of the past answered")

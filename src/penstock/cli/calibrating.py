@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
 
 from penstock.cli.arguments import json_option
+from penstock.cli.printing import say, say_json
+from penstock.printable import shown
 
 
 @click.command(short_help="Measure what each step costs here, for --strategy weave.")
@@ -31,7 +32,10 @@ def calibrate(rows: int, repetitions: int, dry_run: bool, as_json: bool) -> None
     from penstock.calibrate import calibrate as measured
     from penstock.store.rates import keep_rates
 
-    found = measured(rows, repetitions, lambda words: click.echo(words, err=True))
-    click.echo(json.dumps({"rates": asdict(found.rates), "rows": rows}) if as_json else str(found))
+    found = measured(rows, repetitions, lambda words: say(words, err=True))
+    if as_json:
+        say_json({"rates": asdict(found.rates), "rows": rows})
+    else:
+        say(found)
     if not dry_run:
-        click.echo(f"kept in {keep_rates(found.rates)}", err=True)
+        say(f"kept in {shown(str(keep_rates(found.rates)))}", err=True)

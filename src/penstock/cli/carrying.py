@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from penstock.cli.locating import Place
+from penstock.cli.printing import say, spinning
 from penstock.cli.working import sound_project, starting_spark
 from penstock.errors import NotRunning
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -25,14 +24,14 @@ def carry_out(place: Place, verb: str, body: dict[str, Any], *, long: str | None
     from penstock.control import ask_running
 
     try:
-        with telling(long or f"waiting for the engine on {place.folder}"):
+        with spinning(long or f"waiting for the engine on {place.folder}"):
             return ask_running(place.folder, verb, body, patient=long is not None)
     except NotRunning:
-        click.echo(f"no engine runs on {place.folder}; opening it here starts Spark", err=True)
+        say(f"no engine runs on {shown(str(place.folder))}; opening it here starts Spark", err=True)
     from penstock.control.requests import Request
     from penstock.control.serving import answered
 
-    with opened(place) as engine, telling(long or "working"):
+    with opened(place) as engine, spinning(long or "working"):
         return answered(engine, Request(0, verb, body))
 
 
@@ -51,12 +50,3 @@ def opened(place: Place) -> Iterator[Engine]:
             engine = open_engine(project, state=place.folder, sinks=sinks)
     with engine:
         yield engine
-
-
-def telling(what: str) -> AbstractContextManager[Any]:
-    """Show on a terminal what is going on."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)

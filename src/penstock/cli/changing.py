@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,9 @@ import click
 from penstock.cli.arguments import json_option, query_names
 from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.printing import say, say_json
 from penstock.errors import ProjectError
+from penstock.printable import shown
 
 _DONE: Final = {
     "drop": 'query "{}" is dropped from the next batch on; its answers stay',
@@ -46,7 +47,7 @@ def add(
     """
     body = {"query": name, "text": _text(sql, file)}
     found = carry_out(find_state(project, state), "alter" if replace else "create", body)
-    click.echo(json.dumps(found) if as_json else found["said"])
+    _tell(found, found["said"], as_json)
 
 
 def _text(sql: str | None, file: Path | None) -> str:
@@ -65,10 +66,18 @@ def _text(sql: str | None, file: Path | None) -> str:
     return text.strip().rstrip(";")
 
 
+def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
+    """Print what came of a change."""
+    if as_json:
+        say_json(found)
+    else:
+        say(shown(words))
+
+
 def _change(verb: str, name: str, project: Path, state: Path | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
     found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name})
-    click.echo(json.dumps(found) if as_json else _DONE[verb].format(name))
+    _tell(found, _DONE[verb].format(shown(name)), as_json)
 
 
 @click.command(short_help="Take a query out of an engine that runs.")

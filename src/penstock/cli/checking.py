@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.cli.arguments import json_option, number_of, paragraphs, project_argument
+from penstock.cli.printing import say, say_json
 from penstock.cli.working import starting_spark
 from penstock.model.derived import source_of
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.project.folder import Project
@@ -44,7 +45,10 @@ def check(project: Path, types: bool, as_json: bool) -> None:
     problems += wrong_cases
     if types and not problems:
         problems += _type_problems(found)
-    click.echo(json.dumps(_as_dict(found, problems, len(cases))) if as_json else _as_text(found, problems, len(cases)))
+    if as_json:
+        say_json(_as_dict(found, problems, len(cases)))
+    else:
+        say(_as_text(found, problems, len(cases)))
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -69,9 +73,9 @@ def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
         number_of(len(project.queries), "query", "queries"),
         number_of(cases, "test", "tests"),
     )
-    notes = [f"note: {note}" for note in project.notes]
+    notes = [f"note: {shown(note)}" for note in project.notes]
     if not problems:
-        return "\n".join([f"{project.name}: {', '.join(counts)}, no mistakes", *notes])
+        return "\n".join([f"{shown(project.name)}: {', '.join(counts)}, no mistakes", *notes])
     parts = [str(problem) for problem in problems]
     if notes:
         parts.append("\n".join(notes))

@@ -7,6 +7,8 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from penstock.cli.printing import say
+
 INSTALL: Final = {
     "bash": "penstock completion bash >> ~/.bash_completion",
     "zsh": "penstock completion zsh > ~/.zfunc/_penstock    (with fpath+=~/.zfunc before compinit in ~/.zshrc)",
@@ -30,5 +32,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ctx.find_root().command, {}, "penstock", "_PENSTOCK_COMPLETE").source().strip())
-    click.echo(f"# Install: {INSTALL[shell]}")
+    say(kind(ctx.find_root().command, {}, "penstock", "_PENSTOCK_COMPLETE").source().strip())
+    say(f"# Install: {INSTALL[shell]}")

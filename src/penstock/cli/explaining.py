@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.arguments import json_option, project_argument, query_names, strategy_option
+from penstock.cli.printing import say, say_json
 from penstock.cli.reporting import table_text
 from penstock.cli.working import Working, working
 from penstock.errors import SinkError, UnknownQuery, nearest
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.share.explanation import ConditionPlan, Explanation, GroupingPlan, QueryPlan, StreamPlan, TreePlan
@@ -49,18 +50,26 @@ def explain(
     with working(project, strategy=strategy) as at_work:
         if what_if is not None:
             told = at_work.engine.what_if(what_if)
-            click.echo(json.dumps(told.to_dict()) if as_json else str(told))
+            _tell(told.to_dict(), str(told), as_json)
             return
         explanation = at_work.engine.explain()
         if query is not None:
             found = _about(query, explanation, at_work)
-            click.echo(json.dumps(found) if as_json else _about_text(found))
+            _tell(found, _about_text(found), as_json)
         elif as_json:
-            click.echo(json.dumps(explanation.to_dict()))
+            say_json(explanation.to_dict())
         elif page is None:
-            click.echo("\n\n".join([*(table_text(table) for table in at_work.told), str(explanation)]))
+            say("\n\n".join([*(table_text(table) for table in at_work.told), str(explanation)]))
     if page is not None:
         _write_page(page, explanation)
+
+
+def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
+    """Print what was found, for programs or for people."""
+    if as_json:
+        say_json(found)
+    else:
+        say(words)
 
 
 def _write_page(path: Path, explanation: Explanation) -> None:
@@ -71,7 +80,7 @@ def _write_page(path: Path, explanation: Explanation) -> None:
         path.write_text(explain_page(explanation), encoding="utf-8")
     except OSError as error:
         raise SinkError(f"cannot write {path}: {error.strerror}") from None
-    click.echo(f"wrote {path}", err=True)
+    say(f"wrote {shown(str(path))}", err=True)
 
 
 def _about(name: str, explanation: Explanation, at_work: Working) -> dict[str, Any]:
@@ -123,7 +132,7 @@ def _about_text(found: dict[str, Any]) -> str:
     partials = ", ".join(found["partials"]["of"])
     lines.append(f"  partials by {by} ({partials}) with {_listed(found['partials']['with'])}")
     lines.append(f"  its condition ({found['rows']['condition']}) with {_listed(found['rows']['with'])}")
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _listed(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ import click
 
 from penstock.cli.exits import INTERNAL, INTERRUPTED, exit_code
 from penstock.cli.group import cli
+from penstock.cli.printing import say
 from penstock.errors import EnvironmentProblem, PenstockError
 
 _LOST: Final = ("Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
@@ -33,11 +35,10 @@ def _outcome() -> int:
     try:
         code = cli.main(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say("interrupted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _usage(error)
     except PenstockError as error:
         return _told(error)
     except Exception as error:
@@ -45,9 +46,17 @@ def _outcome() -> int:
     return code if isinstance(code, int) else 0
 
 
+def _usage(error: click.ClickException) -> int:
+    """Print what is wrong with a command line, in which names of files may hold anything."""
+    told = io.StringIO()
+    error.show(told)
+    say(told.getvalue().rstrip("\n"), err=True)
+    return error.exit_code
+
+
 def _told(error: PenstockError) -> int:
     """Print an error as users see it."""
-    click.echo(str(error), err=True)
+    say(error, err=True)
     return exit_code(error)
 
 
@@ -56,9 +65,9 @@ def _unexpected(error: Exception) -> int:
     if any(type(one).__name__ in _LOST for one in _chain(error)) and (lost := _spark_is_gone()) is not None:
         return _told(lost)
     kind, words = type(error).__name__, (str(error).splitlines() or [""])[0][:200]
-    click.echo(f"error[Internal]: something went wrong inside Penstock: {kind}{': ' if words else ''}{words}", err=True)
-    click.echo(f"detail: {_kept(error)}", err=True)
-    click.echo("hint: Please report it with these details and the command that you ran.", err=True)
+    say(f"error[Internal]: something went wrong inside Penstock: {kind}{': ' if words else ''}{words}", err=True)
+    say(f"detail: {_kept(error)}", err=True)
+    say("hint: Please report it with these details and the command that you ran.", err=True)
     return INTERNAL
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Final, Literal
 
 import click
 
-from penstock.errors import visible
+from penstock.model.instants import format_instant
+from penstock.printable import json_text, visible
 
 LOG: Final = logging.getLogger("penstock")
 Form = Literal["text", "json"]
@@ -29,7 +28,7 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Write time, level, what it concerns, and the message."""
         about = [f"{name} {value}" for name in ABOUT if (value := getattr(record, name, None)) is not None]
-        head = f"{_at(record):%Y-%m-%d %H:%M:%S} {record.levelname.lower()}"
+        head = f"{_at(record)} {record.levelname.lower()}"
         message = "\n  ".join(visible(line) for line in record.getMessage().splitlines())
         return f"{head} {'[' + visible(', '.join(about)) + '] ' if about else ''}{message}"
 
@@ -40,7 +39,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Write what is known; a record that names no event is a report."""
         told = {
-            "at": _at(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "at": _at(record),
             "level": record.levelname.lower(),
             "event": getattr(record, "event", "report"),
             **{name: getattr(record, name, None) for name in ABOUT},
@@ -48,12 +47,12 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+        return json_text(told, default=str)
 
 
-def _at(record: logging.LogRecord) -> datetime:
-    """Return when a record was made."""
-    return datetime.fromtimestamp(record.created, UTC)
+def _at(record: logging.LogRecord) -> str:
+    """Write when a record was made."""
+    return format_instant(int(record.created * 1_000_000), digits=3)
 
 
 @contextmanager

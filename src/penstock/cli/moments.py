@@ -17,7 +17,7 @@ def moment(us: int | None) -> str:
 
 def clock_time(us: int) -> str:
     """Write a reading of the clock, to the second."""
-    return moment(us // SECOND * SECOND)
+    return format_instant(us, digits=0)
 
 
 def about(length_us: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.arguments import number_of
-from penstock.errors import columns
 from penstock.model.derived import source_of
+from penstock.printable import columns, json_text, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,10 +54,10 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
 
 def report_text(found: dict[str, Any]) -> str:
     """Word a run's report."""
-    lines = [*found.get("changes", [])]
+    lines = [*map(shown, found.get("changes", []))]
     for s in found["streams"]:
         lines.append(
-            f"{s['stream']}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
+            f"{shown(s['stream'])}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
             f"through {number_of(s['queries'], 'query', 'queries')}, "
             f"{number_of(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
         )
@@ -65,14 +65,16 @@ def report_text(found: dict[str, Any]) -> str:
             lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
         if s["waiting"]:
             lines.append(f"  {s['waiting']:,} rows wait for the watermark to be numbered")
-        lines += [f"  {text}" for text in s["reports"]]
-    lines += [f"answers are in {sink['folder']} ({sink['kind']})" for sink in found.get("sinks", [])]
+        lines += [f"  {shown(text)}" for text in s["reports"]]
+    lines += [f"answers are in {shown(sink['folder'])} ({sink['kind']})" for sink in found.get("sinks", [])]
     return "\n".join(lines)
 
 
 def table_text(table: pa.Table) -> str:
     """Print a table that a statement gave: a plan as it is, anything else in columns with a head."""
-    rows = [list(row.values()) for row in table.to_pylist()]
+    from penstock.store.row_values import plain_rows
+
+    rows = [list(row.values()) for row in plain_rows(table)]
     return columns_text(table.column_names if table.num_columns > 1 else None, rows)
 
 
@@ -80,7 +82,7 @@ def columns_text(names: Sequence[str] | None, rows: Iterable[Sequence[object]]) 
     """Print rows in columns, under their names if there are any."""
     cells = [[_cell(value) for value in row] for row in rows]
     if names is not None:
-        cells.insert(0, list(names))
+        cells.insert(0, list(map(shown, names)))
     widths = [max(columns(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
     return "\n".join("  ".join(_padded(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 
@@ -92,31 +94,29 @@ def _padded(text: str, width: int) -> str:
 
 def _cell(value: object) -> str:
     """Write a value on one line."""
-    return "" if value is None else " ".join(str(value).split("\n"))
+    if isinstance(value, list | dict):
+        return json_text(value)
+    return "" if value is None else shown(str(value))
 
 
 def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]]:
     """Return the last answers of every query as JSON can hold them."""
-    from penstock.sinks.jsonl import plain_value, rows_of
+    from penstock.store.row_values import plain_rows
 
     tables = {name: engine.results(name) for name in engine.catalog.query_names()}
-    return {
-        name: [
-            {key: plain_value(value) for key, value in row.items()}
-            for row in rows_of(table.slice(_from(table, number)))
-        ]
-        for name, table in tables.items()
-    }
+    return {name: plain_rows(table.slice(_from(table, number))) for name, table in tables.items()}
 
 
 def shown_text(engine: Engine, number: int) -> str:
     """Print the last answers of every query."""
+    from penstock.sinks.terminal import columns_of
+    from penstock.store.row_values import plain_rows
+
     lines = []
     for name in engine.catalog.query_names() if number else []:
         table = engine.results(name)
-        lines.append(f"\n\n{name}: {number_of(table.num_rows, 'answer', 'answers')}")
-        for row in table.slice(_from(table, number)).to_pylist():
-            lines.append("\n  " + "  ".join(f"{key}={value}" for key, value in row.items()))
+        lines.append(f"\n\n{shown(name)}: {number_of(table.num_rows, 'answer', 'answers')}")
+        lines += [f"\n  {columns_of(row)}" for row in plain_rows(table.slice(_from(table, number)))]
     return "".join(lines)
 
 

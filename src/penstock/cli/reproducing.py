@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.printing import say
+
 
 @click.command(short_help="Make the figures of the papers again.")
 @click.argument("paper", metavar="s07|b04|g06|w11|k06|all")
@@ -37,9 +39,9 @@ def reproduce(
     made = []
     for make in makers(paper, figure, size).values():
         made.append(make())
-        click.echo(str(made[-1]))
+        say(made[-1])
         for claim in made[-1].claims:
-            click.echo(
+            say(
                 f"  {claim.verdict:7} {claim.stated}: {claim.measured}" + (f" ({claim.reason})" if claim.reason else "")
             )
     if html is not None:
@@ -51,4 +53,4 @@ def reproduce(
 def _say(words: str) -> None:
     """Tell what is simulated, to a terminal only."""
     if sys.stderr.isatty():
-        click.echo(f"  simulating {words}", err=True)
+        say(f"  simulating {words}", err=True)

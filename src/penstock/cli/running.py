@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import click
 from penstock.cli.arguments import Until, json_option, number_of, project_argument, read_until, strategy_option
 from penstock.cli.exits import INTERRUPTED
 from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
+from penstock.cli.printing import say, say_json
 from penstock.cli.progress import progressing
 from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
 from penstock.cli.stopping import interruptible, signalled
@@ -74,9 +74,10 @@ def run(
     PROJECT is a project folder (default: the current one) or a file of SQL statements. Without --once or --until the
     run goes on until Ctrl-C or SIGTERM; it always stops after the current batch, and a second signal stops it at once.
     With a state folder, the next run goes on from there: queries whose files changed are altered (windows that have
-    begun are answered as before), queries whose files are gone are dropped; and penstock status, add, drop, pause, resume and ask reach the engine while it runs. The log
-    goes to standard error; with --once there is none unless it is asked for. With --once it ends with 1 if an error in
-    the data has paused a query, and with 130 if a signal stopped it before the end.
+    begun are answered as before), queries whose files are gone are dropped; and penstock status, add, drop, pause,
+    resume and ask reach the engine while it runs. The log goes to standard error; with --once there is none unless it
+    is asked for. With --once it ends with 1 if an error in the data has paused a query, and with 130 if a signal
+    stopped it before the end.
 
     \b
     Examples:
@@ -104,7 +105,10 @@ def run(
         found = report(at_work, time.perf_counter() - began)
         if show and as_json:
             found["answers_shown"] = shown_answers(engine, show)
-        click.echo(json.dumps(found) if as_json else _told(at_work, report_text(found) + shown_text(engine, show)))
+        if as_json:
+            say_json(found)
+        else:
+            say(_told(at_work, report_text(found) + shown_text(engine, show)))
     if once and ended.is_set():
         raise click.exceptions.Exit(INTERRUPTED)
     if once and any(stream["paused"] for stream in found["streams"]):
@@ -177,7 +181,7 @@ def _served(at_work: Working) -> Iterator[None]:
 def _run_on(engine: Engine, pipelines: Sequence[Pipeline], until: Until, ended: threading.Event) -> None:
     """Run on until a signal, the end that was asked for, or until a stream stops by itself."""
     engine.start()
-    click.echo("running; Ctrl-C stops after the current batch", err=True)
+    say("running; Ctrl-C stops after the current batch", err=True)
     began = time.monotonic()
     while not ended.wait(0.1) and engine.running and not _reached(until, pipelines, began):
         pass

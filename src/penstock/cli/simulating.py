@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from penstock.cli.printing import say, say_json, unmarked
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.project.scenario import Scenario
@@ -36,14 +38,14 @@ def sim(path: Path, as_json: bool, html: Path | None) -> None:
     scenario, reading = read_scenario(path)
     if scenario is None:
         for problem in reading.problems:
-            click.echo(str(problem), err=True)
+            say(problem, err=True)
         raise click.exceptions.Exit(1)
     rows, found = [], {}
     for policy, outcome in _outcomes(scenario):
         rows.append(_told(policy, scenario, outcome))
         found[policy] = outcome
     if as_json:
-        click.echo(json.dumps({"seed": scenario.seed, "policies": rows}, indent=2))
+        say_json({"seed": scenario.seed, "policies": rows}, indent=2)
     else:
         _print(rows)
     if html is not None:
@@ -78,11 +80,12 @@ def _bar(steps: int) -> Iterator[Callable[[str, float], None]]:
         yield lambda name, done: None
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("simulating", total=steps)
-        yield lambda name, done: progress.update(task, completed=done, description=f"simulating {name}")
+        yield lambda name, done: progress.update(task, completed=done, description=escape(shown(f"simulating {name}")))
 
 
 def _told(name: str, scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         for head in heads:
             table.add_column(head, justify="left" if head == first else "right")
         for cell in cells:
-            table.add_row(*cell)
+            table.add_row(*map(unmarked, cell))
         Console(width=140).print(table)
 
 

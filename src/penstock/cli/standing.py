@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from penstock.cli.arguments import json_option, project_argument
 from penstock.cli.locating import find_state, state_option
+from penstock.cli.printing import say, say_json
 from penstock.cli.standing_text import queries_text, status_text
 from penstock.errors import NotRunning, RequestFailed
 
@@ -43,8 +43,10 @@ def status(project: Path, state: Path | None, watch: bool, check: bool, as_json:
     try:
         while True:
             found = found_status(folder)
-            shown = json.dumps(found) if as_json else status_text(found)
-            click.echo((_CLEARED if watch and sys.stdout.isatty() and not as_json else "") + shown)
+            if as_json:
+                say_json(found)
+            else:
+                say(status_text(found), own=_CLEARED if watch and sys.stdout.isatty() else "")
             if not watch:
                 break
             time.sleep(PERIOD_S)
@@ -68,7 +70,10 @@ def queries(project: Path, state: Path | None, as_json: bool) -> None:
       penstock queries --state state --json | jq '.queries[] | select(.state == "paused")'
     """
     found = found_status(find_state(project, state).folder)
-    click.echo(json.dumps({"queries": found["queries"]}) if as_json else queries_text(found))
+    if as_json:
+        say_json({"queries": found["queries"]})
+    else:
+        say(queries_text(found))
 
 
 def found_status(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.cli.arguments import number_of
 from penstock.cli.moments import about, clock_time, moment
 from penstock.cli.reporting import columns_text
-from penstock.errors import visible
+from penstock.printable import shown, visible
 
 WIDTH: Final = 80
 _TERMS: Final = ("on_time", "corrected", "late", "invalid", "duplicate")
@@ -31,16 +31,16 @@ def status_text(found: dict[str, Any]) -> str:
 def _head(found: dict[str, Any]) -> str:
     """Word whether an engine runs."""
     if not found["running"]:
-        return f"{found['folder']}: no engine runs; this is what the last one left"
+        return f"{shown(found['folder'])}: no engine runs; this is what the last one left"
     since = found["since_us"]
     began = f", since {clock_time(since)}" if since is not None else ""
-    head = f"{found['folder']}: running, process {found['pid']}{began}"
+    head = f"{shown(found['folder'])}: running, process {found['pid']}{began}"
     return head if found["answers_requests"] else head + "\n  it takes no requests now; this is its last commit"
 
 
 def _stream_lines(stream: dict[str, Any]) -> list[str]:
     """Word where a stream stands."""
-    lines = [f"{stream['stream']}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
+    lines = [f"{shown(stream['stream'])}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
     if stream["failure"]:
         lines += _wrapped("stopped", stream["failure"])
     lines += _wrapped("rows", _law(stream))
@@ -83,7 +83,7 @@ def _sink(sink: dict[str, Any]) -> str:
 
 def _paused_lines(query: dict[str, Any]) -> list[str]:
     """Word why a query is paused."""
-    return _folded(f"  {query['query']}: {visible(query['why'] or '')}", "    ")
+    return _folded(f"  {shown(query['query'])}: {visible(query['why'] or '')}", "    ")
 
 
 def queries_text(found: dict[str, Any]) -> str:
@@ -91,7 +91,9 @@ def queries_text(found: dict[str, Any]) -> str:
     parts = []
     for stream in found["streams"]:
         mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
-        parts.append("\n".join([f"{stream['stream']}: {number_of(len(mine), 'query', 'queries')}", *_listed(mine)]))
+        parts.append(
+            "\n".join([f"{shown(stream['stream'])}: {number_of(len(mine), 'query', 'queries')}", *_listed(mine)])
+        )
     return "\n\n".join(parts) or "there are no streams"
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.printing import say
+from penstock.printable import shown
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
@@ -23,9 +26,9 @@ def init(folder: Path, force: bool) -> None:
     from penstock.project.starting import start_project
 
     written = start_project(folder, force=force)
-    shown = [path.relative_to(folder).as_posix() for path in written]
-    click.echo(f"made {folder}: {', '.join(name for name in shown if '/' not in name)}")
+    names = [path.relative_to(folder).as_posix() for path in written]
+    say(f"made {shown(str(folder))}: {', '.join(name for name in names if '/' not in name)}")
     for part in ("queries", "tests", "data"):
-        click.echo(f"  {part}/  {', '.join(name.partition('/')[2] for name in shown if name.startswith(part + '/'))}")
-    into = "" if folder.resolve() == Path.cwd() else f"cd {folder}\n  "
-    click.echo(f"next:\n  {into}penstock check\n  penstock test\n  penstock run --once --flush --show 3")
+        say(f"  {part}/  {', '.join(name.partition('/')[2] for name in names if name.startswith(part + '/'))}")
+    into = "" if folder.resolve() == Path.cwd() else f"cd {shown(str(folder))}\n  "
+    say(f"next:\n  {into}penstock check\n  penstock test\n  penstock run --once --flush --show 3")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,9 @@ import click
 
 from penstock.cli.arguments import json_option, number_of, paragraphs
 from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.printing import say, say_json
 from penstock.errors import StateError
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.store.verifying import Verified
@@ -54,7 +55,10 @@ def verify(state: Path | None, project: Path, as_json: bool) -> None:
     _check_free(folder, "Stop it, or run `penstock state backup`: a backup is verified.")
     with held(folder):
         found = verify_state(folder)
-    click.echo(json.dumps(_as_dict(found)) if as_json else _as_text(found))
+    if as_json:
+        say_json(_as_dict(found))
+    else:
+        say(_as_text(found))
     if not found.sound:
         raise click.exceptions.Exit(4)
 
@@ -90,8 +94,11 @@ def backup(target: Path, state: Path | None, project: Path, as_json: bool) -> No
         by = "while no engine ran"
     files = [path.stat().st_size for path in target.rglob("*") if path.is_file()]
     found = {"state": str(folder), "backup": str(target), "files": len(files), "bytes": sum(files)}
-    text = f"copied {folder} to {target} {by}: {_sizes(len(files), sum(files))}, verified"
-    click.echo(json.dumps(found) if as_json else text)
+    if as_json:
+        say_json(found)
+    else:
+        copied = f"copied {_shown(folder)} to {_shown(target)} {by}"
+        say(f"{copied}: {_sizes(len(files), sum(files))}, verified")
 
 
 @state.command()
@@ -115,10 +122,13 @@ def restore(backup: Path, folder: Path, force: bool, as_json: bool) -> None:
     _check_free(folder, "Stop it first.")
     copied, aside = restore_state(backup, folder.absolute(), force=force)
     found = {"state": str(folder), "files": copied.files, "bytes": copied.size, "moved": str(aside) if aside else None}
-    lines = [f"restored {backup} to {folder}: {_sizes(copied.files, copied.size)}, verified"]
+    lines = [f"restored {_shown(backup)} to {_shown(folder)}: {_sizes(copied.files, copied.size)}, verified"]
     if aside is not None:
-        lines.append(f"what was there is in {aside}")
-    click.echo(json.dumps(found) if as_json else "\n".join(lines))
+        lines.append(f"what was there is in {_shown(aside)}")
+    if as_json:
+        say_json(found)
+    else:
+        say("\n".join(lines))
 
 
 def _check_free(folder: Path, hint: str) -> None:
@@ -132,7 +142,8 @@ def _check_free(folder: Path, hint: str) -> None:
 
 def _as_text(found: Verified) -> str:
     """Word what was found."""
-    about = f"{found.folder}: {number_of(len(found.streams), 'stream', 'streams')}, {_sizes(found.files, found.size)}"
+    streams = number_of(len(found.streams), "stream", "streams")
+    about = f"{_shown(found.folder)}: {streams}, {_sizes(found.files, found.size)}"
     if found.sound:
         return f"{about}, sound"
     problems = number_of(len(found.problems), "problem", "problems")
@@ -144,6 +155,11 @@ def _as_dict(found: Verified) -> dict[str, Any]:
     problems = [{"what": p.what, "detail": p.detail, "hint": p.hint} for p in found.problems]
     about = {"state": str(found.folder), "sound": found.sound, "streams": list(found.streams)}
     return {**about, "files": found.files, "bytes": found.size, "problems": problems}
+
+
+def _shown(path: Path) -> str:
+    """Write a path on one line."""
+    return shown(str(path))
 
 
 def _sizes(files: int, size: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.arguments import json_option, number_of, query_names, styled
+from penstock.cli.printing import say, say_json, spinning
 from penstock.cli.working import end_with, sound_project, starting_spark
 from penstock.errors import ProjectError, nearest
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.project.cases import Case
@@ -58,7 +58,7 @@ def test(words: tuple[str, ...], verbose: bool, as_json: bool) -> None:
     chosen = _chosen(cases, names)
     outcomes = _run_all(project, chosen, verbose=verbose, quiet=as_json)
     if as_json:
-        click.echo(json.dumps(_as_dict(project, outcomes)))
+        say_json(_as_dict(project, outcomes))
     if not all(outcome.passed for outcome in outcomes):
         raise click.exceptions.Exit(1)
 
@@ -87,7 +87,7 @@ def _run_all(project: Project, cases: Sequence[Case], *, verbose: bool, quiet: b
 
     if not cases:
         if not quiet:
-            click.echo("there are no tests in tests/")
+            say("there are no tests in tests/")
         return []
     began = time.perf_counter()
     with starting_spark():
@@ -97,38 +97,31 @@ def _run_all(project: Project, cases: Sequence[Case], *, verbose: bool, quiet: b
     for case in cases:
         outcomes.append(_run_one(trials, case))
         if not quiet:
-            click.echo(_line(outcomes[-1], verbose))
+            _tell(outcomes[-1], verbose)
     if not quiet:
-        click.echo(_summary(outcomes, time.perf_counter() - began))
+        say(_summary(outcomes, time.perf_counter() - began))
     return outcomes
 
 
 def _run_one(trials: Trials, case: Case) -> Outcome:
     """Run one test, with its name on a terminal while it runs."""
-    if not sys.stderr.isatty():
-        return trials.run(case)
-    from rich.console import Console
-
-    with Console(stderr=True, highlight=False).status(case.name):
+    with spinning(case.name):
         return trials.run(case)
 
 
-def _line(outcome: Outcome, verbose: bool) -> str:
+def _tell(outcome: Outcome, verbose: bool) -> None:
     """Print an outcome: a line if it passed, the differences if not."""
+    from penstock.sinks.terminal import columns_of
+
     passed = outcome.passed
     word = styled("passed", fg="green") if passed else styled("FAILED", fg="red", bold=True)
-    lines = [f"{word}  {outcome.case.name}  ({outcome.seconds:.1f} s)"]
+    lines = [f"  {shown(outcome.case.name)}  ({outcome.seconds:.1f} s)"]
     if not passed:
-        lines.append(f"  in {outcome.case.file}")
+        lines.append(f"  in {shown(outcome.case.file)}")
         lines += [f"  {difference}" for difference in outcome.differences]
     if verbose:
-        lines += [f"  found  {_row(row)}" for row in outcome.found] or ["  found no answers"]
-    return "\n".join(lines)
-
-
-def _row(row: Any) -> str:
-    """Write an answer on a line."""
-    return "  ".join(f"{key}={value}" for key, value in row.items())
+        lines += [f"  found  {columns_of(row)}" for row in outcome.found] or ["  found no answers"]
+    say("\n".join(lines), own=word)
 
 
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.cli.printing import say, spinning
 from penstock.errors import LanguageError, ProjectError
 from penstock.model.strategy import STRATEGIES
 
@@ -55,7 +55,7 @@ def end_with(problems: Sequence[Problem]) -> None:
     from penstock.project.problems import write_problems
 
     if problems:
-        click.echo(write_problems(problems), err=True)
+        say(write_problems(problems), err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -130,8 +130,4 @@ def _script(path: Path) -> str:
 
 def starting_spark() -> AbstractContextManager[Any]:
     """Say on a terminal that Spark is starting, which takes some seconds."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status("starting Spark")
+    return spinning("starting Spark")

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError, RequestFailed, Unsupported
 from penstock.evaluate.ddl import type_name
 from penstock.language.parse import parse_script
 from penstock.language.statements import AlterQuery, Question
-from penstock.sinks.jsonl import plain_value, rows_of
+from penstock.store.row_values import plain_rows
 
 LOG: Final = logging.getLogger("penstock")
 POLL_S: Final = 0.1
@@ -197,7 +197,7 @@ def entered(name: str, entry: Entry) -> dict[str, Any]:
 def in_plain(table: pa.Table) -> dict[str, Any]:
     """Write a table as JSON can hold it: its columns with their types, and its rows."""
     columns = [{"name": field.name, "type": type_name(field.type)} for field in table.schema]
-    return {"columns": columns, "rows": [[plain_value(v) for v in row.values()] for row in rows_of(table)]}
+    return {"columns": columns, "rows": [list(row.values()) for row in plain_rows(table)]}
 
 
 def _changed(engine: Served, request: Request) -> dict[str, Any]:

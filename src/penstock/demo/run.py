@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import tempfile
 import threading
@@ -12,8 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-import pyarrow as pa
 
 from penstock.demo.alone import Alone, choose_alone, run_alone
 from penstock.demo.asked import TEMPLATES, Asked, draw_queries, script_of
@@ -26,8 +23,10 @@ from penstock.demo.summary import print_summary
 from penstock.demo.view import make_console, make_view
 from penstock.demo.watching import Watching
 from penstock.engine import Engine
+from penstock.printable import json_text
 from penstock.report.markup import counted
 from penstock.sinks.parquet import ParquetSink
+from penstock.store.row_values import plain_rows
 
 BATCHES: Final = 12
 ROWS: Final = 1_000_000
@@ -187,18 +186,10 @@ def _sample(figures: Figures) -> Iterator[str]:
     for query in _charted(figures):
         answers = figures.results[query.name]
         middle = answers.slice(max(0, answers.num_rows // 2 - SAMPLED // 2), SAMPLED)
-        for row in _readable(middle).to_pylist():
-            yield json.dumps({"query_name": query.name, **row}, default=str) + "\n"
+        for row in plain_rows(middle):
+            yield json_text({"query_name": query.name, **row}) + "\n"
 
 
 def _charted(figures: Figures) -> Sequence[Asked]:
     """List the queries whose answers were kept."""
     return [q for q in figures.asked if q.name in figures.results]
-
-
-def _readable(answers: pa.Table) -> pa.Table:
-    """Write instants as ISO 8601 text."""
-    for name in ("window_start", "window_end"):
-        texts = [f"{t:%Y-%m-%dT%H:%M:%SZ}" for t in answers[name].to_pylist()]
-        answers = answers.set_column(answers.column_names.index(name), name, pa.array(texts, pa.string()))
-    return answers

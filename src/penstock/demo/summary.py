@@ -10,6 +10,7 @@ from rich.console import Console
 from penstock.demo.figures import Figures
 from penstock.demo.folder import ANSWERS, QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.words import row_text, top_of_last_window, whole_windows
+from penstock.printable import shown
 from penstock.report.markup import counted
 from penstock.report.ticks import about, short_number
 from penstock.report.wording import saving_words
@@ -22,7 +23,7 @@ def print_summary(console: Console, figures: Figures, folder: DemoFolder) -> Non
         "Answers of the last whole windows": _answers(figures),
         "What sharing saves": _sharing(figures),
         "Spark alone": _alone(figures),
-        f"Files in {folder.path}": _files(folder),
+        f"Files in {shown(str(folder.path))}": _files(folder),
     }
     for heading, lines in parts.items():
         wrapped = [piece for line in lines for piece in _wrapped(line, console.width)]

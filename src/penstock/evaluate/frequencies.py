@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.component import Array, Column, Component, Int64Array
+from penstock.evaluate.raw_times import raw_values
 from penstock.evaluate.reading import comparable, whole
 
 MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
@@ -107,7 +108,7 @@ def _tuples(flat: pa.Array) -> Array:
         column = pc.struct_field(flat, [field])
         if pa.types.is_string(column.type):
             column = column.cast(pa.binary())
-        columns.append([_told(value) for value in column.to_pylist()])
+        columns.append([_told(value) for value in raw_values(column)])
     return objects(list(zip(*columns, strict=True)))
 
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.evaluate.raw_times import raw_type, raw_values
+
 Int64Array = npt.NDArray[np.int64]
 
 _PLAIN = (str, bytes, int, type(None))  # equal to themselves, and hashable
@@ -103,11 +105,7 @@ class Groups:
 
 def _raw_type(type_: pa.DataType) -> pa.DataType:
     """Choose what keys of a type are kept as: Spark's strings need not be UTF-8, nor its years have four digits."""
-    if pa.types.is_string(type_):
-        return pa.binary()
-    if pa.types.is_date32(type_):
-        return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(type_) else type_
+    return pa.binary() if pa.types.is_string(type_) else raw_type(type_)
 
 
 def _raw(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -118,7 +116,10 @@ def _raw(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     """Make an array of keys from what they are kept as."""
     raw = _raw_type(type_)
-    return pa.array(values, raw) if raw == type_ else pa.array(values, raw).view(type_)
+    made = pa.array(values, raw)
+    if raw == type_:
+        return made
+    return made.cast(type_) if pa.types.is_nested(type_) else made.view(type_)
 
 
 def value_codes(column: pa.ChunkedArray) -> Int64Array:
@@ -136,7 +137,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[Int64Array, pa.Array | list[Any]]
     """Number a column's distinct values in the order they appear in; also return them, as what they are kept as."""
     if pa.types.is_nested(column.type):
         seen: dict[Hashable, int] = {}
-        rows = column.to_pylist()
+        rows = raw_values(column)
         codes = np.array([seen.setdefault(_hashable(v), len(seen)) for v in rows], np.int64)
         return codes, [rows[i] for i in np.unique(codes, return_index=True)[1].tolist()]
     encoded = _raw(column).combine_chunks().dictionary_encode(null_encoding="encode")
@@ -179,7 +180,7 @@ def sort_keys(keys: Sequence[pa.Array]) -> Int64Array:
         if pa.types.is_string(key.type):
             key = key.cast(pa.binary())
         if pa.types.is_nested(key.type) or pa.types.is_null(key.type):
-            key = _ranked(key.to_pylist())
+            key = _ranked(raw_values(key))
         if pa.types.is_floating(key.type):  # Arrow puts NaN beside NULL
             columns[f"{number}n"] = pc.is_nan(key)
             key = pc.if_else(pc.is_nan(key), pa.scalar(0.0, key.type), key)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.component import Column
+from penstock.evaluate.raw_times import raw_values
 from penstock.evaluate.reading import whole
 
 Ranked: TypeAlias = tuple[Any, Any]  # what it is picked by, as Python compares it, and the value
@@ -29,14 +30,13 @@ def read_ranked(column: Column) -> Iterator[Ranked | None]:
 
 
 def _listed(array: pa.Array) -> list[Any]:
-    """List values; strings as bytes, which they are compared by and need not be UTF-8."""
+    """List values; strings as bytes, which they are compared by and need not be UTF-8, times as whole numbers."""
     if pa.types.is_struct(array.type):
         fields = [_listed(pc.struct_field(array, [i])) for i in range(array.type.num_fields)]
         return [values if ok else None for ok, values in zip(array.is_valid().to_pylist(), zip(*fields), strict=True)]  # noqa: B905
     if pa.types.is_string(array.type):
         array = array.cast(pa.binary())
-    found: list[Any] = array.to_pylist()
-    return found
+    return raw_values(array)
 
 
 def _rank(value: Any) -> Any:

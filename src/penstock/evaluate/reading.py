@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.component import Array, BoolArray, Column, Int64Array
+from penstock.evaluate.raw_times import raw_values
 
 
 def comparable(type_: pa.DataType, column: Column, identity: Any) -> tuple[Array, BoolArray]:
@@ -20,7 +21,7 @@ def comparable(type_: pa.DataType, column: Column, identity: Any) -> tuple[Array
         if pa.types.is_string(array.type):  # compared as bytes, as Spark does; they need not be UTF-8
             array = array.cast(pa.binary())
         values: Array = np.empty(len(array), object)
-        values[:] = array.to_pylist()
+        values[:] = raw_values(array)
         return (values, valid)
     if pa.types.is_floating(array.type):
         return (np.asarray(array.cast(pa.float64()).fill_null(identity).to_numpy(zero_copy_only=False)), valid)

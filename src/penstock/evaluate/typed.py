@@ -13,6 +13,7 @@ from penstock.evaluate.components import ROWS, Component
 from penstock.language.attributes import Attribute
 from penstock.language.options import option_us
 from penstock.model.query import Join, Query
+from penstock.printable import block, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +126,5 @@ class Definition:
             "answers": answers,
             "partials": ", ".join(str(c) for c in typed.components if c.source == c),
         }
-        cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table>{cells}<tr><th>SQL</th><td><pre>{escape(query.text)}</pre></td></tr></table>"
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(shown(value))}</td></tr>" for name, value in rows.items())
+        return f"<table>{cells}<tr><th>SQL</th><td><pre>{escape(block(query.text))}</pre></td></tr></table>"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.printable import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Problem:
     def __str__(self) -> str:
         """Print the error, with its file after the first line."""
         first, _, rest = str(self.error).partition("\n")
-        where = f"  in {self.where}" if self.where else None
+        where = f"  in {shown(self.where)}" if self.where else None
         return "\n".join(line for line in (first, where, rest) if line)
 
     def to_dict(self) -> dict[str, Any]:

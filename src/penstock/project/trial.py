@@ -28,7 +28,7 @@ class Outcome:
     case: Case
     differences: tuple[str, ...]
     seconds: float
-    found: tuple[Mapping[str, Any], ...] = ()
+    found: tuple[Mapping[str, Any], ...] = ()  # the answers, as JSON can hold them
 
     @property
     def passed(self) -> bool:
@@ -52,6 +52,7 @@ class Trials:
 
     def run(self, case: Case) -> Outcome:
         """Run one case; an error is a difference unless it was expected."""
+        from penstock.store.row_values import plain_rows
         from penstock.testing import compare
 
         began = time.perf_counter()
@@ -66,7 +67,7 @@ class Trials:
             differences: Sequence[str] = [what]
         else:
             differences = compare(found, case.expect or [])
-        return Outcome(case, tuple(differences), time.perf_counter() - began, tuple(found.to_pylist()))
+        return Outcome(case, tuple(differences), time.perf_counter() - began, tuple(plain_rows(found)))
 
     def _answers(self, case: Case) -> pa.Table:
         """Answer a case's query over its rows."""

@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from penstock.printable import block
+
 _PLAIN: Final = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)`")
 _JOINED: Final = re.compile(r"`([A-Za-z_][A-Za-z0-9_]*)#[0-9a-f]+\.([A-Za-z_][A-Za-z0-9_]*)`")
-# Control characters are no HTML at all, and lone surrogates no UTF-8.
-_UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def escaped(text: object) -> str:
-    """Write any text as HTML, in an element or in a quoted attribute."""
-    return html.escape(_UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)), quote=True)
+    """Write any text as HTML, in an element or in a quoted attribute.
+
+    Control characters are no HTML at all, lone surrogates no UTF-8, and signs that turn the direction of writing would
+    show one text as another: all of these are written as escapes.
+    """
+    return html.escape(block(str(text)), quote=True)
 
 
 def readable(expression: str) -> str:

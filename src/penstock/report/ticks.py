@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from penstock.model.duration import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_duration
+from penstock.model.instants import format_instant
 
 _ROUND: Final = (1, 2, 5, 10)
 _SCALES: Final = ((1e12, "tn"), (1e9, "bn"), (1e6, "M"), (1e3, "k"))
@@ -94,8 +95,8 @@ def about(length_us: int) -> str:
 
 
 def instant_text(time_us: int) -> str:
-    """Write an instant in UTC to the second: ``2026-01-05 14:30:00``."""
-    return f"{_instant(time_us):%Y-%m-%d %H:%M:%S}"
+    """Write an instant in UTC to the second: ``2026-01-05T14:30:00Z``."""
+    return format_instant(time_us, digits=0)
 
 
 def _instant(time_us: int) -> datetime:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.printable import shown
 from penstock.share.axes import Axis
 from penstock.share.cells import Cells, Part
 from penstock.share.formulas import axes_of, leaves
@@ -30,7 +31,7 @@ class AttributePlan:
         """Print the attribute as a plan line."""
         how = _counted(self.constants, "constant") if self.constants else ("opaque" if self.opaque else "flag")
         tried = ", attempted" if self.may_fail else ""
-        return f"{self.text} ({how}{tried}): {_listed(self.queries)}"
+        return shown(f"{self.text} ({how}{tried}): {_listed(self.queries)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -51,7 +52,7 @@ class PartPlan:
         """Print the part as a plan line."""
         found = "signatures found as cells appear" if self.fragments is None else _counted(self.fragments, "fragment")
         on = f"{_counted(self.conditions, 'condition')} on {_listed(self.attributes)}"
-        return f"{on}: {_counted(self.cells, 'cell')}, {found}"
+        return shown(f"{on}: {_counted(self.cells, 'cell')}, {found}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""

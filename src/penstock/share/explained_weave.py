@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.printable import shown
 from penstock.share.plan import Plan, Tree
 from penstock.share.weave.board import Board, beside
 from penstock.share.weave.density import edge_rate, weaveability
@@ -31,7 +32,8 @@ class Apart:
     def __str__(self) -> str:
         """Word why the two are not one."""
         common = f"{self.weaveability:.0%} of their edges are common"
-        return f"not merged with {self.tree}: {common}, one tree would cost {self.dearer * MICROS:+,.1f} µs a second"
+        other = shown(self.tree)
+        return f"not merged with {other}: {common}, one tree would cost {self.dearer * MICROS:+,.1f} µs a second"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from penstock.model.derived import is_line, source_of
 from penstock.model.duration import SECOND, format_duration
 from penstock.model.window import RowsWindow, Window
+from penstock.printable import shown
 from penstock.share.explained_cells import PredicatesPlan
 from penstock.share.explained_weave import WeavePlan
 from penstock.share.slices import Slicing
@@ -31,7 +32,7 @@ class QueryPlan:
 
     def __str__(self) -> str:
         """Print the query as a plan names it."""
-        return f"{self.name} {self.window}"
+        return shown(f"{self.name} {self.window}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -50,7 +51,7 @@ class ConditionPlan:
     def __str__(self) -> str:
         """Print the condition with its first queries."""
         more = f", … {len(self.queries) - MOST_NAMES} more" if len(self.queries) > MOST_NAMES else ""
-        return f"{self.text}: {', '.join(map(str, self.queries[:MOST_NAMES]))}{more}"
+        return f"{shown(self.text)}: {', '.join(map(str, self.queries[:MOST_NAMES]))}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -81,7 +82,7 @@ class GroupingPlan:
     def __str__(self) -> str:
         """Print the grouping, a line for each condition."""
         made = f" ({self.made})" if self.made else ""
-        lines = [f"group by {self.by}{made}: partials {', '.join(self.partials)}"]
+        lines = [shown(f"group by {self.by}{made}: partials {', '.join(self.partials)}")]
         told = self.predicates.lines() if self.predicates is not None else []
         return "\n".join(
             [*lines, *(f"  {condition}" for condition in self.conditions), *(f"  {line}" for line in told)]
@@ -124,7 +125,7 @@ class TreePlan:
         often = f"one every {length}" if mean else "none"
         counted = f"{len(self.queries)} queries, {len(self.windows)} windows, {self.slicing} slices"
         lines = [
-            f"tree {self.name}: {counted}",
+            f"tree {shown(self.name)}: {counted}",
             f"  edges {self.edges_per_second:.4g} per {_measure(by_rows)} ({often}), found by {self.found_by}",
         ]
         lines += [f"  {line}" for line in self.woven.lines()] if self.woven is not None else []
@@ -154,7 +155,7 @@ class JoinPlan:
 
     def __str__(self) -> str:
         """Print the join as a plan line."""
-        return f"join {self.table} on {', '.join(self.keys)}  ({self.id})"
+        return shown(f"join {self.table} on {', '.join(self.keys)}  ({self.id})")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -213,9 +214,9 @@ class StreamPlan:
         """Print the stream's plan; of many trees, the first."""
         counted = f"{len(self.queries)} queries, {self.strategy}, {len(self.trees)} tree(s)"
         by_rows = is_line(self.stream)
-        lines = [f"stream {self.stream}: {counted}, {self.rate}"]
+        lines = [f"stream {shown(self.stream)}: {counted}, {self.rate}"]
         if by_rows:
-            lines = [f"numbered rows of stream {source_of(self.stream)}: {counted}"]
+            lines = [f"numbered rows of stream {shown(source_of(self.stream))}: {counted}"]
         lines += [f"  {join}" for join in self.joins]
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
@@ -261,7 +262,7 @@ class Explanation:
         heads = ("stream", "tree", "group by", "condition", "queries", "windows")
         head = "".join(f"<th>{h}</th>" for h in heads)
         body = "".join(f"<tr>{''.join(cells)}</tr>" for stream in self.streams for cells in _notebook_rows(stream))
-        work = "".join(f"<p>{escape(s.stream)}: {escape(str(s.work))}</p>" for s in self.streams if s.work)
+        work = "".join(f"<p>{escape(shown(s.stream))}: {escape(str(s.work))}</p>" for s in self.streams if s.work)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{work}"
 
 
@@ -277,7 +278,7 @@ def _notebook_rows(stream: StreamPlan) -> Iterator[list[str]]:
         for grouping in tree.groupings:
             for condition in grouping.conditions:
                 words = (stream.stream, tree.name, grouping.by, condition.text)
-                cells = [f'<td style="text-align:left">{escape(word)}</td>' for word in words]
+                cells = [f'<td style="text-align:left">{escape(shown(word))}</td>' for word in words]
                 numbers = (len(condition.queries), len({q.window for q in condition.queries}))
                 yield cells + [f"<td>{number:,}</td>" for number in numbers]
 

@@ -10,6 +10,7 @@ from penstock.errors import Unsupported
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
 from penstock.model.window import RowsWindow
+from penstock.printable import shown
 from penstock.share.plan import Plan, plan_queries
 from penstock.share.weave.board import beside
 from penstock.share.weave.density import edge_rate, weaveability
@@ -46,7 +47,7 @@ class WhatIf:
             f"  costs {more:,.1f} µs more a second of event time ({self.cost_before * MICROS:,.1f} → "
             f"{self.cost_after * MICROS:,.1f}); alone it would cost {self.cost_alone * MICROS:,.1f}",
         ]
-        return "\n".join(lines)
+        return "\n".join(map(shown, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""

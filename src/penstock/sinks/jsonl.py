@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import glob
-import json
-import math
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.printable import json_text
 from penstock.sinks.protocol import Progressing, cannot_write
 from penstock.store.faults import reached, tear
 from penstock.store.files import sync_folder
+from penstock.store.row_values import plain_rows
 
 
 class JsonLinesSink:
@@ -59,7 +56,7 @@ class JsonLinesWriter:
         """Append a commit's answers and remember how long the file is."""
         if number <= self._delivered:
             return
-        content = ("".join(map(_line, rows_of(table))).encode() for table in tables)  # one table at a time
+        content = ("".join(map(_line, plain_rows(table))).encode() for table in tables)  # one table at a time
         file, length = self._append(content) if len(tables) else (self._file, self._length)
         self.memory.write({"delivered": number, "file": file, "length": length})
         self._delivered, self._file, self._length = number, file, length  # not before: else a retry would add it twice
@@ -116,45 +113,6 @@ class JsonLinesWriter:
         return f"{self.stream}-{self.memory.owner}-"
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Read rows; what Python cannot hold (far years, strings that are no UTF-8) comes as text."""
-    columns = [_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Read a column."""
-    try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:
-        return [None if v is None else v.decode(errors="replace") for v in column.cast(pa.binary()).to_pylist()]
-    except (OverflowError, ValueError):
-        return list(column.cast(pa.string()).to_pylist())
-
-
 def _line(row: dict[str, Any]) -> str:
-    """Write an answer as one line."""
-    return json.dumps({k: plain_value(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def plain_value(value: Any) -> Any:
-    """Write a value as JSON can: instants as ISO 8601, decimals and odd numbers as text, intervals as seconds."""
-    match value:
-        case datetime():
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case date():
-            return value.isoformat()
-        case Decimal():
-            return format(value, "f")
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-        case bytes():
-            return base64.b64encode(value).decode()
-        case timedelta():
-            return value.total_seconds()
-        case list() | tuple():
-            return [plain_value(v) for v in value]
-        case dict():
-            return {k: plain_value(v) for k, v in value.items()}
-        case _:
-            return value
+    """Write an answer as one line; signs that do not show are escaped, so that a terminal may show the file."""
+    return json_text(row, allow_nan=False) + "\n"

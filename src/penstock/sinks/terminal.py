@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import pyarrow as pa
 
-from penstock.errors import visible
-from penstock.sinks.jsonl import plain_value, rows_of
+from penstock.printable import json_text, shown
 from penstock.sinks.protocol import Progressing
+from penstock.store.row_values import plain_rows
 
 
 class TerminalSink:
-    """Prints each answer as a line, ``busy  14:31:00 – 14:32:00  symbol=A n=12``.
+    """Prints each answer as a line: its query, the window's start and end, ``symbol=A n=12``.
 
     At-least-once: nobody can take back what a terminal has shown. A commit that was printed and not recorded when the
     process died is printed again.
@@ -51,7 +50,7 @@ class TerminalWriter:
             return
         out = self.sink.out or sys.stdout
         for table in tables:
-            out.writelines(f"{line_of(row)}\n" for row in rows_of(table))
+            out.writelines(f"{line_of(row)}\n" for row in plain_rows(table))
         out.flush()
         self._delivered = number
         self.memory.write({"delivered": number})
@@ -62,20 +61,24 @@ class TerminalWriter:
 
 def line_of(row: dict[str, Any]) -> str:
     """Write an answer as one line: its query, its window, its revision if it is one, and its columns."""
-    values = {name: plain_value(value) for name, value in row.items()}
+    values = dict(row)
     version = values.pop("query_version", 1)
     head = [
-        visible(str(values.pop("query_name"))) + (f" (version {version})" if version != 1 else ""),
+        shown(str(values.pop("query_name"))) + (f" (version {version})" if version != 1 else ""),
         f"{values.pop('window_start', '')} – {values.pop('window_end', '')}",
     ]
     if "op" in values and "revision" in values:
         head.append(f"{values.pop('op')} {values.pop('revision')}")
-    return "  ".join([*head, " ".join(f"{visible(name)}={_shown(value)}" for name, value in values.items())])
+    return "  ".join([*head, columns_of(values, " ")])
 
 
-def _shown(value: Any) -> str:
-    """Write a value; text that would not read as one word is in quotes, and what would steer the terminal escaped."""
+def columns_of(row: Mapping[str, Any], between: str = "  ") -> str:
+    """Write the columns of an answer, as JSON can hold it, as ``name=value``."""
+    return between.join(f"{shown(name)}={value_text(value)}" for name, value in row.items())
+
+
+def value_text(value: Any) -> str:
+    """Write a value; text that would not read as one word is in quotes, and what would steer a terminal escaped."""
     if isinstance(value, str) and value and value.isprintable() and not set(value) & set(' ="'):
         return value
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else json.dumps(value)
+    return json_text(value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from penstock.errors import SourceError
 from penstock.model.schema import Stream
 from penstock.spark.file_log import entries_between, offset_of
 from penstock.spark.literals import quoted
+from penstock.spark.nanoseconds import nanoseconds_of, rounded_columns, said_of
 from penstock.spark.source_files import note
 from penstock.spark.sources import FILE_FORMATS, is_pattern, read_again
 from penstock.spark.unreadable import MEND, path_of
@@ -23,9 +25,10 @@ from penstock.spark.unreadable import MEND, path_of
 class Arriving:
     """Looks at the files of each batch before its rows are taken."""
 
-    def __init__(self, stream: Stream, checkpoint: Path) -> None:
-        """Look into Spark's log of the source in a checkpoint."""
-        self.stream, self.checkpoint = stream, checkpoint
+    def __init__(self, stream: Stream, checkpoint: Path, tell: Callable[[str], None]) -> None:
+        """Look into Spark's log of the source in a checkpoint; ``tell`` users what they should know."""
+        self.stream, self.checkpoint, self._tell = stream, checkpoint, tell
+        self._rounded: frozenset[str] = frozenset()  # columns of which users know
         options = {name.lower(): value.lower() for name, value in stream.options.items()}
         self._forgiving = "true" in (options.get("ignorecorruptfiles"), options.get("ignoremissingfiles"))
         self._may_lack = options.get("mergeschema") == "true"
@@ -33,19 +36,18 @@ class Arriving:
     def looked_at(self, batch: DataFrame, batch_id: int, source: str) -> DataFrame:
         """Return the batch's rows, each once, or refuse a file that is not whole.
 
-        Where a name holds a sign of patterns, Spark 4.3 reads each file of the batch once for every such name: the
-        files are read anew.
+        Where a name holds a sign of patterns, Spark 4.3 reads each file of the batch once for every such name; and it
+        reads no times in nanoseconds. Then the files are read anew.
         """
         if self.stream.format not in FILE_FORMATS or not source:
             return batch
         paths = [path_of(uri) for uri in self._files(batch_id, source)]
         note(self.checkpoint, batch_id, paths)
-        if not self._forgiving:
-            needed = self._needed(batch.columns)
-            for path in paths:
-                if path.startswith("/"):  # on a filesystem of this machine
-                    self._check(path, needed)
-        if len(paths) > 1 and any(map(is_pattern, paths)):
+        needed, nanos = self._needed(batch.columns), False
+        for path in paths:
+            if path.startswith("/"):  # on a filesystem of this machine
+                nanos |= self._has_nanoseconds(path, needed, self._file(path, needed))
+        if nanos or (len(paths) > 1 and any(map(is_pattern, paths))):
             rows = read_again(batch.sparkSession, self.stream, paths)
             return rows.select(*(F.col(quoted(c)) for c in batch.columns))
         return batch
@@ -74,14 +76,34 @@ class Arriving:
         declared = [c.name for c in self.stream.columns if c.expression is None]
         return [name for name in declared if name.lower() in used or any(name.lower() in text for text in texts)]
 
-    def _check(self, path: str, needed: Iterable[str]) -> None:
+    def _has_nanoseconds(self, path: str, needed: Iterable[str], file: pq.FileMetaData | None) -> bool:
+        """Tell whether a file holds columns in use in nanoseconds; the first time, tell users."""
+        if file is None:
+            return False
+        used = frozenset(needed)
+        found = rounded_columns((c for c in self.stream.columns if c.name in used), nanoseconds_of(file))
+        if found - self._rounded:
+            self._tell(said_of(f'stream "{self.stream.name}"', found - self._rounded, path))
+            self._rounded |= found
+        return bool(found)
+
+    def _file(self, path: str, needed: Iterable[str]) -> pq.FileMetaData | None:
+        """Look into a Parquet file; one that cannot be read is refused, unless it is to be passed over."""
+        if not self._forgiving:
+            return self._checked(path, needed)
+        with suppress(OSError, pa.ArrowException):
+            return pq.read_metadata(path) if self.stream.format == "parquet" else None
+        return None
+
+    def _checked(self, path: str, needed: Iterable[str]) -> pq.FileMetaData | None:
         """Refuse a file that is gone, and a Parquet file that is not whole or lacks a column in use."""
         if not os.path.exists(path):
             raise self._refused(path, "it is gone", MEND.replace("Mend or replace", "Put back"))
         if self.stream.format != "parquet":
-            return
+            return None
         try:
-            found = {name.lower() for name in pq.read_schema(path).names}
+            file = pq.read_metadata(path)
+            found = {name.lower() for name in file.schema.to_arrow_schema().names}
         except PermissionError:
             raise self._refused(path, "permission denied", MEND.replace("Mend or replace", "Allow reading")) from None
         except (OSError, pa.ArrowException) as error:
@@ -92,6 +114,7 @@ class Arriving:
         if lacking and not self._may_lack:
             hint = f"{MEND} If files may lack columns, declare the stream with mergeSchema = true: they are NULL then."
             raise self._refused(path, f'it has no column "{lacking[0]}"', hint, f"It has {', '.join(sorted(found))}.")
+        return file
 
     def _refused(self, path: str, reason: str, hint: str, detail: str | None = None) -> SourceError:
         """Word why a file is refused."""

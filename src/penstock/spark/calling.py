@@ -70,8 +70,10 @@ class Calling:
         """Call a function once a row, with Python's own values."""
         values: list[Any] = []
         errors: list[str | None] = []
-        for row in zip(*(argument.to_pylist() for argument in arguments), strict=True):
+        rows = _rows(arguments)
+        for number in range(len(arguments[0])):
             try:
+                row = [argument[number].as_py() for argument in arguments] if rows is None else rows[number]
                 value, error = function(*row), None
             except BaseException as raised:
                 value, error = None, f"{self.name}() failed: {_told(raised)}"
@@ -125,6 +127,14 @@ class Calling:
         if not same_kind:
             raise TypeError(f"it returned an array of {result.type}, which is no {self.returns}")
         return result if result.type == self.returns else result.cast(self.returns)
+
+
+def _rows(arguments: Sequence[pa.Array]) -> list[tuple[Any, ...]] | None:
+    """Read arguments row by row; None: Python cannot hold some of them (far years, strings that are no UTF-8)."""
+    try:
+        return list(zip(*(argument.to_pylist() for argument in arguments), strict=True))
+    except Exception:
+        return None
 
 
 def _places(failed: Sequence[bool]) -> list[int | None]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import NUMBER
-from penstock.model.instants import EPOCH
+from penstock.model.instants import format_instant
 from penstock.model.query import Query
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
@@ -24,7 +23,7 @@ def explain_failure(
     query = definition.query
     time = F.unix_micros(F.col(quoted(job.layout.time)).cast("timestamp"))
     rows = job.joined(batch, frames).where(time == ts_us)
-    when = _instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
+    when = format_instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
     for text in _expressions(query):
         try:
             rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
@@ -40,11 +39,3 @@ def _expressions(query: Query) -> list[str]:
     if query.where is None:
         return [*joined, *inside]
     return [*joined, query.where, *(f"IF({query.where}, {text}, NULL)" for text in inside)]
-
-
-def _instant(ts_us: int) -> str:
-    """Write a time for people."""
-    try:
-        return (EPOCH + timedelta(microseconds=ts_us)).isoformat()
-    except OverflowError:  # Spark's years have more than four digits
-        return f"{ts_us} us since 1970"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.errors import SourceError, nearest, visible
+from penstock.errors import SourceError, nearest
+from penstock.printable import visible
 
 MAX_OPTION: Final = 4_096  # characters of a value; a path in Linux has no more
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,12 @@ class Lifting:
             lift, combine, *_ = self.loaded()
         except BaseException as error:
             why = dumps((None, f"cannot be loaded: {_told(error)}"))
-            return pa.array([why if rows else None for rows in lists.to_pylist()], pa.binary())
+            held = pc.list_value_length(lists).to_pylist()
+            return pa.array([why if rows else None for rows in held], pa.binary())
         found = []
-        for rows in lists.to_pylist():
+        for number in range(len(lists)):
             try:
+                rows = lists[number].as_py()  # raises where Python cannot hold a value: a far year
                 found.append(dumps((self.state(lift, combine, rows), None)) if rows else None)
             except BaseException as error:
                 found.append(dumps((None, f"failed on a row: {_told(error)}")))

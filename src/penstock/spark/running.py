@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +25,7 @@ from penstock.spark.session import gone_away, spark_is_over
 from penstock.spark.set_for_now import cloned
 from penstock.spark.unreadable import worded
 
+LOG: Final = logging.getLogger("penstock")
 Trigger = Callable[[DataStreamWriter], DataStreamWriter]
 Process = Callable[[DataFrame, int, str], None]  # batch, its number, the source's position
 
@@ -70,6 +72,7 @@ class Running:
         process: Process,
         stream: Stream | None = None,
         session: SparkSession | None = None,
+        tell: Callable[[str], None] = LOG.warning,
     ) -> None:
         """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before.
 
@@ -77,7 +80,7 @@ class Running:
         """
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
         self._session = as_for_batches(session or frame.sparkSession)
-        self._arriving = None if stream is None else Arriving(stream, checkpoint)
+        self._arriving = None if stream is None else Arriving(stream, checkpoint, tell)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,22 @@ from penstock.spark.file_options import check_options
 from penstock.spark.generator import Market, stream_trades, trades
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
+from penstock.spark.nanoseconds import (
+    AS_NUMBERS,
+    by_rounding,
+    nanoseconds_in,
+    nanoseconds_refused,
+    read_rounded,
+    said_of,
+)
 from penstock.spark.own_session import schema_in
+from penstock.spark.set_for_now import cloned
 from penstock.spark.stateful import refuse_stateful
+from penstock.spark.unreadable import path_of
 
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
+Columns = tuple[Column, ...]
 _PATTERN_SIGN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -31,20 +42,24 @@ def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     if stream.format == "trades":
         return with_computed(_declared(_generated(session, stream), stream), stream.columns)
     path = _path(stream)
-    reader = session.readStream.schema(schema_in(session, _read_columns(stream))).options(**_read_options(stream))
+    columns = schema_in(session, _read_columns(stream.columns))
+    reader = session.readStream.schema(columns).options(**_read_options(stream))
     return with_computed(reader.format(stream.format or "").load(path), stream.columns)
 
 
-def read_batch(session: SparkSession, table: Table) -> DataFrame:
-    """Read a table's files with its declared columns."""
-    return _read_files(session, table, [_path(table)], {})
+def read_batch(session: SparkSession, table: Table, tell: Callable[[str], None]) -> DataFrame:
+    """Read a table's files with its declared columns; ``tell`` users what they should know."""
+    path = _path(table)
+    if is_pattern(path):  # nobody but Spark knows which folders below it name columns
+        return _read_files(session, table, [path], None, tell)
+    return _read_files(session, table, [path], {"basePath": path} if Path(path).is_dir() else {}, tell)
 
 
 def read_again(session: SparkSession, stream: Stream, paths: Sequence[str]) -> DataFrame:
     """Read files of a stream's source once more, by the paths in Spark's log of it."""
     folder = stream.options["path"]
     below = {} if is_pattern(folder) else {"basePath": folder}  # folders named column=value are columns
-    return _read_files(session, stream, [_PATTERN_SIGN.sub(r"\\\g<0>", path) for path in paths], below)
+    return _read_files(session, stream, [_literally(path) for path in paths], below)
 
 
 def is_pattern(path: str) -> bool:
@@ -52,12 +67,37 @@ def is_pattern(path: str) -> bool:
     return _PATTERN_SIGN.search(path) is not None
 
 
+def _literally(path: str) -> str:
+    """Write a path so that Spark takes no sign of it as one of patterns."""
+    return _PATTERN_SIGN.sub(r"\\\g<0>", path)
+
+
 def _read_files(
-    session: SparkSession, item: Stream | Table, paths: Sequence[str], options: Mapping[str, str]
+    session: SparkSession,
+    item: Stream | Table,
+    paths: Sequence[str],
+    below: Mapping[str, str] | None,
+    tell: Callable[[str], None] | None = None,
 ) -> DataFrame:
-    """Read files as an item declares them; computed columns are added."""
-    reader = session.read.schema(schema_in(session, _read_columns(item))).options(**_read_options(item), **options)
-    return with_computed(reader.format(item.format or "").load(list(paths)), item.columns)
+    """Read files as an item declares them, times in nanoseconds rounded; computed columns are added.
+
+    ``below`` are the options to read single files of them with; None: they cannot be read one by one.
+    """
+
+    def read(columns: Sequence[Column], paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+        schema = schema_in(session, _read_columns(columns))
+        reader = session.read.schema(schema).options(**_read_options(item), **options)
+        return reader.format(item.format or "").load(list(paths))
+
+    frame = read(item.columns, paths, (below or {}) if isinstance(item, Stream) else {})
+    if item.format == "parquet" and below is not None:
+        parts = by_rounding(item.columns, dict.fromkeys(map(path_of, frame.inputFiles())))
+        for nanos, files in parts.items():
+            if nanos and tell is not None:
+                tell(said_of(f'table "{item.name}"', nanos, files[0]))
+        if any(parts):
+            frame = read_rounded(item.columns, parts, lambda own, files: read(own, list(map(_literally, files)), below))
+    return with_computed(frame, item.columns)
 
 
 def made_again(session: SparkSession, stream: Stream, rows: int) -> DataFrame:
@@ -66,9 +106,9 @@ def made_again(session: SparkSession, stream: Stream, rows: int) -> DataFrame:
     return with_computed(_declared(trades(session, replace(market, rows=rows)), stream), stream.columns)
 
 
-def _read_columns(item: Stream | Table) -> str:
+def _read_columns(columns: Iterable[Column]) -> str:
     """Write the columns that a source brings as DDL."""
-    return ddl_of(c for c in item.columns if c.expression is None)
+    return ddl_of(c for c in columns if c.expression is None)
 
 
 def _read_options(item: Stream | Table) -> dict[str, str]:
@@ -133,7 +173,7 @@ def with_columns(session: SparkSession, source: Stream | Table) -> Stream | Tabl
     return whole
 
 
-def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Column, ...]:
+def inferred_columns(session: SparkSession, item: Stream | Table) -> Columns:
     """Let Spark find the columns of files that are there already."""
     if item.format == "trades":
         return columns_of(_generated(session, item))
@@ -145,9 +185,28 @@ def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Colum
     except SourceError:
         raise
     except Exception as error:
+        if "(NANOS" in str(error):
+            return _columns_with_nanoseconds(cloned(session, AS_NUMBERS), item, options)
         raise SourceError(
             f'cannot find the columns of "{item.name}": {message_of(error)}', hint="Declare its columns."
         ) from None
+
+
+def _columns_with_nanoseconds(session: SparkSession, item: Stream | Table, options: Mapping[str, str]) -> Columns:
+    """Find the columns of files some of whose times are in nanoseconds; these are times, as files say, no numbers."""
+    before = f'cannot find the columns of "{item.name}": '
+    try:
+        frame = session.read.format("parquet").options(**options).load(_path(item))
+        columns, files = columns_of(frame), list(map(path_of, frame.inputFiles()))
+    except Exception as error:
+        raise nanoseconds_refused(before, message_of(error)) from None
+    found = {one.path.lower(): one for file in files for one in nanoseconds_in(file)}
+    if not found or (isinstance(item, Table) and is_pattern(item.options["path"])):
+        raise nanoseconds_refused(before, "Only files that are named one by one and are on this machine are rounded.")
+    if inside := [one.path for one in found.values() if one.nested]:
+        raise nanoseconds_refused(before, f"{inside[0]} is inside of another column, and only whole ones are rounded.")
+    times = {name: one.type for name, one in found.items()}
+    return tuple(replace(c, type=times.get(c.name.lower(), c.type)) if c.type == "bigint" else c for c in columns)
 
 
 def check_source(item: Stream | Table) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,6 +20,8 @@ from penstock.spark.literals import quoted
 from penstock.spark.own_session import taken_over
 from penstock.spark.sources import is_pattern, read_batch
 from penstock.spark.unreadable import worded
+
+LOG: Final = logging.getLogger("penstock")
 
 
 @dataclass(slots=True)
@@ -35,6 +39,7 @@ class Tables:
         """Start with nothing loaded."""
         self.session = session
         self._frames: dict[str, DataFrame] = {}
+        self._told: set[str] = set()  # tables of whose times in nanoseconds users know
         self._loaded: dict[str, _Loaded] = {}
 
     def register(self, name: str, frame: DataFrame) -> None:
@@ -65,7 +70,10 @@ class Tables:
     def _prepare(self, join: Join, table: Table) -> DataFrame:
         """Name columns after the join, add its keys and number the rows of each key from 0."""
         frame = self._frames.get(table.name)
-        frame = read_batch(self.session, table) if frame is None else taken_over(frame, self.session)
+        if frame is None:
+            frame = read_batch(self.session, table, lambda text: self._tell(table, text))
+        else:
+            frame = taken_over(frame, self.session)
         keys = [f"{join.id}.@{i}" for i in range(len(join.table_keys))]
         columns = [F.col(quoted(c.name)).alias(f"{join.id}.{c.name}") for c in table.columns]
         keyed = frame.select(*columns, *(F.expr(k).alias(n) for k, n in zip(join.table_keys, keys, strict=True)))
@@ -79,6 +87,12 @@ class Tables:
             prepared.unpersist()
             raise worded(f'table "{table.name}": ', error) from None
         return prepared
+
+    def _tell(self, table: Table, text: str) -> None:
+        """Tell users of something about a table, once."""
+        if table.name not in self._told:
+            self._told.add(table.name)
+            LOG.warning(text, extra={"event": "report"})
 
 
 def _version(table: Table) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import PenstockError, SourceError, StateError
 from penstock.spark.messages import message_of
+from penstock.spark.nanoseconds import HINT, nanoseconds_in
 
 MEND: Final = (
     "Mend or replace the file and start again: its batch was not taken, and nothing that was committed is lost."
@@ -22,13 +23,26 @@ def worded(before: str, error: BaseException) -> PenstockError:
     messages = messages_of(error)
     for message in messages:
         if (match := _READING.search(message)) is not None:
-            what = f"{before}cannot read {path_of(match[2])}: {_reason(match[1], message, error)}"
-            return SourceError(what, hint=MEND)
+            path, types = path_of(match[2]), _TYPES.search(message)
+            if types is not None and types[3] == "INT64" and types[2].startswith("timestamp"):
+                return _no_times(before, path, types[1])
+            return SourceError(f"{before}cannot read {path}: {_reason(match[1], message, error)}", hint=MEND)
     if any(_FULL in message for message in messages):
         hint = "Free space for the state folder and for Spark's own files, then start again: nothing committed is lost."
         return StateError(f"{before}no space left on device", hint=hint)
     hint = "Mend the source and start again: nothing that was committed is lost."
     return SourceError(f"{before}{message_of(error).rpartition('terminated with exception: ')[2]}", hint=hint)
+
+
+def _no_times(before: str, path: str, column: str) -> SourceError:
+    """Word that whole numbers cannot be read as times; Spark does not say whether they count nanoseconds."""
+    name = column.replace(", ", ".")
+    found = [one for one in nanoseconds_in(path) if one.path.lower() == name.lower()]
+    if not found and path.startswith("/"):
+        return SourceError(f'{before}cannot read {path}: its column "{name}" is INT64, no timestamp', hint=MEND)
+    kind = "holds times in nanoseconds" if found else "holds times in nanoseconds, or whole numbers that are no times"
+    what = f'{before}cannot read {path}: its column "{name}" {kind}, which Spark does not read'
+    return SourceError(what, hint=f"{HINT} Its batch was not taken, and nothing that was committed is lost.")
 
 
 def messages_of(error: BaseException) -> list[str]:

@@ -69,7 +69,7 @@ class _Kind:
 
     def ending(self, end_us: int) -> str:
         """Say where a window ends."""
-        return "with some row" if self.by_rows else f"at {format_instant(end_us)} UTC"
+        return "with some row" if self.by_rows else f"at {format_instant(end_us)}"
 
 
 @dataclass(frozen=True, slots=True)

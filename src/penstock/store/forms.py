@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 import pyarrow as pa
 
 from penstock.errors import EnvironmentProblem, Unsupported, nearest
+from penstock.store.row_values import python_rows
 
 Form = Literal["arrow", "pandas", "polars", "rows"]
 FORMS: Final[tuple[str, ...]] = get_args(Form)
@@ -19,7 +20,7 @@ def in_form(answers: pa.Table, form: Form) -> Any:
         case "arrow":
             return answers
         case "rows":
-            return answers.to_pylist()
+            return python_rows(answers)
         case "pandas":
             _require("pandas")
             return answers.to_pandas()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.evaluate.raw_times import raw_values
 from penstock.store.answer_parts import DEFINITION
 from penstock.store.answers import AnswerLog
 from penstock.store.revisions import KEY
@@ -77,8 +78,7 @@ def _rows(table: pa.Table, names: Sequence[str]) -> list[Row]:
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
     """Read a column; times of far years are none of Python's."""
-    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return values
+    return raw_values(column)
 
 
 def _comparable(value: Any) -> Hashable:

@@ -31,11 +31,14 @@ class Agenda:
 
     def report(self, definition: Definition, text: str, event: str = "report") -> None:
         """Tell users of something about a query, in the log and at the end of a run."""
-        said = f'query "{definition.name}"{text}'
-        self.reports.append(said)
-        LOG.warning(
-            said, extra={"event": event, "query": definition.name, "stream": source_of(definition.query.stream)}
+        self.tell(
+            f'query "{definition.name}"{text}', source_of(definition.query.stream), event=event, query=definition.name
         )
+
+    def tell(self, text: str, stream: str, **about: str) -> None:
+        """Tell users of something about a stream."""
+        self.reports.append(text)
+        LOG.warning(text, extra={"event": "report", "stream": stream, **about})
 
     def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
         """List the windows that a watermark makes final."""

@@ -168,4 +168,4 @@ def _written(time_us: int) -> str:
     """Write a time for people."""
     if abs(time_us) >= NEVER:
         return "the first row"
-    return f"{format_instant(time_us)} UTC"
+    return format_instant(time_us)

@@ -243,8 +243,12 @@ class StreamAtWork:
         """Open the source once."""
         if self._running is None:
             source = self.stream.name, self._open_frame(), self._checkpoint
-            self._running = Running(*source, self.process, self.stream, self.pipeline.session)
+            self._running = Running(*source, self.process, self.stream, self.pipeline.session, self._tell)
         return self._running
+
+    def _tell(self, text: str) -> None:
+        """Tell users of something about the stream."""
+        self.pipeline.agenda.tell(text, self.stream.name)
 
     # -- queries that come and go --------------------------------------------------------------------------------
 

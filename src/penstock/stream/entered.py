@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from penstock.evaluate.typed import Definition
-from penstock.model.instants import EPOCH, format_instant
+from penstock.model.instants import format_instant, python_instant
 from penstock.model.query import Query
+from penstock.printable import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +35,20 @@ class Entered:
         return self.definition.query
 
     @property
-    def first_window(self) -> tuple[datetime, datetime] | None:
-        """Return start and end of the first window, once that is known."""
+    def first_window(self) -> tuple[datetime | str, datetime | str] | None:
+        """Return start and end of the first window, once that is known; as text outside of the years 1 to 9999."""
         if self.first_end_us is None:
             return None
-        end = EPOCH + timedelta(microseconds=self.first_end_us)
-        return end - timedelta(microseconds=self.query.window.range_us), end
+        start = self.first_end_us - self.query.window.range_us
+        return python_instant(start), python_instant(self.first_end_us)
 
     def __str__(self) -> str:
         """Say from when on the query answers."""
         if self.first_end_us is None:
-            return f'query "{self.name}" answers from the first window on: {self.why}'
+            return shown(f'query "{self.name}" answers from the first window on: {self.why}')
         start, end = self.first_end_us - self.query.window.range_us, self.first_end_us
-        window = f"{format_instant(start)} to {format_instant(end)} UTC"
-        return f'query "{self.name}" answers from the window {window} on: {self.why}'
+        window = f"{format_instant(start)} to {format_instant(end)}"
+        return shown(f'query "{self.name}" answers from the window {window} on: {self.why}')
 
     def _repr_html_(self) -> str:
         """Show the query in a notebook."""

@@ -13,8 +13,8 @@ What differs is said in words, which a test can assert to be nothing:
 
 >>> for line in compare(answers.slice(2), [{"window_end": 15, "n": 2}]):
 ...     print(line)
-row 1 (window_end 2026-01-05 00:00:15): n is 1, expected 2
-row 2 was not expected: window_start 2026-01-05 00:00:10, window_end 2026-01-05 00:00:20, high 11.0, n 1
+row 1 (window_end 2026-01-05T00:00:15.000000Z): n is 1, expected 2
+row 2 was not expected: window_start 2026-01-05T00:00:10.000000Z, window_end 2026-01-05T00:00:20.000000Z, high 11.0, n 1
 
 Several queries, batches, late rows, a clock: a test bed. Rows may be mappings (what they leave out is NULL), tuples
 in the order of the columns, or an Arrow table:

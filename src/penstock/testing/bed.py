@@ -25,6 +25,7 @@ from penstock.spark.rows import columns_in, frame_of, schema_of
 from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.sources import check_columns
 from penstock.store.commits import Counts
+from penstock.store.row_values import python_rows
 from penstock.store.synopsis import Kernel
 from penstock.stream.entered import Entered
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
@@ -159,8 +160,7 @@ class TestBed:
 
     def answers(self, query: str) -> list[dict[str, Any]]:
         """Return a query's answers as rows."""
-        rows: list[dict[str, Any]] = self.results(query).to_pylist()
-        return rows
+        return python_rows(self.results(query))
 
     def timeline(self, query: str) -> list[tuple[Any, ...]]:
         """Return for each answer its window's end in seconds since the epoch, and the query's columns."""

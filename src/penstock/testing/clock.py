@@ -33,7 +33,10 @@ def read_instant(value: Instant, epoch: datetime = EPOCH) -> datetime:
                 raise ValueError("so many seconds are beyond all dates") from None
         case _:
             raise ValueError("a time is a datetime, ISO text, or seconds since the epoch")
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    try:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the years are 1 to 9999") from None
 
 
 def checked_instant(value: Instant, epoch: datetime = EPOCH) -> datetime:

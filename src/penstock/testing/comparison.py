@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.errors import nearest
-from penstock.testing.clock import EPOCH
+from penstock.model.instants import format_instant, format_local
+from penstock.store.row_values import python_rows
+from penstock.testing.clock import EPOCH, micros
 from penstock.testing.values import read_value
 
 RELATIVE: Final = 1e-9  # doubles may have been added in another order
@@ -26,8 +28,8 @@ def compare(found: pa.Table, expected: Sequence[Mapping[str, Any]] | pa.Table, *
     Only the columns that an expected row names are compared. Doubles may differ by one part in 10^9; times are
     instants, written as a datetime, as ISO text (UTC unless it says otherwise) or as seconds since the epoch.
     """
-    wanted = expected.to_pylist() if isinstance(expected, pa.Table) else list(expected)
-    rows, differences = found.to_pylist(), _unknown_columns(found, wanted)
+    wanted = python_rows(expected) if isinstance(expected, pa.Table) else list(expected)
+    rows, differences = python_rows(found), _unknown_columns(found, wanted)
     for number, (row, want) in enumerate(zip(rows, wanted, strict=False), 1):
         differences += _in_row(number, row, want, found.schema, epoch)
     for number, want in enumerate(wanted[len(rows) :], len(rows) + 1):
@@ -72,6 +74,8 @@ def _in_row(
         if name not in row:
             continue
         kind = schema.field(name).type
+        if isinstance(row[name], str) and raw == row[name]:  # also a time that only its text can tell
+            continue
         try:
             value = read_value(raw, kind, epoch)
             same = same_value(_plain(row[name], kind), value)
@@ -97,7 +101,9 @@ def _window(row: Mapping[str, Any]) -> str:
 def _shown(value: Any) -> str:
     """Write a value as a person would in a test."""
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC) if value.tzinfo else value:%Y-%m-%d %H:%M:%S.%f}".removesuffix(".000000")
+        return (
+            format_local(micros(value.replace(tzinfo=UTC))) if value.tzinfo is None else format_instant(micros(value))
+        )
     if isinstance(value, Decimal):
         return str(value)
     return "NULL" if value is None else repr(value)
