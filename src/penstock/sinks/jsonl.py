@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from penstock.sinks.protocol import Progressing, cannot_write
 from penstock.store.faults import reached, tear
 from penstock.store.files import sync_folder
 from penstock.store.row_values import plain_rows
+
+MOST_ROWS: Final = 10_000  # that are text in memory at a time
 
 
 class JsonLinesSink:
@@ -56,7 +58,8 @@ class JsonLinesWriter:
         """Append a commit's answers and remember how long the file is."""
         if number <= self._delivered:
             return
-        content = ("".join(map(_line, plain_rows(table))).encode() for table in tables)  # one table at a time
+        pieces = (table.slice(at, MOST_ROWS) for table in tables for at in range(0, table.num_rows, MOST_ROWS))
+        content = ("".join(map(_line, plain_rows(piece))).encode() for piece in pieces)
         file, length = self._append(content) if len(tables) else (self._file, self._length)
         self.memory.write({"delivered": number, "file": file, "length": length})
         self._delivered, self._file, self._length = number, file, length  # not before: else a retry would add it twice
