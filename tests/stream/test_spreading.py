@@ -49,7 +49,7 @@ def test_spread_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, 
             bed.close()
             bed = TestBed(spark, state=tmp_path, spread_over=5)
         if number == 2:  # it finds its partials with the executors
-            bed.query("late", "SELECT a, b, count(*) AS n FROM r [RANGE 6 s SLIDE 6 s] GROUP BY a, b")
+            entered = bed.query("late", "SELECT a, b, count(*) AS n FROM r [RANGE 6 s SLIDE 6 s] GROUP BY a, b")
         bed.feed("r", rows[first:last])
         kept = bed.engine.stream("r").pipeline.groupings.spread
         assert {keys for _, keys in kept} == ({("`a`", "`b`"), ("`a`", "`b`", "`x`")} if number else set())
@@ -60,8 +60,10 @@ def test_spread_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, 
     found = [(row["window_end"], row["a"] is not None, row["a"] or 0, row["b"] or "") for row in bed.answers("by_ab")]
     assert found == sorted(found)  # whatever their buckets
     assert bed.engine.stream("r").pipeline.metrics.spread > 0
-    late = bed.answers("late")
-    assert late
+    late, begins = bed.answers("late"), (entered.first_end_us or 0) / 1e6 - 6
+    assert {row["window_end"].timestamp() // 6 for row in late} == {
+        row["ts"].timestamp() // 6 + 1 for row in rows if row["ts"].timestamp() >= begins
+    }
     for end in {row["window_end"] for row in late}:
         held = [r for r in rows if 0 < (end - r["ts"]).total_seconds() <= 6]
         assert sum(row["n"] for row in late if row["window_end"] == end) == len(held)
