@@ -21,9 +21,8 @@ from penstock.language.terms import STRINGS, TYPES
 
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _PATTERNS: Final = {TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.RLIKE: exp.RegexpLike}
-NO_PARENTHESES: Final = word_set(
-    "current_date current_timestamp current_time current_user session_user localtimestamp user"
-)
+# Spark's alternatives put SQL's own reading of these words first where a value follows: ``SELECT a AND from``.
+_TAKE_VALUES: Final = (TokenType.AND, TokenType.OR, TokenType.DIV, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _TYPED_LITERALS: Final = word_set("date timestamp timestamp_ntz timestamp_ltz")
 _FIELDS: Final = word_set(
     """year y years yr yrs yearofweek quarter qtr month mon mons months week w weeks day d days dayofweek dow
@@ -40,6 +39,8 @@ def typed_literal(value: exp.Expr, type_: str) -> exp.Expr:
 
 class Grammar(Calls):
     """Spark's expressions by precedence climbing, on sqlglot's tokens and tree."""
+
+    _listing = False  # in the SELECT list, where an alias may follow an expression
 
     def _parse_disjunction(self) -> exp.Expr:
         """Read one expression of any kind."""
@@ -60,7 +61,7 @@ class Grammar(Calls):
     def _climb(self, lowest: int) -> exp.Expr:
         """Read operators that bind at least as tightly as ``lowest``; chains lean left."""
         first, length, ceiling = self._curr, 0, UNARY
-        left = self._negations(first) if self._at(TokenType.NOT) and lowest <= NOT else self._signed()
+        left = self._negations(first) if lowest <= NOT and self._at_negation() else self._signed()
         if isinstance(left, exp.Not):
             ceiling = AND
         while lowest <= (level := self._level()) <= ceiling:
@@ -75,9 +76,27 @@ class Grammar(Calls):
 
     def _level(self) -> int:
         """Return the precedence of the operator at hand; 0 if there is none."""
+        if self._is_word() and self._listing and self._at_operator_alias():
+            return 0
         if self._at(*_PREDICATES, TokenType.IS) or (self._at(TokenType.NOT) and self._next.token_type in _PREDICATES):
             return PREDICATE
         return BINARY[self._curr.token_type][0] if self._curr and self._curr.token_type in BINARY else 0
+
+    def _at_operator_alias(self) -> bool:
+        """Say whether an operator's word among the outputs is the alias of what stands before it."""
+        if self._next.token_type == TokenType.COMMA:
+            return True
+        if self._next.token_type != TokenType.FROM or self._at(*_TAKE_VALUES):
+            return False
+        return not self._at(TokenType.BETWEEN) or not self._as_keyword()
+
+    def _at_negation(self) -> bool:
+        """Say whether NOT is here and negates what follows; Spark reads SELECT NOT FROM t so too."""
+        if not self._at(TokenType.NOT):
+            return False
+        if self._listing and self._next.token_type == TokenType.FROM:
+            return True
+        return self._as_keyword(TokenType.STAR)
 
     def _infix(self, left: exp.Expr, level: int) -> exp.Expr:
         """Read one operator and what follows it."""
@@ -90,7 +109,8 @@ class Grammar(Calls):
     def _negations(self, first: Token) -> exp.Expr:
         """Read NOT, once or more, and what it negates."""
         count = 0
-        while self._take(TokenType.NOT):
+        while self._at_negation():
+            self._advance()
             count += 1
             self._deeper()
         inner = self._climb(PREDICATE)
@@ -163,10 +183,11 @@ class Grammar(Calls):
 
     def _pattern(self, left: exp.Expr, kind: TokenType) -> exp.Expr:
         """Read the pattern of LIKE and its kin."""
-        if self._at_word("ANY") or self._at_word("SOME") or self._at_word("ALL"):
+        if self._next.token_type == TokenType.L_PAREN and any(map(self._at_word, ("ANY", "SOME", "ALL"))):
             self._refuse("LIKE ANY and LIKE ALL")
         node: exp.Expr = _PATTERNS[kind](this=left, expression=self._climb(BIT_OR))
-        if kind != TokenType.RLIKE and self._take(TokenType.ESCAPE):
+        if kind != TokenType.RLIKE and self._at(TokenType.ESCAPE) and self._next.token_type in STRINGS:
+            self._advance()
             node = exp.Escape(this=node, expression=self._string())
         return node
 
@@ -205,7 +226,8 @@ class Grammar(Calls):
             return self._string()
         if self._at(TokenType.L_PAREN):
             return self._parenthesised()
-        if self._take(TokenType.CASE):
+        if self._at(TokenType.CASE) and self._as_keyword(TokenType.STAR):
+            self._advance()
             return self._placed(self._case(), first)
         if self._take(TokenType.STAR):
             return self._placed(exp.Star(), first)
@@ -220,7 +242,7 @@ class Grammar(Calls):
         if self._at(TokenType.HEX_STRING) and self.sql[self._curr.start] in "xX":
             return self._bytes()
         signs = (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
-        if self._at(TokenType.INTERVAL) and self._next.token_type in signs:
+        if self._at(TokenType.INTERVAL) and self._next.token_type in signs and self._as_keyword():
             self._advance()
             return self._interval()
         return None
@@ -229,7 +251,7 @@ class Grammar(Calls):
         """Read a call, a typed literal or a column's name."""
         word = self._curr.text.lower() if self._is_word() else ""
         follows = self._next.token_type
-        if word == "exists" or (self._at(TokenType.SELECT) and self._index):
+        if (word == "exists" and follows == TokenType.L_PAREN) or (self._index and self._at_subquery()):
             self._refuse("subqueries")
         if word in ("cast", "try_cast") and follows == TokenType.L_PAREN:
             return self._cast(exp.Cast if word == "cast" else exp.TryCast)
@@ -240,7 +262,7 @@ class Grammar(Calls):
             return typed_literal(self._string(), TYPES[word])
         if follows == TokenType.L_PAREN and (word or self._at(TokenType.IDENTIFIER)):
             return self._call()
-        if word in NO_PARENTHESES:
+        if word == "current_path":  # which Spark calls whatever columns there are
             self._advance()
             return exp.Anonymous(this=word)
         return exp.Column(this=self._name("an expression"))
@@ -249,7 +271,7 @@ class Grammar(Calls):
         """Read an expression in parentheses."""
         first = self._curr
         self._open()
-        if self._at(TokenType.SELECT, TokenType.WITH, TokenType.FROM):
+        if self._at_subquery(TokenType.FROM):
             self._refuse("subqueries")
         inner = self._climb(OR)
         if self._at(TokenType.COMMA):
