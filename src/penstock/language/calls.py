@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.language.cursor import placed
+from penstock.language.cursor import advice, placed
 from penstock.language.filtering import filtered, ignoring_nulls
 from penstock.language.limits import MAX_LIST
 from penstock.language.operators import OR
 from penstock.language.readings import SIGNS
-from penstock.language.terms import STRINGS, Terms
-
-_BEGIN_VALUES: Final = frozenset({*SIGNS, *STRINGS, TokenType.STAR, TokenType.NUMBER, TokenType.L_PAREN})
+from penstock.language.terms import Terms
 
 
 class Calls(Terms):
@@ -66,18 +63,12 @@ class Calls(Terms):
         """Read arguments, with DISTINCT kept as a node of its own."""
         if self._at_subquery():
             self._refuse("subqueries")
-        if self._at(TokenType.DISTINCT, TokenType.ALL) and self._as_keyword():
+        if self._at(TokenType.DISTINCT, TokenType.ALL) and (self._next.token_type in SIGNS or self._as_keyword()):
             word = self._curr
             self._advance()
             if word.token_type == TokenType.DISTINCT:
                 return [placed(exp.Distinct(expressions=self._list()), (word.start, word.end + 1))]
         return self._list()
-
-    def _at_subquery(self, *besides: TokenType) -> bool:
-        """Say whether a subquery begins here, and not a column called select or with."""
-        if not self._at(TokenType.SELECT, TokenType.WITH, *besides) or self._name_ends():
-            return False
-        return self._readings is None or (self._at(TokenType.SELECT) and self._next.token_type in _BEGIN_VALUES)
 
     def _nulls(self, call: exp.Expr) -> exp.Expr:
         """Read IGNORE NULLS or RESPECT NULLS, and refuse what SQL allows here and Penstock does not."""
@@ -106,9 +97,9 @@ class Calls(Terms):
             if found is None:
                 self._fail(f"FILTER after {call.name.lower()}(), which is no aggregate", place)
             call = found
-        if self._at(TokenType.OVER) and self._next.token_type in (TokenType.L_PAREN, TokenType.IDENTIFIER):
-            self._refuse("window functions (OVER)")
-        if self._at(TokenType.OVER) and self._next and self._bare(self._next):
-            hint = "If it is the output's name, write AS over."
-            self._refuse("window functions (OVER)", hint=hint)
+        if self._at(TokenType.OVER):
+            if self._next.token_type in (TokenType.L_PAREN, TokenType.IDENTIFIER):
+                self._refuse("window functions (OVER)")
+            if self._next and self._bare(self._next):
+                self._refuse("window functions (OVER)", hint=advice(self._curr.text))
         return call

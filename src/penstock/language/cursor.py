@@ -18,8 +18,10 @@ from penstock.language.readings import AFTER_NAMES, RESERVED, SIGNS, Readings
 E = TypeVar("E", bound=exp.Expr)
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Words that a value follows: whoever meant a column of that name is told what to do where none follows.
-_OPENING: Final = word_set("all and between case distinct div ilike in is like not or regexp rlike")
+# Words that something follows: whoever meant a name by them is told what to do where that does not follow.
+_OPENING: Final = word_set(
+    "all and as between case distinct div having ilike in inner is join left like not or regexp rlike where with"
+)
 
 
 class Cursor(SparkParser):
@@ -28,12 +30,13 @@ class Cursor(SparkParser):
     _nesting = 0
     _nodes = 0
     _predicates = 0
+    _listing = False  # in the SELECT list, where an alias may follow an expression
     _readings: Readings | None = None  # None: reserved words are names only where nothing else can be meant
 
     def start(self, text: str, tokens: list[Token], readings: Readings | None = None) -> None:
         """Stand on the first token of a text; ``readings`` tell which of its reserved words are names."""
         self.reset()
-        self._readings = readings
+        self._readings, self._listing = readings, False
         self.sql = text
         self._nesting = self._nodes = self._predicates = 0
         self._chunks = [tokens]
@@ -54,8 +57,8 @@ class Cursor(SparkParser):
     def _quoting(self) -> str | None:
         """Advise to quote the word before or at the error, if it is one that could be meant as a name."""
         for token, words in ((self._prev, _OPENING), (self._curr, RESERVED)):
-            if token and self._curr and self._bare(token) and token.text.lower() in words:
-                return f'If "{token.text}" is a name here, write it in backquotes: {quote(token.text)}.'
+            if token and self._bare(token) and token.text.lower() in words:
+                return advice(token.text)
         return None
 
     def _refuse(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
@@ -187,6 +190,11 @@ class Cursor(SparkParser):
         self._nodes += 1
         if self._nodes > MAX_NODES:
             self._fail(f"expressions of more than {MAX_NODES:,} parts in one statement", place_of(within))
+
+
+def advice(word: str) -> str:
+    """Say what to do if a word was meant as a name."""
+    return f'If "{word}" is a name here, write it in backquotes: {quote(word)}.'
 
 
 def placed(node: E, place: tuple[int, int]) -> E:

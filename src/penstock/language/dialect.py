@@ -16,33 +16,15 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import InvalidWindow
-from penstock.language.cursor import placed
+from penstock.language.cursor import advice, placed
 from penstock.language.duration import parse_duration
 from penstock.language.group_by import GroupByGrammar
 from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
 from penstock.language.literals import is_plain_word, quote
-from penstock.language.readings import CLAUSES, NO_TABLE_ALIAS, RESERVED
+from penstock.language.readings import CLAUSES, RESERVED, SIGNS
+from penstock.language.words import REFUSED_CLAUSES, STRINGS
 from penstock.model.duration import format_duration
 
-# What may follow or begin a SELECT elsewhere, and is named in the refusal here.
-_CLAUSES: Final = (
-    ("ORDER BY", "ORDER BY clauses"),
-    ("SORT BY", "SORT BY clauses"),
-    ("CLUSTER BY", "CLUSTER BY clauses"),
-    ("DISTRIBUTE BY", "DISTRIBUTE BY clauses"),
-    ("LIMIT", "LIMIT clauses"),
-    ("OFFSET", "OFFSET clauses"),
-    ("QUALIFY", "QUALIFY clauses"),
-    ("WINDOW", "WINDOW clauses"),
-    ("UNION", "UNION, EXCEPT and INTERSECT"),
-    ("EXCEPT", "UNION, EXCEPT and INTERSECT"),
-    ("MINUS", "UNION, EXCEPT and INTERSECT"),
-    ("INTERSECT", "UNION, EXCEPT and INTERSECT"),
-    ("LATERAL", "LATERAL VIEW and lateral joins"),
-    ("TABLESAMPLE", "TABLESAMPLE clauses"),
-    ("PIVOT", "PIVOT clauses"),
-    ("UNPIVOT", "UNPIVOT clauses"),
-)
 _JOINS: Final = {
     "CROSS": "CROSS joins",
     "FULL": "FULL joins",
@@ -50,6 +32,7 @@ _JOINS: Final = {
     "NATURAL": "NATURAL joins",
     "SEMI": "SEMI joins",
     "ANTI": "ANTI joins",
+    "LATERAL": "LATERAL VIEW and lateral joins",
 }
 _TWO_WORDS: Final = re.compile(r"[A-Z][ -][A-Z]")  # GROUP BY, USER-DEFINED: each word may be a name
 _PARTITION_HINT: Final = "Write [PARTITION BY symbol ROWS 100 SLIDE 10]."
@@ -121,13 +104,13 @@ class SelectGrammar(GroupByGrammar):
             self._refuse("hints")
         if self._at(TokenType.DISTINCT) and not self._name_ends():
             column = self._next.text.lower() in RESERVED
-            hint = "A column of that name stands in backquotes: `distinct`." if column else None
-            self._refuse("SELECT DISTINCT queries", hint=hint)
-        if self._at(TokenType.ALL) and not self._name_ends():
+            self._refuse("SELECT DISTINCT queries", hint=advice(self._curr.text) if column else None)
+        if self._at(TokenType.ALL) and (self._next.token_type in (*SIGNS, TokenType.FROM) or self._as_keyword()):
             self._advance()
         select = exp.Select(expressions=self._items())
         if not self._take(TokenType.FROM):
-            self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end")
+            hint = "A name that is a word of SQL stands in backquotes." if self._readings else None
+            self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end", hint=hint)
         select.set("from_", exp.From(this=self._source()))
         select.set("joins", self._joins())
         if self._take(TokenType.WHERE):
@@ -140,9 +123,10 @@ class SelectGrammar(GroupByGrammar):
 
     def _no_more(self) -> NoReturn:
         """Complain about what follows where the statement should end."""
-        for words, what in _CLAUSES:
+        for words, what in REFUSED_CLAUSES:
             if self._at_word(*words.split()):
-                self._refuse(what)
+                alias = not self._next or self._next.text.lower() in CLAUSES | {"join"}
+                self._refuse(what, hint=advice(self._curr.text) if alias else None)
         self._fail(f"unexpected {self._shown()}")
 
     def _items(self) -> list[exp.Expr]:
@@ -168,16 +152,6 @@ class SelectGrammar(GroupByGrammar):
             return value
         return self._placed(exp.Alias(this=value, alias=alias), first)
 
-    def _at_alias(self) -> bool:
-        """Say whether an output's alias is here, without AS."""
-        if not self._at_name():
-            return False
-        if self._at(TokenType.FROM):  # a comma, or another FROM, follows an alias of that name
-            twice = self._readings is not None and self._next.token_type == TokenType.FROM
-            return self._next.token_type == TokenType.COMMA or (twice and self._as_keyword())
-        word = self._curr.text.lower() if self._is_word() else ""
-        return word not in RESERVED or self._next.token_type in (TokenType.COMMA, TokenType.FROM)
-
     # FROM.
 
     def _source(self) -> exp.Table:
@@ -202,31 +176,17 @@ class SelectGrammar(GroupByGrammar):
 
     def _refuse_subquery(self) -> None:
         """Refuse what may stand in FROM elsewhere; streams and tables may be called by its first words too."""
-        named = self._at(TokenType.VALUES) and (self._bare(self._next) or not self._next)
-        if self._at(TokenType.L_PAREN) or (
-            self._at(TokenType.SELECT, TokenType.VALUES) and not named and not self._name_ends()
-        ):
+        values = self._at(TokenType.VALUES) and self._next.token_type in (TokenType.L_PAREN, TokenType.NUMBER, *STRINGS)
+        if self._at(TokenType.L_PAREN) or values or self._at_subquery():
             self._refuse("subqueries in FROM")
-        if self._at_word("LATERAL") and not self._name_ends():
-            self._refuse("LATERAL VIEW and lateral joins")
+        if self._at_word("LATERAL") and self._next and not self._name_ends():
+            self._refuse("LATERAL VIEW and lateral joins", hint=advice(self._curr.text))
 
     def _table_alias(self) -> exp.Identifier | None:
         """Read the alias of a stream or table, if there is one."""
         if self._take(TokenType.ALIAS):
             return self._name("an alias", any_word=True)
         return self._name("an alias") if self._at_table_alias() else None
-
-    def _at_table_alias(self) -> bool:
-        """Say whether the alias of a stream or table is here, without AS; joins and clauses begin with other words."""
-        if not self._at_name() or not self._is_word():
-            return self._at_name()
-        if self._curr.text.lower() in NO_TABLE_ALIAS | CLAUSES:
-            return False
-        return self._readings is not None or self._name_ends() or not self._at_clause()
-
-    def _at_clause(self) -> bool:
-        """Say whether a clause begins here that is refused by name."""
-        return any(self._at_word(*words.split()) for words, _ in _CLAUSES) or self._at_word("SET")
 
     def _joins(self) -> list[exp.Join]:
         """Read the joins after the stream."""
@@ -242,8 +202,10 @@ class SelectGrammar(GroupByGrammar):
         if self._take(TokenType.COMMA):
             return self._placed(exp.Join(this=self._source()), first)
         for word, what in _JOINS.items():
-            if self._at_word(word) or self._at_word("LEFT", word) or self._at_word("LATERAL"):
-                self._refuse(what if not self._at_word("LATERAL") else "LATERAL VIEW and lateral joins")
+            if self._at_word(word) or self._at_word("LEFT", word):
+                follows = self._next.text.lower()
+                alias = not self._next or follows in CLAUSES or (follows == "join" and word in ("LATERAL", "NATURAL"))
+                self._refuse(what, hint=advice(self._curr.text) if alias else None)
         side = "LEFT" if self._take_word("LEFT") else None
         self._take_word("OUTER") if side else self._take_word("INNER")
         if not self._take(TokenType.JOIN):

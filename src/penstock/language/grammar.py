@@ -13,16 +13,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.language.calls import Calls
-from penstock.language.cursor import place_of
+from penstock.language.cursor import advice, place_of
 from penstock.language.limits import MAX_CHAIN, MAX_DEPTH
 from penstock.language.literals import word_set
 from penstock.language.operators import AND, BINARY, BIT_OR, COMPARISON, NOT, OR, PREDICATE, UNARY
-from penstock.language.terms import STRINGS, TYPES
+from penstock.language.readings import RESERVED
+from penstock.language.terms import TYPES
+from penstock.language.words import STRINGS
 
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _PATTERNS: Final = {TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.RLIKE: exp.RegexpLike}
-# Spark's alternatives put SQL's own reading of these words first where a value follows: ``SELECT a AND from``.
-_TAKE_VALUES: Final = (TokenType.AND, TokenType.OR, TokenType.DIV, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _TYPED_LITERALS: Final = word_set("date timestamp timestamp_ntz timestamp_ltz")
 _FIELDS: Final = word_set(
     """year y years yr yrs yearofweek quarter qtr month mon mons months week w weeks day d days dayofweek dow
@@ -39,8 +39,6 @@ def typed_literal(value: exp.Expr, type_: str) -> exp.Expr:
 
 class Grammar(Calls):
     """Spark's expressions by precedence climbing, on sqlglot's tokens and tree."""
-
-    _listing = False  # in the SELECT list, where an alias may follow an expression
 
     def _parse_disjunction(self) -> exp.Expr:
         """Read one expression of any kind."""
@@ -81,22 +79,6 @@ class Grammar(Calls):
         if self._at(*_PREDICATES, TokenType.IS) or (self._at(TokenType.NOT) and self._next.token_type in _PREDICATES):
             return PREDICATE
         return BINARY[self._curr.token_type][0] if self._curr and self._curr.token_type in BINARY else 0
-
-    def _at_operator_alias(self) -> bool:
-        """Say whether an operator's word among the outputs is the alias of what stands before it."""
-        if self._next.token_type == TokenType.COMMA:
-            return True
-        if self._next.token_type != TokenType.FROM or self._at(*_TAKE_VALUES):
-            return False
-        return not self._at(TokenType.BETWEEN) or not self._as_keyword()
-
-    def _at_negation(self) -> bool:
-        """Say whether NOT is here and negates what follows; Spark reads SELECT NOT FROM t so too."""
-        if not self._at(TokenType.NOT):
-            return False
-        if self._listing and self._next.token_type == TokenType.FROM:
-            return True
-        return self._as_keyword(TokenType.STAR)
 
     def _infix(self, left: exp.Expr, level: int) -> exp.Expr:
         """Read one operator and what follows it."""
@@ -226,7 +208,7 @@ class Grammar(Calls):
             return self._string()
         if self._at(TokenType.L_PAREN):
             return self._parenthesised()
-        if self._at(TokenType.CASE) and self._as_keyword(TokenType.STAR):
+        if self._at(TokenType.CASE) and self._at_case():
             self._advance()
             return self._placed(self._case(), first)
         if self._take(TokenType.STAR):
@@ -241,8 +223,7 @@ class Grammar(Calls):
             return exp.Boolean(this=truth.token_type == TokenType.TRUE)
         if self._at(TokenType.HEX_STRING) and self.sql[self._curr.start] in "xX":
             return self._bytes()
-        signs = (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
-        if self._at(TokenType.INTERVAL) and self._next.token_type in signs and self._as_keyword():
+        if self._at(TokenType.INTERVAL) and self._at_interval():
             self._advance()
             return self._interval()
         return None
@@ -271,8 +252,9 @@ class Grammar(Calls):
         """Read an expression in parentheses."""
         first = self._curr
         self._open()
-        if self._at_subquery(TokenType.FROM):
-            self._refuse("subqueries")
+        if self._at(TokenType.SELECT, TokenType.FROM, TokenType.WITH) and self._at_query():
+            column = self._next.text.lower() in RESERVED
+            self._refuse("subqueries", hint=advice(self._curr.text) if column else None)
         inner = self._climb(OR)
         if self._at(TokenType.COMMA):
             self._refuse("row values", (first.start, first.end + 1))
@@ -282,7 +264,8 @@ class Grammar(Calls):
     def _case(self) -> exp.Expr:
         """Read CASE up to its END."""
         self._deeper()
-        subject = None if self._at(TokenType.WHEN) else self._climb(OR)
+        searched = self._at(TokenType.WHEN) and self._as_keyword(TokenType.STAR)
+        subject = None if searched else self._climb(OR)
         branches = []
         while self._take(TokenType.WHEN):
             condition = self._climb(OR)

@@ -25,7 +25,6 @@ NO_TABLE_ALIAS: Final = word_set(
 )
 # Our own: a clause that lacks its second half should be an error, not an alias.
 CLAUSES: Final = word_set("where group having with")
-CONSTANTS: Final = word_set("null true false")  # Spark reads these as values, whatever columns there are
 # After a word, these can only be the sequel of a name.
 AFTER_NAMES: Final = frozenset(
     {
@@ -35,7 +34,7 @@ AFTER_NAMES: Final = frozenset(
     }
 )  # fmt: skip
 SIGNS: Final = frozenset({TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
-MAX_READINGS: Final = 24
+MAX_READINGS: Final = 200
 MAX_WORK: Final = 30_000  # tokens looked at in all readings of a text
 
 
