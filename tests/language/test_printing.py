@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.language.cursor import RESERVED
 from penstock.language.dialect import WindowClause
 from penstock.language.options import OPTIONS, OptionClause
 from penstock.language.parse import parse_statement
+from penstock.language.readings import RESERVED
 from penstock.language.statements import (
     STATEMENTS,
     AlterQuery,

@@ -7,10 +7,11 @@ from abc import abstractmethod
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.language.cursor import placed
+from penstock.language.cursor import advice, placed
 from penstock.language.filtering import filtered, ignoring_nulls
 from penstock.language.limits import MAX_LIST
 from penstock.language.operators import OR
+from penstock.language.readings import SIGNS
 from penstock.language.terms import Terms
 
 
@@ -49,22 +50,24 @@ class Calls(Terms):
             (TokenType.ALIAS, "names in arguments"),
             (TokenType.FARROW, "named arguments"),
             (TokenType.ARROW, "lambda functions"),
-            (TokenType.ORDER_BY, "ordered aggregates"),
         ):
             if self._at(token):
                 self._refuse(what)
+        if self._at_word("ORDER", "BY"):
+            self._refuse("ordered aggregates")
         self._close()
         call = exp.Anonymous(this=name, expressions=arguments)
         return self._filter(self._nulls(self._placed(call, first)))
 
     def _arguments(self) -> list[exp.Expr]:
         """Read arguments, with DISTINCT kept as a node of its own."""
-        if self._at(TokenType.SELECT, TokenType.WITH):
+        if self._at_subquery():
             self._refuse("subqueries")
-        if word := self._take(TokenType.DISTINCT):
-            return [placed(exp.Distinct(expressions=self._list()), (word.start, word.end + 1))]
-        if self._at(TokenType.ALL) and self._next.token_type != TokenType.R_PAREN:
+        if self._at(TokenType.DISTINCT, TokenType.ALL) and (self._next.token_type in SIGNS or self._as_keyword()):
+            word = self._curr
             self._advance()
+            if word.token_type == TokenType.DISTINCT:
+                return [placed(exp.Distinct(expressions=self._list()), (word.start, word.end + 1))]
         return self._list()
 
     def _nulls(self, call: exp.Expr) -> exp.Expr:
@@ -95,5 +98,8 @@ class Calls(Terms):
                 self._fail(f"FILTER after {call.name.lower()}(), which is no aggregate", place)
             call = found
         if self._at(TokenType.OVER):
-            self._refuse("window functions (OVER)")
+            if self._next.token_type in (TokenType.L_PAREN, TokenType.IDENTIFIER):
+                self._refuse("window functions (OVER)")
+            if self._next and self._bare(self._next):
+                self._refuse("window functions (OVER)", hint=advice(self._curr.text))
         return call

@@ -12,16 +12,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import MalformedSQL, Unsupported
 from penstock.language.limits import MAX_NAME, MAX_NESTING, MAX_NODES, MAX_PREDICATES
-from penstock.language.literals import word_set
+from penstock.language.literals import quote, word_set
+from penstock.language.readings import AFTER_NAMES, RESERVED, SIGNS, Readings
 
 E = TypeVar("E", bound=exp.Expr)
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Words that never are names without backquotes: each one begins or continues a clause.
-RESERVED: Final = word_set(
-    """all and anti as between case cast create cross distinct div drop else end escape except exists false from full
-    group having ilike in inner intersect is join lateral left like limit minus natural not null offset on or order
-    qualify regexp right rlike select semi sort then true try_cast union using watermark when where with"""
+# Words that something follows: whoever meant a name by them is told what to do where that does not follow.
+_OPENING: Final = word_set(
+    "all and as between case distinct div having ilike in inner is join left like not or regexp rlike where with"
 )
 
 
@@ -31,10 +30,13 @@ class Cursor(SparkParser):
     _nesting = 0
     _nodes = 0
     _predicates = 0
+    _listing = False  # in the SELECT list, where an alias may follow an expression
+    _readings: Readings | None = None  # None: reserved words are names only where nothing else can be meant
 
-    def start(self, text: str, tokens: list[Token]) -> None:
-        """Stand on the first token of a text."""
+    def start(self, text: str, tokens: list[Token], readings: Readings | None = None) -> None:
+        """Stand on the first token of a text; ``readings`` tell which of its reserved words are names."""
         self.reset()
+        self._readings, self._listing = readings, False
         self.sql = text
         self._nesting = self._nodes = self._predicates = 0
         self._chunks = [tokens]
@@ -49,7 +51,15 @@ class Cursor(SparkParser):
 
     def _fail(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
         """Raise a MalformedSQL at a place, by default the current token."""
+        hint = self._quoting() if hint is None and place is None else hint
         raise MalformedSQL(what, text=self.sql, place=place or self._here, hint=hint)
+
+    def _quoting(self) -> str | None:
+        """Advise to quote the word before or at the error, if it is one that could be meant as a name."""
+        for token, words in ((self._prev, _OPENING), (self._curr, RESERVED)):
+            if token and self._bare(token) and token.text.lower() in words:
+                return advice(token.text)
+        return None
 
     def _refuse(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
         """Raise an Unsupported that names things which exist elsewhere, by default the current token."""
@@ -107,15 +117,35 @@ class Cursor(SparkParser):
             return False
         if self._curr.token_type == TokenType.IDENTIFIER:
             return True
-        return self._is_word() and self._curr.text.lower() not in RESERVED
+        return self._is_word() and (
+            self._readings is not None
+            or self._curr.text.lower() not in RESERVED
+            or self._name_ends(*SIGNS, TokenType.STAR)
+        )
+
+    def _name_ends(self, *besides: TokenType) -> bool:
+        """Say whether what comes after the current word is no value, so that the word can only be a name."""
+        follows = self._next.token_type
+        if follows == TokenType.DOT:
+            after = self._tokens[self._index + 2 : self._index + 3]
+            return bool(after) and after[0].token_type != TokenType.NUMBER
+        return bool(self._next) and (follows in AFTER_NAMES or follows in besides)
+
+    def _as_keyword(self, *besides: TokenType) -> bool:
+        """Decide whether a word that begins a value or continues one is read as SQL's own, and not as a name."""
+        if self._name_ends(*besides):
+            return False
+        return self._readings is None or self._readings.first(self._index)
 
     def _is_word(self) -> bool:
         """Say whether the current token is a bare word, keywords included."""
-        token = self._curr
-        if not token or token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
+        return bool(self._curr) and self._bare(self._curr)
+
+    def _bare(self, token: Token) -> bool:
+        """Say whether a token is a bare word, keywords included."""
+        if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
             return False
-        source = self.sql[token.start : token.end + 1]
-        return _WORD.match(source) is not None
+        return _WORD.match(self.sql[token.start : token.end + 1]) is not None
 
     def _name(self, what: str, any_word: bool = False) -> exp.Identifier:
         """Step over a name and return it with its place."""
@@ -160,6 +190,11 @@ class Cursor(SparkParser):
         self._nodes += 1
         if self._nodes > MAX_NODES:
             self._fail(f"expressions of more than {MAX_NODES:,} parts in one statement", place_of(within))
+
+
+def advice(word: str) -> str:
+    """Say what to do if a word was meant as a name."""
+    return f'If "{word}" is a name here, write it in backquotes: {quote(word)}.'
 
 
 def placed(node: E, place: tuple[int, int]) -> E:

@@ -6,6 +6,7 @@ The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NoReturn
@@ -15,33 +16,16 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import InvalidWindow
-from penstock.language.cursor import RESERVED, placed
+from penstock.language.cursor import advice, placed
 from penstock.language.duration import parse_duration
 from penstock.language.group_by import GroupByGrammar
 from penstock.language.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
 from penstock.language.literals import is_plain_word, quote
+from penstock.language.readings import CLAUSES, RESERVED, SIGNS
+from penstock.language.words import REFUSED_CLAUSES, STRINGS
 from penstock.model.duration import format_duration
 from penstock.model.window import Window
 
-# What may follow or begin a SELECT elsewhere, and is named in the refusal here.
-_CLAUSES: Final = (
-    ("ORDER BY", "ORDER BY clauses"),
-    ("SORT BY", "SORT BY clauses"),
-    ("CLUSTER BY", "CLUSTER BY clauses"),
-    ("DISTRIBUTE BY", "DISTRIBUTE BY clauses"),
-    ("LIMIT", "LIMIT clauses"),
-    ("OFFSET", "OFFSET clauses"),
-    ("QUALIFY", "QUALIFY clauses"),
-    ("WINDOW", "WINDOW clauses"),
-    ("UNION", "UNION, EXCEPT and INTERSECT"),
-    ("EXCEPT", "UNION, EXCEPT and INTERSECT"),
-    ("MINUS", "UNION, EXCEPT and INTERSECT"),
-    ("INTERSECT", "UNION, EXCEPT and INTERSECT"),
-    ("LATERAL", "LATERAL VIEW and lateral joins"),
-    ("TABLESAMPLE", "TABLESAMPLE clauses"),
-    ("PIVOT", "PIVOT clauses"),
-    ("UNPIVOT", "UNPIVOT clauses"),
-)
 _JOINS: Final = {
     "CROSS": "CROSS joins",
     "FULL": "FULL joins",
@@ -49,9 +33,10 @@ _JOINS: Final = {
     "NATURAL": "NATURAL joins",
     "SEMI": "SEMI joins",
     "ANTI": "ANTI joins",
+    "LATERAL": "LATERAL VIEW and lateral joins",
 }
+_TWO_WORDS: Final = re.compile(r"[A-Z][ -][A-Z]")  # GROUP BY, USER-DEFINED: each word may be a name
 _PARTITION_HINT: Final = "Write [PARTITION BY symbol ROWS 100 SLIDE 10]."
-_AFTER_TABLE: Final = frozenset(word for word, _ in _CLAUSES) | frozenset(_JOINS) | {"INNER", "LEFT", "SET", "VALUES"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +116,20 @@ class SelectGrammar(GroupByGrammar):
         self._expect(TokenType.SELECT, "SELECT")
         if self._at(TokenType.HINT):
             self._refuse("hints")
-        if self._at(TokenType.DISTINCT):
-            self._refuse("SELECT DISTINCT queries")
-        self._take(TokenType.ALL)
+        if self._at(TokenType.DISTINCT) and not self._name_ends():
+            column = self._next.text.lower() in RESERVED
+            self._refuse("SELECT DISTINCT queries", hint=advice(self._curr.text) if column else None)
+        if self._at(TokenType.ALL) and (self._next.token_type in (*SIGNS, TokenType.FROM) or self._as_keyword()):
+            self._advance()
         select = exp.Select(expressions=self._items())
         if not self._take(TokenType.FROM):
-            self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end")
+            hint = "A name that is a word of SQL stands in backquotes." if self._readings else None
+            self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end", hint=hint)
         select.set("from_", exp.From(this=self._source()))
         select.set("joins", self._joins())
         if self._take(TokenType.WHERE):
             select.set("where", exp.Where(this=self._expression()))
-        if self._take(TokenType.GROUP_BY):
+        if self._take_word("GROUP", "BY"):
             select.set("group", exp.Group(expressions=self._keys()))
         if self._take(TokenType.HAVING):
             select.set("having", exp.Having(this=self._expression()))
@@ -149,27 +137,31 @@ class SelectGrammar(GroupByGrammar):
 
     def _no_more(self) -> NoReturn:
         """Complain about what follows where the statement should end."""
-        for words, what in _CLAUSES:
-            if self._at_word(words) or self._at_word(*words.split()):
-                self._refuse(what)
+        for words, what in REFUSED_CLAUSES:
+            if self._at_word(*words.split()):
+                alias = not self._next or self._next.text.lower() in CLAUSES | {"join"}
+                self._refuse(what, hint=advice(self._curr.text) if alias else None)
         self._fail(f"unexpected {self._shown()}")
 
     def _items(self) -> list[exp.Expr]:
         """Read the SELECT list."""
+        self._listing = True
         items = [self._item()]
         while self._take(TokenType.COMMA):
             self._at_most(MAX_OUTPUTS, items, "outputs")
             items.append(self._item())
+        self._listing = False
         return items
 
     def _item(self) -> exp.Expr:
         """Read one output and its alias."""
         first = self._curr
         value = self._expression()
-        if self._take(TokenType.ALIAS):
+        if self._at(TokenType.ALIAS) and self._as_keyword():
+            self._advance()
             alias = self._name("an alias", any_word=True)
-        elif self._at_name() and not self._at_word("WINDOW"):
-            alias = self._name("an alias")
+        elif self._at_alias():
+            alias = self._name("an alias", any_word=True)
         else:
             return value
         return self._placed(exp.Alias(this=value, alias=alias), first)
@@ -179,10 +171,7 @@ class SelectGrammar(GroupByGrammar):
     def _source(self) -> exp.Table:
         """Read a stream or table with its window and alias, in either order."""
         first = self._curr
-        if self._at(TokenType.L_PAREN, TokenType.SELECT, TokenType.VALUES):
-            self._refuse("subqueries in FROM")
-        if self._at_word("LATERAL"):
-            self._refuse("LATERAL VIEW and lateral joins")
+        self._refuse_subquery()
         table = exp.Table(this=self._name("a stream or table"))
         if self._at(TokenType.DOT):
             self._refuse("names of streams and tables with a dot")
@@ -199,13 +188,19 @@ class SelectGrammar(GroupByGrammar):
         table.meta["window"] = window or second
         return self._placed(table, first) if table.meta["window"] else table
 
+    def _refuse_subquery(self) -> None:
+        """Refuse what may stand in FROM elsewhere; streams and tables may be called by its first words too."""
+        values = self._at(TokenType.VALUES) and self._next.token_type in (TokenType.L_PAREN, TokenType.NUMBER, *STRINGS)
+        if self._at(TokenType.L_PAREN) or values or self._at_subquery():
+            self._refuse("subqueries in FROM")
+        if self._at_word("LATERAL") and self._next and not self._name_ends():
+            self._refuse("LATERAL VIEW and lateral joins", hint=advice(self._curr.text))
+
     def _table_alias(self) -> exp.Identifier | None:
         """Read the alias of a stream or table, if there is one."""
         if self._take(TokenType.ALIAS):
             return self._name("an alias", any_word=True)
-        if self._at_name() and self._curr.text.upper() not in _AFTER_TABLE:
-            return self._name("an alias")
-        return None
+        return self._name("an alias") if self._at_table_alias() else None
 
     def _joins(self) -> list[exp.Join]:
         """Read the joins after the stream."""
@@ -221,8 +216,10 @@ class SelectGrammar(GroupByGrammar):
         if self._take(TokenType.COMMA):
             return self._placed(exp.Join(this=self._source()), first)
         for word, what in _JOINS.items():
-            if self._at_word(word) or self._at_word("LEFT", word) or self._at_word("LATERAL"):
-                self._refuse(what if not self._at_word("LATERAL") else "LATERAL VIEW and lateral joins")
+            if self._at_word(word) or self._at_word("LEFT", word):
+                follows = self._next.text.lower()
+                alias = not self._next or follows in CLAUSES or (follows == "join" and word in ("LATERAL", "NATURAL"))
+                self._refuse(what, hint=advice(self._curr.text) if alias else None)
         side = "LEFT" if self._take_word("LEFT") else None
         self._take_word("OUTER") if side else self._take_word("INNER")
         if not self._take(TokenType.JOIN):
@@ -276,7 +273,7 @@ class SelectGrammar(GroupByGrammar):
 
     def _partition(self) -> tuple[str, ...]:
         """Read PARTITION BY and its columns, if they are there."""
-        if not self._take_word("PARTITION", "BY") and not self._take(TokenType.PARTITION_BY):
+        if not self._take_word("PARTITION", "BY"):
             return ()
         columns = [self._name("a column")]
         while self._take(TokenType.COMMA):
@@ -330,8 +327,11 @@ class Penstock(Spark):
     """Spark's SQL with windows after streams; functions keep the names they are written with."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Spark's tokens, none of which swallows the rest of a statement."""
+        """Spark's tokens, none of which swallows the rest of a statement or is made of two words."""
 
+        KEYWORDS: ClassVar[dict[str, Any]] = {
+            word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if not _TWO_WORDS.search(word)
+        }
         COMMANDS: ClassVar[set[Any]] = set()
 
     Parser = SelectGrammar

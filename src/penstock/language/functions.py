@@ -97,6 +97,11 @@ GROUPINGS: Final = word_set("grouping grouping_id")  # what tells the rows of on
 ORDERED: Final = frozenset({"first", "last"})  # depend on the order of rows
 DISTINCT: Final = frozenset({"count", "sum", "avg", "min", "max"})  # take DISTINCT
 
+# What Spark calls without parentheses too, where no column has that name.
+NO_PARENTHESES: Final = word_set(
+    "current_date current_path current_time current_timestamp current_user localtime session_user user"
+)
+
 NOT_YET: Final = word_set(
     """any array_agg bit_and bit_or bit_xor bool_and bool_or collect_list collect_set corr count_if
     count_min_sketch covar_pop covar_samp every histogram_numeric hll_union_agg kurtosis
@@ -104,13 +109,13 @@ NOT_YET: Final = word_set(
     regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum product"""
 )
 _TIMES: Final = word_set(
-    """curdate current_date current_time current_timestamp current_timezone localtimestamp now session_window
+    """curdate current_date current_time current_timestamp current_timezone localtime localtimestamp now session_window
     unix_timestamp"""
 )
 _CHANCE: Final = word_set("rand randn random randstr shuffle uniform uuid")
 _PLACE_OF_RUN: Final = word_set(
-    """current_catalog current_database current_schema current_user input_file_block_length input_file_block_start
-    input_file_name monotonically_increasing_id session_user spark_partition_id user version"""
+    """current_catalog current_database current_path current_schema current_user input_file_block_length
+    input_file_block_start input_file_name monotonically_increasing_id session_user spark_partition_id user version"""
 )
 _UNSAFE: Final = word_set("assert_true java_method raise_error reflect try_reflect http_request read_files")
 _ROWS: Final = word_set(
@@ -144,7 +149,8 @@ def _refusal(name: str, lower: str, text: str | None, place: Place | None) -> La
     """Build the error for a function that is not allowed."""
     for known, reason in _REASONS:
         if lower in known:
-            return Unsupported(f"{lower}() is not available", text=text, place=place, detail=reason)
+            hint = f"A column of that name stands in backquotes: `{lower}`." if lower == "current_path" else None
+            return Unsupported(f"{lower}() is not available", text=text, place=place, detail=reason, hint=hint)
     if lower in NOT_YET:
         return Unsupported(f"{lower}() is not available yet", text=text, place=place, detail=_existing_aggregates())
     hint = nearest(name, SCALAR | AGGREGATES)

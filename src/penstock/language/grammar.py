@@ -13,17 +13,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.language.calls import Calls
-from penstock.language.cursor import place_of
+from penstock.language.cursor import advice, place_of
 from penstock.language.limits import MAX_CHAIN, MAX_DEPTH
 from penstock.language.literals import word_set
 from penstock.language.operators import AND, BINARY, BIT_OR, COMPARISON, NOT, OR, PREDICATE, UNARY
-from penstock.language.terms import STRINGS, TYPES
+from penstock.language.readings import RESERVED
+from penstock.language.terms import TYPES
+from penstock.language.words import STRINGS
 
 _PREDICATES: Final = (TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _PATTERNS: Final = {TokenType.LIKE: exp.Like, TokenType.ILIKE: exp.ILike, TokenType.RLIKE: exp.RegexpLike}
-NO_PARENTHESES: Final = word_set(
-    "current_date current_timestamp current_time current_user session_user localtimestamp user"
-)
 _TYPED_LITERALS: Final = word_set("date timestamp timestamp_ntz timestamp_ltz")
 _FIELDS: Final = word_set(
     """year y years yr yrs yearofweek quarter qtr month mon mons months week w weeks day d days dayofweek dow
@@ -60,7 +59,7 @@ class Grammar(Calls):
     def _climb(self, lowest: int) -> exp.Expr:
         """Read operators that bind at least as tightly as ``lowest``; chains lean left."""
         first, length, ceiling = self._curr, 0, UNARY
-        left = self._negations(first) if self._at(TokenType.NOT) and lowest <= NOT else self._signed()
+        left = self._negations(first) if lowest <= NOT and self._at_negation() else self._signed()
         if isinstance(left, exp.Not):
             ceiling = AND
         while lowest <= (level := self._level()) <= ceiling:
@@ -75,6 +74,8 @@ class Grammar(Calls):
 
     def _level(self) -> int:
         """Return the precedence of the operator at hand; 0 if there is none."""
+        if self._is_word() and self._listing and self._at_operator_alias():
+            return 0
         if self._at(*_PREDICATES, TokenType.IS) or (self._at(TokenType.NOT) and self._next.token_type in _PREDICATES):
             return PREDICATE
         return BINARY[self._curr.token_type][0] if self._curr and self._curr.token_type in BINARY else 0
@@ -90,7 +91,8 @@ class Grammar(Calls):
     def _negations(self, first: Token) -> exp.Expr:
         """Read NOT, once or more, and what it negates."""
         count = 0
-        while self._take(TokenType.NOT):
+        while self._at_negation():
+            self._advance()
             count += 1
             self._deeper()
         inner = self._climb(PREDICATE)
@@ -163,10 +165,11 @@ class Grammar(Calls):
 
     def _pattern(self, left: exp.Expr, kind: TokenType) -> exp.Expr:
         """Read the pattern of LIKE and its kin."""
-        if self._at_word("ANY") or self._at_word("SOME") or self._at_word("ALL"):
+        if self._next.token_type == TokenType.L_PAREN and any(map(self._at_word, ("ANY", "SOME", "ALL"))):
             self._refuse("LIKE ANY and LIKE ALL")
         node: exp.Expr = _PATTERNS[kind](this=left, expression=self._climb(BIT_OR))
-        if kind != TokenType.RLIKE and self._take(TokenType.ESCAPE):
+        if kind != TokenType.RLIKE and self._at(TokenType.ESCAPE) and self._next.token_type in STRINGS:
+            self._advance()
             node = exp.Escape(this=node, expression=self._string())
         return node
 
@@ -205,7 +208,8 @@ class Grammar(Calls):
             return self._string()
         if self._at(TokenType.L_PAREN):
             return self._parenthesised()
-        if self._take(TokenType.CASE):
+        if self._at(TokenType.CASE) and self._at_case():
+            self._advance()
             return self._placed(self._case(), first)
         if self._take(TokenType.STAR):
             return self._placed(exp.Star(), first)
@@ -219,8 +223,7 @@ class Grammar(Calls):
             return exp.Boolean(this=truth.token_type == TokenType.TRUE)
         if self._at(TokenType.HEX_STRING) and self.sql[self._curr.start] in "xX":
             return self._bytes()
-        signs = (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
-        if self._at(TokenType.INTERVAL) and self._next.token_type in signs:
+        if self._at(TokenType.INTERVAL) and self._at_interval():
             self._advance()
             return self._interval()
         return None
@@ -229,7 +232,7 @@ class Grammar(Calls):
         """Read a call, a typed literal or a column's name."""
         word = self._curr.text.lower() if self._is_word() else ""
         follows = self._next.token_type
-        if word == "exists" or (self._at(TokenType.SELECT) and self._index):
+        if (word == "exists" and follows == TokenType.L_PAREN) or (self._index and self._at_subquery()):
             self._refuse("subqueries")
         if word in ("cast", "try_cast") and follows == TokenType.L_PAREN:
             return self._cast(exp.Cast if word == "cast" else exp.TryCast)
@@ -240,7 +243,7 @@ class Grammar(Calls):
             return typed_literal(self._string(), TYPES[word])
         if follows == TokenType.L_PAREN and (word or self._at(TokenType.IDENTIFIER)):
             return self._call()
-        if word in NO_PARENTHESES:
+        if word == "current_path":  # which Spark calls whatever columns there are
             self._advance()
             return exp.Anonymous(this=word)
         return exp.Column(this=self._name("an expression"))
@@ -249,8 +252,9 @@ class Grammar(Calls):
         """Read an expression in parentheses."""
         first = self._curr
         self._open()
-        if self._at(TokenType.SELECT, TokenType.WITH, TokenType.FROM):
-            self._refuse("subqueries")
+        if self._at(TokenType.SELECT, TokenType.FROM, TokenType.WITH) and self._at_query():
+            column = self._next.text.lower() in RESERVED
+            self._refuse("subqueries", hint=advice(self._curr.text) if column else None)
         inner = self._climb(OR)
         if self._at(TokenType.COMMA):
             self._refuse("row values", (first.start, first.end + 1))
@@ -260,7 +264,8 @@ class Grammar(Calls):
     def _case(self) -> exp.Expr:
         """Read CASE up to its END."""
         self._deeper()
-        subject = None if self._at(TokenType.WHEN) else self._climb(OR)
+        searched = self._at(TokenType.WHEN) and self._as_keyword(TokenType.STAR)
+        subject = None if searched else self._climb(OR)
         branches = []
         while self._take(TokenType.WHEN):
             condition = self._climb(OR)

@@ -10,10 +10,10 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.language.grammar import Grammar
 from penstock.language.limits import MAX_KEYS
 
-_ANALYTIC: Final = {
-    TokenType.ROLLUP: exp.Rollup,
-    TokenType.CUBE: exp.Cube,
-    TokenType.GROUPING_SETS: exp.GroupingSets,
+_ANALYTIC: Final[dict[tuple[str, ...], type[exp.Expr]]] = {
+    ("ROLLUP",): exp.Rollup,
+    ("CUBE",): exp.Cube,
+    ("GROUPING", "SETS"): exp.GroupingSets,
 }
 
 
@@ -22,8 +22,6 @@ class GroupByGrammar(Grammar):
 
     def _keys(self) -> list[exp.Expr]:
         """Read the GROUP BY list."""
-        if self._at(TokenType.ALL):
-            self._refuse("GROUP BY ALL queries")
         first = self._curr
         keys = [self._key()]
         while self._take(TokenType.COMMA):
@@ -31,26 +29,35 @@ class GroupByGrammar(Grammar):
             keys.append(self._key())
         if self._at_word("WITH") and self._next.text.upper() in ("ROLLUP", "CUBE"):
             self._advance()
-            node = _ANALYTIC[TokenType.ROLLUP if self._take_word("ROLLUP") else self._expect_cube()]
+            node = exp.Rollup if self._take_word("ROLLUP") else self._expect_cube()
             return [self._placed(node(expressions=keys), first)]
-        if self._at(TokenType.GROUPING_SETS):
+        if self._at_analytic() is exp.GroupingSets:
             hint = "Write GROUP BY GROUPING SETS (…), without expressions before it."
             self._refuse("GROUPING SETS after a list of expressions", hint=hint)
         return keys
 
-    def _expect_cube(self) -> TokenType:
+    def _expect_cube(self) -> type[exp.Expr]:
         """Step over CUBE."""
         self._expect_word("CUBE")
-        return TokenType.CUBE
+        return exp.Cube
+
+    def _at_analytic(self) -> type[exp.Expr] | None:
+        """Say which word that stands for several grouping sets is here, if one is: a parenthesis follows it."""
+        for words, node in _ANALYTIC.items():
+            after = self._tokens[self._index + len(words) : self._index + len(words) + 1]
+            if self._at_word(*words) and after and after[0].token_type == TokenType.L_PAREN:
+                return node
+        return None
 
     def _key(self) -> exp.Expr:
         """Read one element: a grouping expression, or one of the words that stand for several grouping sets."""
         first = self._curr
-        word = self._take(*_ANALYTIC)
-        if word is None:
+        kind = self._at_analytic()
+        if kind is None:
             return self._expression()
+        self._advance(2 if kind is exp.GroupingSets else 1)
         self._deeper()
-        node = _ANALYTIC[word.token_type](expressions=self._members(sets=word.token_type == TokenType.GROUPING_SETS))
+        node = kind(expressions=self._members(sets=kind is exp.GroupingSets))
         self._deeper(-1)
         return self._placed(node, first)
 
@@ -66,7 +73,7 @@ class GroupByGrammar(Grammar):
 
     def _member(self, *, sets: bool) -> exp.Expr:
         """Read one member: several expressions in parentheses count as one."""
-        if sets and self._at(*_ANALYTIC):
+        if sets and self._at_analytic():
             return self._key()
         if not self._at(TokenType.L_PAREN) or not self._ends_with_parenthesis():
             return self._expression()

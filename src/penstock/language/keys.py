@@ -13,7 +13,7 @@ from penstock.language.canonical import strip
 from penstock.language.cursor import place_of
 from penstock.language.grouping_sets import is_analytic, leaves_of, sets_of
 from penstock.language.joins import From
-from penstock.language.scope import is_aggregate, path_of, resolve
+from penstock.language.scope import is_aggregate, is_function, path_of, resolve
 from penstock.language.spark_window import mentions_window
 from penstock.language.write import Item
 
@@ -93,8 +93,18 @@ def _key(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:
     if path is not None and len(path) == 1 and not has_column(path[0], read):
         for item in listed:
             if item is not None and item.name.lower() == path[0].name.lower():
+                _refuse_function(path[0], read)
                 return item.value.copy()
+        if path[0].name.lower() == "all" and not path[0].args.get("quoted"):
+            complain("GROUP BY ALL queries are not available", node, read, Unsupported)
     return resolve(node, read.scope, "GROUP BY")
+
+
+def _refuse_function(name: exp.Expr, read: From) -> None:
+    """Refuse the name of a function that Spark calls without parentheses, and before it looks at aliases."""
+    if is_function(name):
+        what, hint = f"{name.name.lower()}() is not available", f"The output stands in backquotes: `{name.name}`."
+        complain(what, name, read, Unsupported, hint)
 
 
 def _position(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:

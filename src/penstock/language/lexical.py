@@ -16,8 +16,8 @@ from penstock.language.limits import MAX_NESTING, MAX_STATEMENT, MAX_TOKENS
 
 Place = tuple[int, int]
 
-_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
-_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _QUOTED: Final = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
 _MICROSECONDS: Final = re.compile(r"[0-9.]*[µμ][sS]\Z")  # the one unit that is not written in ASCII
 # Strings, names and comments, closed or not: an unclosed one matches only as ``open``. Comments may nest.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from sqlglot import exp
@@ -15,6 +16,7 @@ from penstock.language.dialect import Penstock
 from penstock.language.heads import StatementGrammar
 from penstock.language.lexical import readable, statements_in, tokens_of
 from penstock.language.limits import MAX_SCRIPT, MAX_STATEMENT
+from penstock.language.readings import MAX_READINGS, MAX_WORK, RESERVED, Readings
 from penstock.language.statements import (
     AlterQuery,
     CreateFunction,
@@ -89,7 +91,7 @@ def parse_statement(text: str) -> Statement:
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             raise MalformedSQL("expected one statement, found several", text=text, place=(token.start, token.end + 1))
-    return _guarded(text, lambda: _grammar(text, tokens).read())
+    return _guarded(text, tokens, StatementGrammar.read)
 
 
 def check_text(text: str) -> None:
@@ -102,21 +104,42 @@ def check_text(text: str) -> None:
 def parse_expression(text: str) -> exp.Expr:
     """Read one expression, for example canonical text of a bound query."""
     text = readable(text, MAX_STATEMENT, "statement")
-    grammar = _grammar(text, tokens_of(text))
-    return _guarded(text, grammar.read_expression)
+    return _guarded(text, tokens_of(text), StatementGrammar.read_expression)
 
 
-def _grammar(text: str, tokens: list[Token]) -> StatementGrammar:
-    """Set a grammar on the first token."""
+def _read(text: str, tokens: list[Token], read: Callable[[StatementGrammar], T]) -> T:
+    """Read a text with SQL's words as such; where it does not parse so, with some of them as names."""
     grammar = StatementGrammar(dialect=Penstock(), error_level=ErrorLevel.IMMEDIATE)
     grammar.start(text, tokens)
-    return grammar
+    try:
+        return read(grammar)
+    except LanguageError as error:
+        plain = error
+    readings, later = Readings(), None
+    for _ in range(max(1, min(MAX_READINGS, MAX_WORK // max(1, len(tokens))))):
+        grammar.start(text, tokens, readings)
+        try:
+            return read(grammar)
+        except LanguageError as error:
+            later = later or error
+        if not readings.another():
+            break
+    raise later if later and _is_name(plain, tokens) else plain
 
 
-def _guarded(text: str, read: Callable[[], T]) -> T:
+def _is_name(error: LanguageError, tokens: list[Token]) -> bool:
+    """Say whether an error is about a word of SQL before another one: it was meant as a name, and the error is not."""
+    start = error.place[0] if error.place else -1
+    for token, after in pairwise(tokens):
+        if token.start == start:
+            return token.text.lower() in RESERVED and after.text.lower() in RESERVED - {"select"}
+    return False
+
+
+def _guarded(text: str, tokens: list[Token], read: Callable[[StatementGrammar], T]) -> T:
     """Read, and turn whatever sqlglot or Python may raise on hostile text into a MalformedSQL."""
     try:
-        return read()
+        return _read(text, tokens, read)
     except RecursionError:
         what = "nested too deeply"
     except (SqlglotError, ValueError, IndexError, AttributeError, TypeError):

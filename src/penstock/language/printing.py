@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from penstock.errors import Unsupported
 from penstock.language.canonical import render
-from penstock.language.cursor import RESERVED
 from penstock.language.dialect import window_of
 from penstock.language.grouping_sets import write_element
 from penstock.language.literals import is_plain_word, quote, word_set, write_string
-from penstock.language.scope import path_of
+from penstock.language.readings import RESERVED
+from penstock.language.scope import is_function, path_of
 from penstock.language.stream_options import write_own
 from penstock.language.write import write_name
 from penstock.model.duration import format_duration
@@ -35,6 +35,8 @@ def _spelled(node: exp.Expr) -> exp.Expr:
     path = path_of(node)
     if path is not None:
         parts = ["*" if isinstance(part, exp.Star) else write_name(part.name) for part in path]
+        if len(path) == 1 and is_function(path[0]):
+            parts = [path[0].name]  # a function, unless some source has a column of that name
         column = exp.Column(this=exp.Identifier(this=".".join(parts)))
         column.meta["bound"] = True  # spelled: not to be spelled again
         return column

@@ -15,7 +15,14 @@ from sqlglot import exp
 from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsupported, nearest
 from penstock.language.canonical import strip
 from penstock.language.cursor import place_of, placed
-from penstock.language.functions import AGGREGATES, DISTINCT, GROUPINGS, canonical_aggregate, classify
+from penstock.language.functions import (
+    AGGREGATES,
+    DISTINCT,
+    GROUPINGS,
+    NO_PARENTHESES,
+    canonical_aggregate,
+    classify,
+)
 from penstock.language.growth import check_growth
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
@@ -79,6 +86,8 @@ class Scope:
         name = path[1] if owner and len(path) > 1 else path[0]
         if name.name.lower() in WINDOW_COLUMNS:
             self._window_column(name)
+        if len(path) == 1 and (is_function(name) or name.name.lower() == "localtimestamp"):
+            classify(name.name, self.text, place_of(name))  # which refuses them all
         if len(searched) == 1:
             what = f'{searched[0].kind} "{searched[0].name}" has no column "{name.name}"'
         else:
@@ -93,6 +102,11 @@ class Scope:
         what = f'"{name.name.lower()}" inside an expression is not available'
         hint = "window_start and window_end come with every answer."
         raise Unsupported(what, text=self.text, place=place_of(name), hint=hint)
+
+
+def is_function(name: exp.Expr) -> bool:
+    """Say whether a name that is no column's is a function that Spark calls without parentheses."""
+    return not name.args.get("quoted") and name.name.lower() in NO_PARENTHESES
 
 
 def bound(number: int, name: str, path: Sequence[exp.Expr] = ()) -> exp.Column:

@@ -9,11 +9,10 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.language.cursor import Cursor
 from penstock.language.limits import MAX_DIGITS, MAX_PARTS
 from penstock.language.literals import NUMBER, read_string, word_set
+from penstock.language.words import STRINGS, Words
 
-STRINGS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 TYPES: Final = {
     "boolean": "boolean", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint", "short": "smallint",
     "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint", "float": "float", "real": "float",
@@ -30,7 +29,7 @@ _KINDS: Final = {"L": "a bigint", "S": "a smallint", "Y": "a tinyint"}
 _LARGEST_FLOAT: Final = 3.4028234663852886e38
 
 
-class Terms(Cursor):
+class Terms(Words):
     """Literals and types, as Spark spells them."""
 
     def _number(self) -> exp.Expr:

@@ -12,13 +12,13 @@ from sqlglot import exp
 
 from penstock.errors import LanguageError, UnknownColumn, UnknownFunction, nearest
 from penstock.language.canonical import render, strip
-from penstock.language.cursor import RESERVED, place_of, placed
-from penstock.language.functions import classify
-from penstock.language.grammar import NO_PARENTHESES
+from penstock.language.cursor import place_of, placed
+from penstock.language.functions import NO_PARENTHESES, classify
 from penstock.language.limits import MAX_NODES
 from penstock.language.literals import is_plain_word, shortened
 from penstock.language.parse import parse_expression
 from penstock.language.printing import write_expression
+from penstock.language.readings import RESERVED
 from penstock.language.scope import Scope, Source, allow, path_of, resolve
 from penstock.language.statements import CreateFunction
 from penstock.model.function import Function, Parameter
@@ -68,7 +68,7 @@ def _check_parameters(statement: CreateFunction) -> None:
     known = [parameter.name for parameter in statement.parameters]
     for node in statement.body.tree.find_all(exp.Column):
         path = path_of(node)
-        if path is not None and path[0].name.lower() not in (name.lower() for name in known):
+        if path is not None and path[0].name.lower() not in (*(name.lower() for name in known), *NO_PARENTHESES):
             what = f'function "{statement.name}" has no parameter "{path[0].name}"'
             detail = "parameters: " + (", ".join(known) or "none")
             hint = nearest(path[0].name, known)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.language.canonical import Naming, conjunction, render
-from penstock.language.cursor import RESERVED
 from penstock.language.dialect import Penstock, partition_by
-from penstock.language.grammar import NO_PARENTHESES
+from penstock.language.functions import NO_PARENTHESES
 from penstock.language.grouping_sets import write_element
 from penstock.language.joins import From
 from penstock.language.literals import is_plain_word, quote, shortened
 from penstock.language.options import OptionClause, Value
+from penstock.language.readings import RESERVED
 from penstock.language.scope import source_number
 from penstock.language.spark_window import CALL, is_window
 from penstock.model.duration import format_duration
