@@ -37,7 +37,7 @@ class Arriving:
         """
         if self.stream.format not in FILE_FORMATS or not source:
             return batch
-        paths = [path_of(uri) for uri in self._files(batch_id, source)]
+        paths = self.files(batch_id, source)
         if not self._forgiving:
             needed = self._needed(batch.columns)
             for path in paths:
@@ -56,14 +56,14 @@ class Arriving:
         hint = "Put the folder back and start again: nothing that was committed is lost."
         return SourceError(f'stream "{self.stream.name}" stopped: {folder} is gone', hint=hint)
 
-    def _files(self, batch_id: int, source: str) -> list[str]:
+    def files(self, batch_id: int, source: str) -> list[str]:
         """List the files of a batch."""
         last = int(offset_of(self.stream, source).get("logOffset", -1))
         before = self.checkpoint / "offsets" / str(batch_id - 1)
         first = last
         if before.exists():
             first = int(offset_of(self.stream, before.read_text()).get("logOffset", -1)) + 1
-        return [str(e["path"]) for e in entries_between(self.stream, self.checkpoint, first, last)]
+        return [path_of(str(e["path"])) for e in entries_between(self.stream, self.checkpoint, first, last)]
 
     def _needed(self, columns: Iterable[str]) -> list[str]:
         """List the declared columns that a batch needs of its files."""

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
+from penstock.spark.computed import marked
 from penstock.spark.file_log import files_until, offset_of
 from penstock.spark.sources import FILE_FORMATS, ddl_of, made_again, read_again
 from penstock.spark.unreadable import path_of
@@ -27,7 +28,7 @@ def history(session: SparkSession, stream: Stream, checkpoint: Path, source: str
     _refuse_moved_files(stream)
     paths = [path_of(uri) for uri in files_until(stream, checkpoint, int(offset.get("logOffset", -1)))]
     if not paths:
-        return session.createDataFrame([], ddl_of(stream.columns))
+        return marked(session.createDataFrame([], ddl_of(stream.columns)), stream.columns)
     for path in paths:
         _check_there(stream, path)
     return read_again(session, stream, paths)
