@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.arguments import number_of
+from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.model.derived import source_of
 from penstock.printable import columns, json_text, shown
 
@@ -29,6 +30,8 @@ def report(at_work: Working, seconds: float) -> dict[str, Any]:
 
 def _stream(engine: Engine, name: str) -> dict[str, Any]:
     """Collect what came and went in one stream."""
+    from penstock.control.status import reasons_of
+
     at_work = engine.stream(name)
     pipeline, counts = at_work.pipeline, at_work.pipeline.progress.counts
     lines = [line for line in engine.catalog.line_names() if source_of(line) == name]
@@ -43,6 +46,9 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "late": counts.late,
         "invalid": counts.invalid,
         "duplicate": counts.duplicate,
+        "invalid_reasons": reasons_of(pipeline.progress, at_work.stream),
+        "invalid_kept": None if pipeline.places.invalid is None else str(pipeline.places.invalid),
+        "too_late": {d.name: n for d in definitions if (n := pipeline.progress.too_late.get(d.id))},
         "answers": sum(one.metrics.answers for one in pipelines),
         "open_windows": at_work.open_windows(),
         "watermark_us": pipeline.progress.watermark_us,
@@ -57,10 +63,16 @@ def report_text(found: dict[str, Any]) -> str:
     lines = [*map(shown, found.get("changes", []))]
     for s in found["streams"]:
         lines.append(
-            f"{shown(s['stream'])}: {s['ingested']:,} rows ({s['late']:,} late, {s['invalid']:,} invalid) "
+            f"{shown(s['stream'])}: {s['ingested']:,} rows "
+            f"({s['late']:,} late, {_corrected(s)}{s['invalid']:,} invalid) "
             f"through {number_of(s['queries'], 'query', 'queries')}, "
             f"{number_of(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
         )
+        if s["invalid"]:
+            kept = f"; kept in {s['invalid_kept']}" if s["invalid_kept"] else ""
+            lines.append(f"  invalid: {invalid_text(s['invalid_reasons'])}{kept}")
+        if s["too_late"]:
+            lines.append(f"  too late for windows already final: {too_late_text(s['too_late'].items())}")
         if s["open_windows"]:
             lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
         if s["waiting"]:
@@ -68,6 +80,11 @@ def report_text(found: dict[str, Any]) -> str:
         lines += [f"  {shown(text)}" for text in s["reports"]]
     lines += [f"answers are in {shown(sink['folder'])} ({sink['kind']})" for sink in found.get("sinks", [])]
     return "\n".join(lines)
+
+
+def _corrected(stream: dict[str, Any]) -> str:
+    """Word how many late rows were applied, where any were."""
+    return f"{stream['corrected']:,} corrected, " if stream["corrected"] else ""
 
 
 def table_text(table: pa.Table) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from penstock.cli.arguments import number_of
 from penstock.cli.moments import about, clock_time, moment
+from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
 from penstock.printable import shown, visible
 
@@ -19,7 +20,10 @@ def status_text(found: dict[str, Any]) -> str:
     """Word a whole status."""
     lines = [_head(found)]
     for stream in found["streams"]:
-        lines += ["", *_stream_lines(stream)]
+        mine = [
+            (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
+        ]
+        lines += ["", *_stream_lines(stream, too_late_text(mine))]
     paused = [query for query in found["queries"] if query["state"] == "paused"]
     if paused:
         lines += ["", "paused queries", *(line for query in paused[:_MOST] for line in _paused_lines(query))]
@@ -38,12 +42,16 @@ def _head(found: dict[str, Any]) -> str:
     return head if found["answers_requests"] else head + "\n  it takes no requests now; this is its last commit"
 
 
-def _stream_lines(stream: dict[str, Any]) -> list[str]:
-    """Word where a stream stands."""
+def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
+    """Word where a stream stands; ``too_late`` says which queries missed rows."""
     lines = [f"{shown(stream['stream'])}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
     if stream["failure"]:
         lines += _wrapped("stopped", stream["failure"])
     lines += _wrapped("rows", _law(stream))
+    if stream["counts"]["invalid"]:
+        lines += _wrapped("invalid", invalid_text(stream["invalid_reasons"]))
+    if too_late:
+        lines += _wrapped("too late", f"rows that windows already final lack: {too_late}")
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lines += _wrapped("queries", f"{stream['queries']:,}{paused}; {stream['open_windows']:,} windows open")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
@@ -123,6 +131,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
+    if query["too_late"]:
+        remarks.append(f"{number_of(query['too_late'], 'row', 'rows')} came too late for it")
     if query["origin"] == "added":
         remarks.append("added by a command; penstock drop removes it")
     return remarks

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.language.options import option_us
 from penstock.model.derived import source_of
+from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.stream.pausing import BY_HAND
 from penstock.stream.progress import NO_SILENCE, Progress
@@ -50,6 +51,7 @@ class StreamStatus:
     sinks: tuple[SinkStatus, ...] = ()
     failure: str | None = None  # what stopped it
     state_bytes: int = 0  # of frequency tables, sketches and users' states in memory
+    invalid_reasons: Mapping[str, Any] = field(default_factory=dict)  # see :func:`reasons_of`
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class QueryStatus:
     definition: int
     version: int  # of the query: 1 as it was created first, and one more with every change of its meaning
     text: str
+    too_late: int = 0  # rows that came when a window of it that holds them was final
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +129,10 @@ def status_at(catalog: Catalog, standings: Mapping[str, Standing], clock_us: int
         streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
         queries += mine
     for line in catalog.line_names():
-        progress = standings.get(line, Standing()).progress
-        queries += [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
+        progress, leader = (standings.get(name, Standing()).progress for name in (line, source_of(line)))
+        late = leader.too_late  # late rows of the stream are never numbered
+        mine = [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
+        queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
@@ -156,7 +161,14 @@ def _stream(
         sinks=tuple(standing.sinks),
         failure=standing.failure,
         state_bytes=standing.state_bytes,
+        invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
     )
+
+
+def reasons_of(progress: Progress, stream: Stream) -> dict[str, Any]:
+    """Tell how many rows were invalid for which reason; ``unknown`` ones were counted by an earlier version."""
+    told = {**asdict(progress.invalid), "unknown": progress.counts.invalid - progress.invalid.rows}
+    return {**told, "max_ahead_us": stream.max_ahead_us}
 
 
 def _query(catalog: Catalog, definition: Definition, progress: Progress) -> QueryStatus:
@@ -184,6 +196,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         definition=definition.id,
         version=catalog.version_of(definition.id),
         text=query.text,
+        too_late=progress.too_late.get(definition.id, 0),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.evaluate.components import ROWS, Component
+from penstock.model.schema import Column
 from penstock.model.window import Window
 from penstock.share.feeding import Fed, Feeding, fed_members
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
@@ -43,6 +44,13 @@ class Layout:
     feeding: Feeding = field(default_factory=dict)  # which groupings are fed by finer ones
     spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # groupings whose partials the executors keep
     revising: tuple[tuple[Window, int], ...] = ()  # windows whose answers late rows revise, and for how long
+    doubtful: tuple[Column, ...] = ()  # columns of the stream that are computed, and may fail on a row
+
+    @property
+    def unwatched(self) -> frozenset[str]:
+        """Return the doubtful columns that a query reads without attempting it; a row whose time fails is nobody's."""
+        plain = [d.typed.columns for d in self.plan.definitions if d.id not in self.attempts] if self.doubtful else []
+        return frozenset(c.name for c in self.doubtful if c.name != self.time and any(c.name in read for read in plain))
 
     @property
     def direct(self) -> bool:
@@ -73,7 +81,7 @@ class Layout:
         return max((m.grouping.words for m in self.members if m.signed), default=0)
 
 
-def lay_out(plan: Plan, time: str, feeding: Feeding | None = None) -> Layout:
+def lay_out(plan: Plan, time: str, feeding: Feeding | None = None, doubtful: tuple[Column, ...] = ()) -> Layout:
     """Number the groupings and give their keys shared columns by type; ``feeding`` says which are made from others."""
     members: list[Member] = []
     slots: list[pa.DataType] = []
@@ -89,7 +97,8 @@ def lay_out(plan: Plan, time: str, feeding: Feeding | None = None) -> Layout:
     locating = tuple(choose_locating(m, many=t.many_partials, trees=len(managers)) for m, t in ways)
     revising = tuple(sorted({(d.query.window, d.typed.revise_us) for d in plan.definitions if d.typed.revise_us}))
     numbered = tuple(members), tuple(slots), tuple(components)
-    return Layout(plan, time, *numbered, managers, locating, feeding=feeding or {}, revising=revising)
+    whole = Layout(plan, time, *numbered, managers, locating, feeding=feeding or {}, revising=revising)
+    return replace(whole, doubtful=doubtful) if doubtful else whole
 
 
 def _slots(grouping: Grouping, slots: list[pa.DataType]) -> tuple[int, ...]:

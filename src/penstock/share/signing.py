@@ -22,6 +22,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
 FEW_NUMBERS = 1 << 15  # up to so many, numbers are sorted by their digits: they fit 16 bits
+DOUBTED = "doubted"  # counts rows of which a column that is computed could not be
 ONCE = ("base", "late", "corrected")  # counted of every row once, however many parts have a copy of it
 
 
@@ -100,6 +101,7 @@ class Signing:
             told = _distinct(cells[:, None])
             partials = partials.drop_columns(["cell"])
         self.sent = Sent(rows, told, _distinct(words), size)
+        partials = _without_doubts(partials)
         self._check_tried(partials, numbers, words, valid)
         partials = self._counted_once(partials, once)
         for word in range(self.layout.words):
@@ -156,6 +158,15 @@ def by_number(numbers: npt.NDArray[np.integer[Any]], count: int) -> tuple[npt.ND
     small = numbers.astype(np.int16) if count <= FEW_NUMBERS else numbers
     order = np.argsort(small, kind="stable")
     return order, np.searchsorted(numbers[order], np.arange(count + 1))
+
+
+def _without_doubts(partials: pa.Table) -> pa.Table:
+    """Raise if a column could not be computed of some row: who reads it must be asked one by one."""
+    if DOUBTED not in partials.column_names:
+        return partials
+    if (partials[DOUBTED].to_numpy() > 0).any():
+        raise FailedRows
+    return partials.drop_columns([DOUBTED])
 
 
 def _distinct(words: Int64Array) -> int:

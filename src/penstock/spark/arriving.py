@@ -41,7 +41,7 @@ class Arriving:
         """
         if self.stream.format not in FILE_FORMATS or not source:
             return batch
-        paths = [path_of(uri) for uri in self._files(batch_id, source)]
+        paths = files_of(self.stream, self.checkpoint, batch_id, source)
         note(self.checkpoint, batch_id, paths)
         needed, nanos = self._needed(batch.columns), False
         for path in paths:
@@ -59,15 +59,6 @@ class Arriving:
             return None
         hint = "Put the folder back and start again: nothing that was committed is lost."
         return SourceError(f'stream "{self.stream.name}" stopped: {folder} is gone', hint=hint)
-
-    def _files(self, batch_id: int, source: str) -> list[str]:
-        """List the files of a batch."""
-        last = int(offset_of(self.stream, source).get("logOffset", -1))
-        before = self.checkpoint / "offsets" / str(batch_id - 1)
-        first = last
-        if before.exists():
-            first = int(offset_of(self.stream, before.read_text()).get("logOffset", -1)) + 1
-        return [str(e["path"]) for e in entries_between(self.stream, self.checkpoint, first, last)]
 
     def _needed(self, columns: Iterable[str]) -> list[str]:
         """List the declared columns that a batch needs of its files."""
@@ -128,3 +119,13 @@ def _first_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).splitlines()[0].split("Either the file is corrupted")[0].rstrip(" .")
+
+
+def files_of(stream: Stream, checkpoint: Path, batch_id: int, source: str) -> list[str]:
+    """List the files of a batch, by Spark's log of the source in a checkpoint."""
+    last = int(offset_of(stream, source).get("logOffset", -1))
+    before = checkpoint / "offsets" / str(batch_id - 1)
+    first = last
+    if before.exists():
+        first = int(offset_of(stream, before.read_text()).get("logOffset", -1)) + 1
+    return [path_of(str(e["path"])) for e in entries_between(stream, checkpoint, first, last)]

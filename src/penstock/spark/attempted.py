@@ -8,18 +8,23 @@ makes the row invisible to the query and is reported by the columns ``f<definiti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column
 
 from penstock.evaluate.typed import Definition
+from penstock.language.reading import reading
 from penstock.share.layout import Layout
 from penstock.share.plan import condition_of
 from penstock.share.telling import admissions
 from penstock.spark.attempt import attempt_text
 from penstock.spark.columns import written
+from penstock.spark.computed import inputs_of
 from penstock.spark.lift import is_bare
 from penstock.spark.literals import quoted
 from penstock.spark.writer import Writer
+
+NOT_COMPUTED: Final = "a column could not be computed"
 
 
 def watched_with(definitions: Sequence[Definition], failed: frozenset[int]) -> frozenset[int]:
@@ -44,13 +49,19 @@ class AttemptingWriter(Writer):
     def __init__(self, layout: Layout) -> None:
         """Name a column for every expression of the watched queries."""
         self.watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
-        texts = dict.fromkeys(t for d in self.watched for t in _texts(d) if not is_bare(t))
+        self.instead = _failing_where_not_computed(layout)
+        found = (t for d in self.watched for t in _texts(d))
+        texts = dict.fromkeys(t for t in found if not is_bare(t) or self.guarded(t) != t)
         self.columns = {text: f"__x{i}" for i, text in enumerate(texts)}
         super().__init__(layout)
 
     def read(self, text: str) -> str:
         """Read an expression from where it was attempted."""
         return f"{self.columns[text]}.v" if text in self.columns else text
+
+    def guarded(self, text: str) -> str:
+        """Write an expression so that it fails where a column that it reads could not be computed."""
+        return reading(text, self.instead) if self.instead else text
 
     def failed(self, text: str) -> str:
         """Tell whether an expression failed on the row."""
@@ -62,7 +73,7 @@ class AttemptingWriter(Writer):
 
     def rows(self) -> list[list[Column]]:
         """Attempt every watched expression before labels and signatures."""
-        attempts = [attempt_text(text, name) for text, name in self.columns.items()]
+        attempts = [attempt_text(self.guarded(text), name) for text, name in self.columns.items()]
         return [[written("*"), *attempts], *super().rows()]
 
     def statistics(self) -> list[Column]:
@@ -89,6 +100,15 @@ class AttemptingWriter(Writer):
         joins = [f"{quoted(f'__j{j.id}.{i}')} IS NULL" for j in condition.joins for i in range(len(j.stream_keys))]
         admitted = " AND ".join(admissions(condition, self.joins)) or "true"
         return " OR ".join([*joins, f"({admitted}) AND ({asked})"])
+
+
+def _failing_where_not_computed(layout: Layout) -> dict[str, str]:
+    """Write how a computed column is read so that whoever needs its value fails where it has none."""
+    doubtful = [c.name for c in layout.doubtful if c.name != layout.time]
+    return {
+        name: f"IF({quoted(inputs_of(name))} IS NULL, {quoted(name)}, raise_error('{NOT_COMPUTED}'))"
+        for name in doubtful
+    }
 
 
 def _taken_texts(definition: Definition) -> list[str]:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from penstock.model import schema
 from penstock.model.derived import NUMBER
 from penstock.spark.commit_folders import TIME
+from penstock.spark.computed import marked
 from penstock.spark.literals import longs, quoted
 from penstock.spark.own_session import made_in
 
@@ -33,7 +34,7 @@ def number_rows(rows: DataFrame, columns: Sequence[schema.Column], first: int, m
     apart = rows.select("*", stretch.alias("__stretch"))
     within = F.row_number().over(Window.partitionBy("__stretch").orderBy(*order_of(columns)))
     number = within + F.element_at(F.expr(longs(before)), (F.col("__stretch") + 1).cast("int")) + F.lit(first - 1)
-    return apart.select(*(quoted(c.name) for c in columns), F.timestamp_micros(number).alias(NUMBER))
+    return marked(apart.select(*(quoted(c.name) for c in columns), F.timestamp_micros(number).alias(NUMBER)), columns)
 
 
 def count_parts(rows: DataFrame, partition: Sequence[str]) -> pa.Table:
@@ -52,7 +53,7 @@ def number_parts(
     within = F.row_number().over(Window.partitionBy(*own).orderBy(*order_of(columns)))
     number = F.timestamp_micros(within + F.col("__first") - 1)
     joined = rows.join(F.broadcast(known), reduce(lambda a, b: a & b, same))
-    return joined.select(*(quoted(c.name) for c in columns), number.alias(NUMBER))
+    return marked(joined.select(*(quoted(c.name) for c in columns), number.alias(NUMBER)), columns)
 
 
 def order_of(columns: Sequence[schema.Column]) -> list[Column]:

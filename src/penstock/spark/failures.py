@@ -8,9 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
+from penstock.language.reading import names_in
 from penstock.model.derived import NUMBER
 from penstock.model.instants import format_instant
 from penstock.model.query import Query
+from penstock.spark.attempted import NOT_COMPUTED
+from penstock.spark.computed import why_not_computed
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob
@@ -26,10 +29,22 @@ def explain_failure(
     when = format_instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
     for text in _expressions(query):
         try:
-            rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
+            asked = F.expr(job.writer.guarded(text)).alias("x")
+            rows.select(asked).where("x IS NOT NULL OR x IS NULL").toArrow()
         except Exception as error:
-            return f"{message_of(error).split('. ', 1)[0]} in {text}, on a row of {when}"
+            message, place = message_of(error), text
+            if message == NOT_COMPUTED:
+                message, place = _of_computed(rows, job, text)
+            return f"{message.split('. ', 1)[0]} in {place}, on a row of {when}"
     return f"an expression failed on a row of {when}"
+
+
+def _of_computed(rows: DataFrame, job: PartialsJob, text: str) -> tuple[str, str]:
+    """Say which of the computed columns that an expression reads failed, and how."""
+    for column in job.layout.doubtful:
+        if column.name in names_in(text) and (why := why_not_computed(rows, column)) is not None:
+            return why, f"column {quoted(column.name)} = {column.expression}"
+    return NOT_COMPUTED, text
 
 
 def _expressions(query: Query) -> list[str]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
+from penstock.spark.computed import marked
 from penstock.spark.file_log import entries_between, offset_of
 from penstock.spark.own_session import made_in
 from penstock.spark.source_files import Changed, changed_files
@@ -35,7 +36,7 @@ def history(
     assert stream.format in FILE_FORMATS, stream.format
     entries = check_files(session, stream, checkpoint, source, accept_changed=accept_changed)
     if not entries:
-        return made_in(session, [], ddl_of(stream.columns))
+        return marked(made_in(session, [], ddl_of(stream.columns)), stream.columns)
     return read_again(session, stream, list(dict.fromkeys(path_of(str(e["path"])) for e in entries)))
 
 

@@ -10,7 +10,7 @@ Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -23,10 +23,12 @@ from penstock.share.signing import Signing
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.attempted import AttemptingWriter
 from penstock.spark.columns import keep, plan, with_texts, written
+from penstock.spark.computed import with_inputs
 from penstock.spark.literals import quoted
 from penstock.spark.set_for_now import INTERPRETED, set_for_now
 from penstock.spark.spreading import Collecting
 from penstock.spark.writer import Bounds, Writer
+from penstock.store.invalid import Invalid, without_reasons
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
@@ -40,11 +42,13 @@ class PartialsJob:
         """Write the columns and keep them in the JVM."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
+        self.invalid = Invalid()  # rows of the last batch
         self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self._watched_joins = {join.id for d in watched for join in d.query.joins}
-        self._used = keep([written(quoted(c)) for c in sorted({layout.time, *layout.plan.columns})])
+        used = with_inputs({layout.time, *layout.plan.columns}, layout.doubtful)
+        self._used = keep([written(quoted(c)) for c in sorted(used)])
         self._rows = [keep(columns) for columns in self.writer.rows()]
         copies = self.writer.copies()
         self._copies = None if copies is None else keep(copies)
@@ -73,8 +77,11 @@ class PartialsJob:
         with set_for_now(batch.sparkSession, settings):
             frame = self.frame(batch, tables, bounds)
             if into is not None:
-                return into.run(frame, self.layout, self.signing)
-            return self.signing.sign(frame.toArrow())
+                found = into.run(frame, self.layout, self.signing)
+            else:
+                found = self.signing.sign(frame.toArrow())
+        self.invalid, partials = without_reasons(found, bounds.clock_us)
+        return partials
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:
         """Let Spark plan the job for a batch and generate its code, without running it."""
@@ -107,13 +114,15 @@ class PartialsJob:
         """Add the columns of the plan's tables to those of the batch."""
         rows = batch if not self.layout.plan.joins else self._used.select(batch)
         for join in self.layout.plan.joins:
-            rows = _joined(rows, join, tables[join.id], attempted=join.id in self._watched_joins)
+            attempted = join.id in self._watched_joins
+            keys = [self.writer.guarded(k) if attempted else k for k in join.stream_keys]
+            rows = _joined(rows, join, keys, tables[join.id], attempted=attempted)
         return rows
 
 
-def _joined(rows: DataFrame, join: Join, table: DataFrame, *, attempted: bool) -> DataFrame:
+def _joined(rows: DataFrame, join: Join, texts: Sequence[str], table: DataFrame, *, attempted: bool) -> DataFrame:
     """Join a table so that no row is lost: unmatched rows have no ``#`` number, repeated ones count up from 0."""
-    keys = [F.expr(k) for k in join.stream_keys]
+    keys = [F.expr(text) for text in texts]
     if attempted:  # a key that fails matches nothing; the failure itself is charged by the writer
         rows = rows.select("*", *(attempt_struct(k).alias(f"__j{join.id}.{i}") for i, k in enumerate(keys)))
         keys = [F.col(quoted(f"__j{join.id}.{i}"))["v"] for i in range(len(keys))]

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from penstock.model.schema import Stream
 from penstock.spark.aside import is_valid, micros_of
 from penstock.spark.commit_folders import TIME, CommitFolders
+from penstock.spark.computed import marked
 from penstock.spark.literals import quoted
 from penstock.spark.own_session import made_in
 from penstock.spark.sources import ddl_of
@@ -51,9 +52,9 @@ class Retained:
         """Return the rows that are kept of a stretch of time, with the stream's columns."""
         kept = self.folders.read(session or self.session, self._columns, since_us)
         if kept is None:
-            return made_in(self.session, [], ddl_of(self.stream.columns))
+            kept = made_in(session or self.session, [], self._columns)
         stretch = kept.where(f"{TIME} >= {since_us}L AND {TIME} < {before_us}L")
-        return stretch.select(*(F.col(quoted(c.name)) for c in self.stream.columns))
+        return marked(stretch.select(*(F.col(quoted(c.name)) for c in self.stream.columns)), self.stream.columns)
 
     def expire(self, before_us: int) -> None:
         """Delete the folders all of whose rows are before a time; what is left is whole after the last one deleted."""

@@ -11,9 +11,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.errors import WrongType
 from penstock.model.schema import Column
+from penstock.spark.computed import with_computed
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import made_in, schema_in
-from penstock.spark.sources import columns_of, ddl_of, with_computed
+from penstock.spark.sources import columns_of, ddl_of
 
 
 def schema_of(session: SparkSession, columns: Sequence[Column]) -> pa.Schema:

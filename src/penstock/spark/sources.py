@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType, nearest
 from penstock.model.schema import Column, Stream, Table
+from penstock.spark.computed import with_computed
 from penstock.spark.file_options import check_options
 from penstock.spark.generator import Market, stream_trades, trades
 from penstock.spark.literals import quoted
@@ -34,6 +35,11 @@ from penstock.spark.unreadable import path_of
 FILE_FORMATS: Final = ("parquet", "csv", "json")
 FORMATS: Final = (*FILE_FORMATS, "trades")
 Columns = tuple[Column, ...]
+FILE: Final = "__file"  # of a row that is kept aside
+RECORD: Final = "__record"  # its text, where that does not parse
+_OWN_FILE: Final = (  # of a row, as people write it: see path_of in spark/unreadable.py
+    "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', '/')"
+)
 _PATTERN_SIGN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -60,6 +66,21 @@ def read_again(session: SparkSession, stream: Stream, paths: Sequence[str]) -> D
     folder = stream.options["path"]
     below = {} if is_pattern(folder) else {"basePath": folder}  # folders named column=value are columns
     return _read_files(session, stream, [_literally(path) for path in paths], below)
+
+
+def read_whole(session: SparkSession, stream: Stream, paths: Sequence[str]) -> DataFrame:
+    """Read files once more with all their columns; each row tells its file, and its text if that does not parse."""
+    folder, options = stream.options["path"], _read_options(stream)
+    columns, beside = _read_columns(stream.columns), [F.expr(_OWN_FILE).alias(FILE)]
+    named = {name.lower(): value.lower() for name, value in options.items()}
+    told = "columnnameofcorruptrecord" in named or named.get("mode", "permissive") != "permissive"
+    if stream.format in ("csv", "json") and not told:
+        columns, options = f"{columns}, {RECORD} string", {**options, "columnNameOfCorruptRecord": RECORD}
+        beside.append(F.col(RECORD))
+    if not is_pattern(folder):
+        options["basePath"] = folder
+    reader = session.read.schema(schema_in(session, columns)).options(**options).format(stream.format or "")
+    return with_computed(reader.load([_literally(path) for path in paths]), stream.columns, beside)
 
 
 def is_pattern(path: str) -> bool:
@@ -260,18 +281,6 @@ def _declared(frame: DataFrame, stream: Stream) -> DataFrame:
                 hint="Leave the columns out, or name some of these.",
             )
     return frame.select(*(F.col(quoted(c.name)) for c in declared))
-
-
-def with_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
-    """Add computed columns, in the declared order."""
-    if all(c.expression is None for c in columns):
-        return frame
-    return frame.select(
-        *(
-            F.col(quoted(c.name)) if c.expression is None else F.expr(f"cast({c.expression} AS {c.type})").alias(c.name)
-            for c in columns
-        )
-    )
 
 
 def _path(item: Stream | Table) -> str:

@@ -25,6 +25,7 @@ from penstock.spark.columns import map_in_arrow
 from penstock.store.answer_files import Part, write_parts
 from penstock.store.answering import Answering, Failure
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
+from penstock.store.invalid import FAILED
 from penstock.store.pending import Pending, Rounds
 from penstock.store.spread import Entry
 from penstock.store.synopsis import Kernel, Synopsis
@@ -66,7 +67,7 @@ class WritePartials:
             table = self.signing.sign(table)
         buckets = np.asarray(table[BUCKET].to_numpy(), np.int64)
         table = table.drop_columns([BUCKET])
-        away = buckets >= 0
+        away = (buckets >= 0) & (table["label"].fill_null(FAILED).to_numpy() > FAILED)  # invalid rows are counted here
         if away.any():
             name = f"{self.number:012d}-{uuid.uuid4().hex[:12]}.arrow"
             file = write_buckets(self.folder, name, table.filter(pa.array(away)), buckets[away], self.layout.spread)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -20,6 +18,7 @@ from penstock.evaluate.finishing import WINDOW_TYPES, grouping_types
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
 from penstock.language.predicates import read_predicate
+from penstock.language.reading import names_in
 from penstock.language.same import normal
 from penstock.model.function import Function
 from penstock.model.query import Query
@@ -27,8 +26,6 @@ from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import made_in
-
-_NAMES: Final = re.compile(r"'(?:\\.|[^'\\])*'|`(?P<name>(?:[^`]|``)+)`")  # strings are matched to be skipped
 
 
 class Typer:
@@ -63,7 +60,7 @@ class Typer:
         outputs = self._output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
         row = [column for aggregate in query.aggregates for column in aggregate.row]
         self._check_row(known, row, query)
-        read = _read_columns([*texts, *row], {c.name for c in stream.columns})
+        read = frozenset[str]().union(*map(names_in, [*texts, *row])) & {c.name for c in stream.columns}
         same = normal(query.where, lambda text: may_fail(text, named)) if query.where else None
         attributes = attributes_of(read_predicate(same), named) if same else ()
         failing = fallible([*query.keys, *arguments], named)
@@ -152,13 +149,3 @@ def _arrow(found: T.DataType, text: str, query: Query) -> pa.DataType:
         raise Unsupported(
             f"{text} has type {found.simpleString()}, which answers cannot hold", detail=query.text
         ) from None
-
-
-def _read_columns(texts: Sequence[str], names: set[str]) -> frozenset[str]:
-    """Find the stream's columns in canonical expressions, where every name is quoted and a field follows a dot."""
-    found: set[str] = set()
-    for text in texts:
-        for match in _NAMES.finditer(text):
-            if match["name"] is not None and text[max(0, match.start() - 1)] != ".":
-                found.add(match["name"].replace("``", "`"))
-    return frozenset(found & names)

@@ -14,15 +14,18 @@ from penstock.evaluate.components import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
-from penstock.share.signing import LONE
+from penstock.share.signing import DOUBTED, LONE
 from penstock.share.slices import Progression
 from penstock.share.telling import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.spark.attempt import attempt_text
 from penstock.spark.columns import written
+from penstock.spark.computed import inputs_of
 from penstock.spark.lift import is_bare, last_of, partial_texts
 from penstock.spark.literals import longs, position_in, quoted
 from penstock.spark.many_trees import many_trees
 from penstock.spark.numbering import Numbering
+from penstock.store.invalid import AHEAD as AHEAD_LABEL
+from penstock.store.invalid import FAILED, TOO_EARLY
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
 # position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
@@ -40,6 +43,7 @@ class Bounds:
     ahead_us: int  # first time that is too far ahead of the clock
     edges: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tree → edges, for searched trees only
     revised: Sequence[tuple[int, int, int]] = ()  # for each of the layout's revising windows: ends after, from, by
+    clock_us: int = 0  # the reading that rows are ahead of
 
 
 class Writer:
@@ -64,6 +68,7 @@ class Writer:
         self.cells = tell_apart(layout)
         self.numbering = Numbering(self.cells, self.attribute)
         self.signed = any(m.signed for m in layout.members)
+        self.copied = any(len(parts) > 1 for parts in self.cells.parts)
         attempts = self.numbering.attempts
         texts = [] if self.direct else self.fallible()
         self.tried = {text: attempts.get(text, f"__y{i}") for i, text in enumerate(texts)}
@@ -87,6 +92,10 @@ class Writer:
 
     def read(self, text: str) -> str:
         """Write where the value of an expression is read: itself."""
+        return text
+
+    def guarded(self, text: str) -> str:
+        """Write an expression so that it fails where a column that it reads could not be computed; here: as it is."""
         return text
 
     def attribute(self, text: str) -> str:
@@ -146,13 +155,19 @@ class Writer:
         if isinstance(locating, ByArithmetic):
             lasts = [last_of(p, self.t) for p in locating.progressions]
             last = lasts[0] if len(lasts) == 1 else f"greatest({', '.join(lasts)})"
-            return written(f"IF({self.valid}, {last}, NULL)", name)
-        return _searched(tree, self.t, self.valid, name)
+            return written(f"IF({self.valid}, {last}, {self.unplaced()})", name)
+        return _searched(tree, self.t, self.valid, self.unplaced(), name)
 
     def granule(self, locating: ByDivision) -> str:
         """Write where a valid row's granule starts, and whether the row is late if the label tells that too."""
         late = f" + IF({self.is_late}, 1L, 0L)" if self.layout.marks_late else ""
-        return f"IF({self.valid}, {last_of(locating.granule, self.t)}{late}, NULL)"
+        return f"IF({self.valid}, {last_of(locating.granule, self.t)}{late}, {self.unplaced()})"
+
+    def unplaced(self) -> str:
+        """Write the label of a row that is not valid: it tells why."""
+        time_inputs = [quoted(inputs_of(c.name)) for c in self.layout.doubtful if c.name == self.layout.time]
+        without = f"IF({time_inputs[0]} IS NULL, NULL, {FAILED}L)" if time_inputs else "NULL"
+        return f"IF({self.t} IS NULL, {without}, IF({self.t} > {FLOOR}L, {AHEAD_LABEL}L, {TOO_EARLY}L))"
 
     # -- the steps of the job ------------------------------------------------------------------------------------
 
@@ -192,7 +207,7 @@ class Writer:
         if self.many is not None:
             return self.many.columns()
         labels = [self.label(t, f"__l{t}") for t in range(len(self.layout.plan.trees))]
-        return labels or [written(f"IF({self.valid}, 0L, NULL)", "__l0")]
+        return labels or [written(f"IF({self.valid}, 0L, {self.unplaced()})", "__l0")]
 
     def placed(self, tree: int) -> str:
         """Write where a row's label in a tree is read."""
@@ -238,7 +253,7 @@ class Writer:
     def place(self) -> str:
         """Write where a copy's label is read."""
         if self.many is not None:
-            return f"IF({self.valid}, {self.many.label(self.t, '__g')}, NULL)"
+            return f"IF({self.valid}, {self.many.label(self.t, '__g')}, {self.unplaced()})"
         return "__l0" if len(self.layout.members) < 2 else "__l"
 
     def pick(self, choices: Sequence[tuple[Member, str]]) -> str:
@@ -266,12 +281,15 @@ class Writer:
         once = f" AND {self.base()}" if self.joins else ""
         if self.layout.marks_late is None:
             counted |= {"first": f"min({self.t})", "late": f"count_if({self.is_late}{once})"}
+        if self.layout.marks_late is None and (self.layout.revising or self.joins or self.copied):
+            counted |= {"touched": f"count_if({self.is_late})"}  # late rows as queries have them, repeated by joins
         if self.layout.revising:
-            counted |= {"touched": f"count_if({self.is_late})"}
             counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.joins:
             counted |= {"base": f"count_if({self.base()})"}
         counted |= {f"e{i}": f"count_if({self.valid} AND {name} IS NULL)" for i, name in enumerate(self.tried.values())}
+        if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
+            counted |= {DOUBTED: f"count_if({self.valid} AND ({' OR '.join(doubted)}))"}
         return [written(text, name) for name, text in counted.items()]
 
     def revised(self) -> str:
@@ -296,7 +314,7 @@ class Writer:
 
 
 @lru_cache(maxsize=256)
-def _searched(tree: int, time: str, valid: str, name: str) -> Column:
+def _searched(tree: int, time: str, valid: str, unplaced: str, name: str) -> Column:
     """Write where a valid row stands among the edges of a searched tree."""
     place = position_in(F.col(f"__edges{tree}"), F.expr(time)).cast("bigint")
-    return F.when(F.expr(valid), place).alias(name)
+    return F.when(F.expr(valid), place).otherwise(F.expr(unplaced)).alias(name)

@@ -14,6 +14,7 @@ from penstock.errors import StateError
 from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
+from penstock.store.invalid import Invalid
 from penstock.store.listing import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
 
 FORMAT: Final = 2
@@ -95,13 +96,16 @@ class Commit:
     departed: Mapping[str, int] = field(
         default_factory=dict
     )  # name of a query that is gone → the windows that begin before it were answered
+    invalid: Invalid = field(default_factory=Invalid)  # rows of all batches so far, by reason
+    too_late: Mapping[str, int] = field(default_factory=dict)  # definition → rows that came too late for it
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
         """Write the commit as JSON values."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         paused = {number: asdict(pause) for number, pause in self.paused.items()}
-        return {"format": FORMAT, **plain, "counts": asdict(self.counts), "paused": paused}
+        told = {"counts": asdict(self.counts), "paused": paused, "invalid": asdict(self.invalid)}
+        return {"format": FORMAT, **plain, **told}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> Commit:
@@ -112,6 +116,7 @@ class Commit:
         known["counts"] = Counts(**record["counts"])
         known["due"] = {k: tuple(v) for k, v in record["due"].items()}
         known["paused"] = {k: Paused(**v) for k, v in record["paused"].items()}
+        known["invalid"] = Invalid(**record.get("invalid", {}))
         known["attempts"] = tuple(record["attempts"])
         known["backfilled"] = tuple(record.get("backfilled", ()))
         return Commit(**known)

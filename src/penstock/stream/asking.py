@@ -139,7 +139,8 @@ class Asking:
         range_us = asked.query.window.range_us
         window = Window(range_us, range_us, end_us % range_us)
         alone = replace(asked, typed=replace(asked.typed, query=replace(asked.query, window=window)))
-        layout: Layout = lay_out(plan_queries([alone], "shared paired", 0), self.pipeline.stream.time)
+        plan = plan_queries([alone], "shared paired", 0)
+        layout: Layout = lay_out(plan, self.pipeline.stream.time, None, self.pipeline.intake.doubtful)
         rows = self.pipeline.intake.past.kept_rows(end_us - range_us, end_us)
         computed = self.pipeline.computing.of_the_past(rows, layout, self.tables, end_us)
         synopsis = Synopsis("fast")

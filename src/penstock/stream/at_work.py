@@ -20,6 +20,7 @@ from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow
 from penstock.report.notebook import StreamRow
 from penstock.sinks.delivery import Delivery
+from penstock.spark.computed import with_inputs
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
 from penstock.store.answers import answers_of
@@ -90,7 +91,8 @@ class StreamAtWork:
         version = self.catalog.stream_version(self.stream.name)
         _, definitions = self.catalog.snapshot(self.stream.name, version)
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), bool(self._lines()))
+        numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), numbered)
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
@@ -118,7 +120,8 @@ class StreamAtWork:
             own = {self.stream.time, *self.stream.dedup}
             if lines or self.pipeline.intake.kept_for_us(definitions):
                 own |= {c.name for c in self.stream.columns}
-            self._wanted = version, frozenset(own).union(*(d.typed.columns for d in definitions))
+            used = frozenset(own).union(*(d.typed.columns for d in definitions))
+            self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
         return self._wanted[1]
 
     def _lines(self) -> list[str]:

@@ -49,6 +49,7 @@ class Computed:
     frames: Mapping[str, DataFrame]
     versions: Mapping[str, str]
     collected: Collecting | None = None  # files of the executors
+    doubting: frozenset[int] = frozenset()  # queries that read a computed column which may have failed on some row
 
     @property
     def layout(self) -> Layout:
@@ -73,7 +74,7 @@ class Computing:
     def judged_by(self, clock_us: int) -> Bounds:
         """Fix what a batch is judged by: the watermark, and the clock."""
         watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
-        return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1)
+        return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1, clock_us=clock_us)
 
     @property
     def sent(self) -> Sent | None:
@@ -131,6 +132,17 @@ class Computing:
             what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
             raise SourceError(what, hint="Mend what it names, and ask again.") from None
 
+    def once_more(self, rows: DataFrame, layout: Layout, before: Computed) -> Computed:
+        """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""
+        bounds = replace(before.bounds, edges={}, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        job = PartialsJob(layout.listed({}))
+        try:
+            partials = job.run(rows, before.frames, bounds)
+        except Exception as error:
+            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            partials = _attempted(job, rows, before.frames, bounds, error, None)
+        return Computed(job, bounds, partials, before.frames, before.versions)
+
     def _run(
         self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds, *, foreseen: bool
     ) -> Computed:
@@ -141,10 +153,11 @@ class Computing:
         job.expected_rows = self._rows if foreseen else 0
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
-        into = self._into(layout)
+        into, doubting = self._into(layout), frozenset[int]()
         try:
             partials = job.run(batch, frames, bounds, interpreted=young, into=into)
         except Exception as error:
+            doubting = _readers(layout)
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
@@ -153,7 +166,7 @@ class Computing:
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
-        return Computed(job, bounds, partials, frames, versions, into)
+        return Computed(job, bounds, partials, frames, versions, into, doubting)
 
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""
@@ -213,6 +226,12 @@ def _attempted(
         if isinstance(error, FailedRows):
             raise
         raise error from None
+
+
+def _readers(layout: Layout) -> frozenset[int]:
+    """List the queries that read a computed column without attempting it."""
+    doubtful = layout.unwatched
+    return frozenset(d.id for d in layout.plan.definitions if not doubtful.isdisjoint(d.typed.columns))
 
 
 def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:

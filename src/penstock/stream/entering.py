@@ -201,7 +201,7 @@ class Entering:
                 trees.append(tree.only(members))
         joins = {j.id for t in trees for d in t.definitions for j in d.query.joins}
         plan = replace(layout.plan, trees=tuple(trees), joins=tuple(j for j in layout.plan.joins if j.id in joins))
-        return lay_out(plan, layout.time)
+        return lay_out(plan, layout.time, None, layout.doubtful)
 
     def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
         """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""

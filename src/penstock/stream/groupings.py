@@ -72,13 +72,14 @@ class Groupings:
     def laid_out(self, layout: Layout, batch: DataFrame, known: Mapping[str, Table], judged: Bounds) -> Layout:
         """Lay a plan out for a batch; the batch is looked at first if it is time to."""
         if self._is_time(layout, batch):
-            self._look(lay_out(layout.plan, layout.time), batch, known, judged)
+            self._look(lay_out(layout.plan, layout.time, None, layout.doubtful), batch, known, judged)
         self._hand_over(layout)
         asked = {(tree.name, grouping.keys) for tree in layout.plan.trees for grouping in tree.groupings}
         spread, feeding = self.spread & asked, self._without_spread()
         if layout.feeding == feeding and layout.spread == spread:
             return layout
-        return replace(lay_out(layout.plan, layout.time, feeding), attempts=layout.attempts, spread=spread)
+        laid_out = lay_out(layout.plan, layout.time, feeding, layout.doubtful)
+        return replace(laid_out, attempts=layout.attempts, spread=spread)
 
     def seen(self, layout: Layout | None) -> Seen:
         """Say how fast rows came, and how groupings are made where it is not from rows in the driver."""

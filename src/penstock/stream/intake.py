@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
-from penstock.spark.aside import keep_aside
+from penstock.spark.arriving import files_of
+from penstock.spark.aside import example_of, keep_aside
+from penstock.spark.computed import doubtful_columns
 from penstock.spark.duplicates import Duplicates
+from penstock.spark.nanoseconds import by_rounding
+from penstock.spark.sources import FILE_FORMATS, read_whole
 from penstock.spark.waiting import Waiting
 from penstock.spark.writer import Bounds
+from penstock.store.invalid import Invalid
+from penstock.stream.computing import Computed
 from penstock.stream.past import Past, Places
 from penstock.stream.progress import NEVER
+from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Arrival: TypeAlias = tuple[int, str]  # Spark's number of a batch, and the source's position
 
 
 class Intake:
@@ -27,6 +37,8 @@ class Intake:
         self.stream, self.places = stream, places
         self.past = Past(session, stream, places)
         self.waiting = Waiting(session, places.waiting, stream)
+        self.doubtful = doubtful_columns(session, stream.columns)  # computed ones that may fail on a row
+        self._explained = False  # a time that failed; one example tells enough
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
 
     @contextmanager
@@ -40,25 +52,41 @@ class Intake:
         finally:
             self.duplicates.release()
 
-    def put_aside(self, batch: DataFrame, number: int, judged: Bounds) -> None:
-        """Keep a batch's invalid rows where they can be looked at."""
-        if self.places.invalid is not None:
-            keep_aside(batch, self.stream.time, judged.ahead_us, self.places.invalid / f"{number:012d}")
+    def put_aside(self, rows: DataFrame, number: int, arrival: Arrival, computed: Computed) -> Invalid:
+        """Keep a batch's invalid rows where they can be looked at; return why they are, with an example if need be."""
+        told, judged = computed.job.invalid, computed.bounds
+        folder = None if self.places.invalid is None else self.places.invalid / f"{number:012d}"
+        if told.rows and folder is not None:
+            keep_aside(rows, lambda: self._whole(rows.sparkSession, *arrival), self.stream, judged, told, folder)
+        if not told.failed or self._explained:
+            return told
+        self._explained = True
+        [time] = [column for column in self.stream.columns if column.name == self.stream.time]
+        return replace(told, example=example_of(rows, time, folder))
+
+    def _whole(self, session: SparkSession, batch_id: int, source: str) -> DataFrame | None:
+        """Read the files of a batch once more; None: it has none, or times that Spark does not read."""
+        if self.stream.format not in FILE_FORMATS or not source:
+            return None
+        paths = files_of(self.stream, self.places.checkpoint, batch_id, source)
+        if self.stream.format == "parquet" and any(by_rounding(self.stream.columns, paths)):
+            return None
+        return read_whole(session, self.stream, paths)
 
     def kept_for_us(self, definitions: Iterable[Definition]) -> int:
         """Return for how long rows are kept; 0: not at all."""
         return max([self.stream.retain_rows_us, *(d.typed.rows_us for d in definitions)])
 
-    def keep(self, rows: DataFrame, number: int, judged: Bounds, kept_for_us: int, frontier_us: int | None) -> None:
-        """Keep a batch's rows if that is asked for; otherwise let go of all, for some would be missing."""
-        if kept_for_us:
+    def keep_for(self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, frontier_us: int | None) -> None:
+        """Keep a batch's rows as queries ask for it; what nobody asks for any more is let go of as a whole.
+
+        Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
+        """
+        if self.kept_for_us(at.definitions):
             self.past.keep(rows, number, judged.ahead_us, frontier_us)
         else:
             self.past.stop_keeping()
-
-    def wait(self, rows: DataFrame, number: int, judged: Bounds, *, wanted: bool) -> None:
-        """Let a batch's rows wait for the watermark if a query numbers rows; if none does any more, let go of all."""
-        if wanted:
+        if at.numbered:
             self.waiting.keep(rows, number, judged.watermark_us, judged.ahead_us)
         else:
             self.waiting.expire(NEVER)

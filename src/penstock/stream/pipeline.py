@@ -37,6 +37,7 @@ from penstock.stream.entering import Entering
 from penstock.stream.groupings import Groupings
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
+from penstock.stream.lateness import note_too_late
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
 from penstock.stream.past import Places
@@ -245,11 +246,9 @@ class Pipeline:
             with self._whole():
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
-                if arrived.invalid:
-                    self.intake.put_aside(rows, number, judged)
-                kept = self.intake.kept_for_us(snapshot.definitions), self.progress.frontier_us
-                self.intake.keep(rows, number, judged, *kept)
-                self.intake.wait(rows, number, judged, wanted=snapshot.numbered)
+                self.progress.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
+                self.intake.keep_for(snapshot, rows, number, judged, self.progress.frontier_us)
+                note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self._pause(rows, computed, arrived)
                 before = self.progress.watermark_us
                 due = self._advance(arrived, repeated, computed.layout)
@@ -266,6 +265,7 @@ class Pipeline:
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on."""
         by_id = {d.id: d for d in computed.layout.plan.definitions}
+        self._attempts |= computed.doubting
         for number, (first, last, _) in arrived.failures.items():
             definition, reason = by_id[number], ""
             if number not in self.progress.paused:
@@ -293,7 +293,7 @@ class Pipeline:
         before = None if self.layout is None else self.layout.plan
         woven = self.weaving.trees_of(snapshot.definitions, trees)
         plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
-        layout = lay_out(plan, self.stream.time, self.groupings.feeding)
+        layout = lay_out(plan, self.stream.time, self.groupings.feeding, self.intake.doubtful)
         current = {d.id: d for d in snapshot.definitions}
         part_with(self.progress, [d for d in before.definitions if d.id not in current] if before else (), layout)
         self.progress.switch(layout, self.layout)

@@ -12,6 +12,7 @@ from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan, condition_of
 from penstock.share.slices import SliceManager
 from penstock.store.commits import Commit, Counts, Paused
+from penstock.store.invalid import Invalid
 
 NEVER: Final = 1 << 62  # a time that no window ends at
 
@@ -49,6 +50,8 @@ class Progress:
     last_us: int | None = None
     first_us: int | None = None
     counts: Counts = field(default_factory=Counts)
+    invalid: Invalid = field(default_factory=Invalid)  # rows, by reason
+    too_late: dict[int, int] = field(default_factory=dict)  # definition → rows that came too late for it
     ended: bool = False
     starts: dict[int, int | None] = field(
         default_factory=dict
@@ -125,7 +128,8 @@ class Progress:
     def forget(self, number: int) -> None:
         """Forget a definition that is gone."""
         known: dict[int, Any]
-        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused, self.silences):
+        counted = self.paused, self.silences, self.too_late
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
 
     def note_silence(self, number: int, silence: Silence) -> None:
@@ -249,6 +253,14 @@ class Progress:
             begins.append(-NEVER if start is None else start)
         return min((begin - 1 + definition.query.window.range_us for begin in begins), default=NEVER)
 
+    def lost_ends(self, definition: Definition, watermark_us: int) -> tuple[int, int]:
+        """Return the first and last window end of a query that late rows are too late for: final, and not revised."""
+        window, start = definition.query.window, self.starts.get(definition.id)
+        last = min(watermark_us, self.last_own_end(definition))
+        if definition.typed.revise_us:
+            last = min(last, max(watermark_us - definition.typed.revise_us, self.revised_from(definition) - 1))
+        return -NEVER if start is None else window.end_at_or_after(start + window.range_us), last
+
     def floor_of(self, definition: Definition) -> int | None:
         """Return the earliest time that is still needed of a query's partials; None before the first valid row.
 
@@ -321,6 +333,7 @@ class Progress:
         self.source = commit.source or self.source
         self.watermark_us, self.last_us, self.first_us = commit.watermark_us, commit.last_us, commit.first_us
         self.counts, self.ended = commit.counts, commit.ended
+        self.invalid, self.too_late = commit.invalid, {int(k): v for k, v in commit.too_late.items()}
         self.paused = {int(k): v for k, v in commit.paused.items()}
         self.starts = {int(k): commit.starts.get(k) for k in commit.next_ends}
         self.next_ends = {int(k): v for k, v in commit.next_ends.items() if v is not None}

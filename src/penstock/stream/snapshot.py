@@ -19,7 +19,7 @@ class Snapshot:
     definitions: tuple[Definition, ...]
     tables: Mapping[str, Table]
     controls: tuple[Control, ...] = ()
-    numbered: bool = False  # queries with windows of rows wait for the stream's rows
+    numbered: frozenset[int] = frozenset()  # queries with windows of rows, which wait for the stream's rows
 
     def is_of(self, plan: Plan) -> bool:
         """Tell whether a plan is of this version; queries with windows of rows may begin between two."""
