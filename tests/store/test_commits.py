@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import StateError
 from penstock.store.commits import Commit, Counts, DiskCommitLog, MemoryCommitLog, Paused, last_commit
 from penstock.store.files import checksum, read_record, write_record
+from penstock.store.invalid import Invalid
 
 FULL = Commit(
     number=0,
@@ -32,8 +33,12 @@ FULL = Commit(
     edges={"0": [1, 2, 3]},
     ended=True,
     highest=10,
+    invalid=Invalid(ahead=1, ahead_by_us=7, example="ts = `a` failed"),
+    too_late={"1": 2},
 )
 NEW = (
+    "invalid",
+    "too_late",
     "kind",
     "judged_us",
     "first_ends",
@@ -125,7 +130,7 @@ def test_a_newer_commit_is_refused_and_one_of_format_1_is_read(tmp_path: Path) -
     counts = {k: v for k, v in record["counts"].items() if k not in ("corrected", "duplicate")}
     write_record(path, {**old, "format": 1, "counts": counts})
     found = last_commit(tmp_path)
-    assert found == replace(commit(3, 20), counts=Counts(15, 7, 2, 1))
+    assert found == replace(commit(3, 20), counts=Counts(15, 7, 2, 1), invalid=Invalid(), too_late={})
 
 
 @pytest.mark.parametrize("wrong", [{"counts": {"ingested": 1, "odd": 2}}, {"due": 7}, {"number": None, "paused": []}])
