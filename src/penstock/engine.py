@@ -34,6 +34,7 @@ from penstock.language.duration import parse_duration
 from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
+from penstock.model.query import Query
 from penstock.model.schema import Stream, Table
 from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
@@ -137,6 +138,11 @@ class Engine(Registering):
     def alter_query(self, name: str, text: str) -> Entered:
         """Give a query a new SELECT from the stream's next batch on; its answers so far stay in the sinks."""
         return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name))
+
+    def check_query(self, query: Query, select: Select) -> None:
+        """Raise if a query, new or in another's place, asks for what cannot be had; nothing changes."""
+        if self._changing.may_refuse(query):
+            self._changing.check(self.typed(select, query.name))
 
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""

@@ -117,6 +117,11 @@ class Catalog(Lookup):
         fresh[key] = self._definition(query, len(fresh), origin, since)
         return fresh[key]
 
+    def holds(self, query: TypedQuery) -> bool:
+        """Tell whether this very query is there."""
+        with self._lock:
+            return query.query.name.lower() in self._queries and _same(self.query(query.query.name), query)
+
     def replace_query(self, query: TypedQuery, since: Since = MappingProxyType({})) -> Definition:
         """Put a new definition in a query's place in one durable change; the same one changes nothing."""
         with self._lock:

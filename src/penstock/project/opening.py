@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CatalogError, LanguageError, PenstockError
+from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
 from penstock.language.write import write_name
+from penstock.model.derived import source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
@@ -73,6 +74,7 @@ def enter_sources(project: Project, engine: Engine) -> None:
 
 def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
+    _refuse_first(project, engine)
     changes = _drop_former(project, engine)
     fresh = [query.statement for query in project.queries if not engine.catalog.has("query", query.name)]
     try:
@@ -84,13 +86,25 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     return changes
 
 
+def _refuse_first(project: Project, engine: Engine) -> None:
+    """Refuse queries that ask for what cannot be had before any query is dropped for them, or entered beside them."""
+    for file, query in zip(project.queries, project.bound, strict=True):
+        if engine.catalog.stream(source_of(query.stream)) is None or _is_entered(project, engine, query):
+            continue  # what the project itself makes has no past, and what is there changes nothing
+        try:
+            engine.check_query(query, select_of(parse_statement(file.text)))
+        except Unsupported as error:
+            what = f"{error.what}, and {file.file} asks for it"
+            raise ProjectError(what, detail=error.detail, hint=error.hint) from None
+
+
 def _drop_former(project: Project, engine: Engine) -> list[str]:
     """Drop queries that are gone from the folder or changed in it; those added by hand were never in it."""
     known = {query.name.lower(): query for query in project.bound}
     changes = []
     for name in reversed(engine.catalog.query_names()):  # readers of a stream go before it
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
-        if found.origin == "added" if wanted is None else _as_entered(project, engine, wanted) == found.query.text:
+        if found.origin == "added" if wanted is None else _is_entered(project, engine, wanted):
             continue
         if not engine.catalog.makes_stream(name):
             engine.drop_query(name)
@@ -101,6 +115,12 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
             raise CatalogError(what, hint="Change it back, or start with another state folder.")
         changes.append(f'query "{name}" {"is gone" if wanted is None else "changed: its answers begin anew"}')
     return changes[::-1]
+
+
+def _is_entered(project: Project, engine: Engine, query: Query) -> bool:
+    """Tell whether a query is there as the folder has it."""
+    known = engine.catalog.has("query", query.name)
+    return known and _as_entered(project, engine, query) == engine.catalog.query(query.name).query.text
 
 
 def _as_entered(project: Project, engine: Engine, query: Query) -> str:

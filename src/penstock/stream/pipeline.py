@@ -98,7 +98,7 @@ class Pipeline:
         self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
         self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
         shared = self.progress, self.synopsis, self.computing, self.agenda
-        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
+        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self._half_done = False  # a step failed in the middle: memory is not what was committed
