@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,7 +24,9 @@ from penstock.share.signing import Sent, Signing
 from penstock.spark.columns import map_in_arrow
 from penstock.store.answer_files import Part, write_parts
 from penstock.store.answering import Answering, Due, Failure
+from penstock.store.apart import answer_apart
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
+from penstock.store.defects import Defect, defect_of
 from penstock.store.spread import Entry
 from penstock.store.synopsis import Kernel, Synopsis
 
@@ -158,6 +160,24 @@ class AnswerBuckets:
     def answered(self, bucket: int) -> dict[str, Any]:
         """Answer the due windows of one bucket's keys and write the answers."""
         synopsis = Synopsis(self.kernel, in_driver=False)
+        answering = Answering(synopsis, cannot_ask, threads=1)
+        try:
+            self._read(synopsis, bucket)
+            tables, failures = answer_apart(answering, self.due)
+        except Exception as error:  # where it is not told whose it is, it is everybody's
+            defect = defect_of(error, "the executors read their partials")
+            tables, failures = [], [Failure(d.definition.id, int(d.ends[0]), defect.reason, defect) for d in self.due]
+        name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
+        parts = write_parts(self.answers, name, tables)
+        return {
+            "parts": [part.to_record() for part in parts],
+            "failures": [asdict(failure) for failure in failures],
+            "evaluations": answering.evaluations,
+            "shared": answering.shared,
+        }
+
+    def _read(self, synopsis: Synopsis, bucket: int) -> None:
+        """Read the partials of one bucket."""
         for entry in self.entries:
             for file in entry.files:
                 table = read_bucket(self.partials, file, bucket)
@@ -167,16 +187,6 @@ class AnswerBuckets:
                     synopsis.spread = frozenset(file.groupings)
                     synopsis.ingest(entry.layout, table, {int(tree): times for tree, times in entry.edges.items()})
         synopsis.prepare(self.layout)
-        answering = Answering(synopsis, cannot_ask, threads=1)
-        tables, failures = answering.answer(self.due)
-        name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
-        parts = write_parts(self.answers, name, tables)
-        return {
-            "parts": [part.to_record() for part in parts],
-            "failures": [[f.definition, f.window_end_us, f.reason] for f in failures],
-            "evaluations": answering.evaluations,
-            "shared": answering.shared,
-        }
 
 
 def cannot_ask(requests: Sequence[FinishRequest]) -> NoReturn:
@@ -188,13 +198,20 @@ def answer_buckets(session: SparkSession, task: AnswerBuckets, buckets: int) -> 
     """Let the executors answer, one task a bucket."""
     sent = map_in_arrow(session.range(0, buckets, 1, buckets), task, SENT).toArrow()
     told = [json.loads(payload) for payload in sent["payload"].to_pylist()]
-    failures = {(d, end): reason for one in told for d, end, reason in one["failures"]}
+    each = [_failure(record) for one in told for record in one["failures"]]
+    failures = {(failure.definition, failure.window_end_us): failure for failure in each}
     return Answered(
         tuple(Part.from_record(part) for one in told for part in one["parts"]),
-        tuple(Failure(d, end, reason) for (d, end), reason in sorted(failures.items())),
+        tuple(failures[place] for place in sorted(failures)),
         max((one["evaluations"] for one in told), default=0),
         max((one["shared"] for one in told), default=0),
     )
+
+
+def _failure(record: dict[str, Any]) -> Failure:
+    """Read a failure that a worker told of."""
+    defect = record["defect"]
+    return Failure(**{**record, "defect": None if defect is None else Defect(**defect)})
 
 
 def _sent(kind: str, payload: bytes) -> pa.RecordBatch:

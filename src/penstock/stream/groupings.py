@@ -21,8 +21,10 @@ from penstock.spark.estimating import is_large
 from penstock.spark.writer import Bounds
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog
+from penstock.store.defects import defect_of
 from penstock.store.synopsis import Synopsis
 from penstock.stream.agenda import LOG, Agenda
+from penstock.stream.charging import log_defect
 from penstock.stream.computing import Computing
 from penstock.stream.pausing import pause_by_hand
 from penstock.stream.spreading import SnapshotAt
@@ -161,7 +163,11 @@ class Groupings:
     def _taken_over(self, name: GroupingName, definitions: Sequence[Definition]) -> bool:
         """Let the executors take a grouping over, if they can."""
         assert self.spreading is not None
-        return self.spreading.may_have(definitions) and self.spreading.begin(name, self.commits)
+        try:
+            return self.spreading.may_have(definitions) and self.spreading.begin(name, self.commits)
+        except Exception as error:
+            log_defect(defect_of(error, f"partials by {', '.join(name[1])} were handed to the executors"), definitions)
+            return False
 
     def _size(self, name: GroupingName) -> float:
         """Return how large a grouping is: its groups, known or estimated; many slices and predicates count too."""

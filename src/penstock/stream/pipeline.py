@@ -26,9 +26,9 @@ from penstock.store.answering import Answering, Due
 from penstock.store.answers import AnswerLog
 from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
-from penstock.store.described import check_described
 from penstock.store.synopsis import Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
+from penstock.stream.charging import charge_lanes
 from penstock.stream.committing import Step, counts_of
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
@@ -38,8 +38,9 @@ from penstock.stream.intake import Intake
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
 from penstock.stream.past import Places
-from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
+from penstock.stream.pausing import apply_controls, failed_before, pause_for_rows
 from penstock.stream.progress import Progress
+from penstock.stream.replaying import Replaying
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.spreading import open_spreading
 from penstock.stream.weaving import Weaving
@@ -180,6 +181,7 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
+            charge_lanes(self.agenda, layout)
             self.groupings.pause_what_cannot_be(layout, self.agenda)
             told = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=told)
@@ -263,7 +265,8 @@ class Pipeline:
         self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
-        """Pause the queries that failed on a row, and run their expressions apart from now on."""
+        """Pause the queries that failed on a row, and run their expressions apart from now on; and for defects."""
+        charge_lanes(self.agenda, self.layout or computed.layout, arrived.last_us)
         by_id = {d.id: d for d in computed.layout.plan.definitions}
         for number, (first, last, _) in arrived.failures.items():
             definition, reason = by_id[number], ""
@@ -326,21 +329,17 @@ class Pipeline:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
+        replaying = Replaying(self.agenda, self.entering.lanes_of, self.stream.name)
         self.intake.forget_after(-1 if last is None else last.number)
         self.groupings.recover(snapshot_at, -1 if last is None else last.number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)
             layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
-            edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
-            if partials is not None and commit.kind == "backfill":
-                arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)
-            elif partials is not None:
-                check_described(partials, layout, self.stream.name)
-                arrived = self.synopsis.ingest(layout, partials, edges)
-            self.progress.restore(commit)
-        self._attempts = frozenset(d for d, paused in self.progress.paused.items() if paused.reason != BY_HAND)
+            arrived = replaying.take(commit, partials, layout)
+        self._attempts = failed_before(self.progress)
         if layout is None or last is None:
             return
+        replaying.charge(layout, last, answered=self.answers.last() == last.number)
         self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.ledger.restore(layout)
