@@ -36,6 +36,7 @@ from penstock.language.limits import WINDOWS_AT_A_TIME
 from penstock.language.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
+from penstock.model.query import Query
 from penstock.model.schema import Stream, Table
 from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
@@ -149,6 +150,11 @@ class Engine(Registering):
         One that means the same changes nothing. Answers so far stay in the sinks.
         """
         return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name), origin)
+
+    def check_query(self, query: Query, select: Select) -> None:
+        """Raise if a query, new or in another's place, asks for what cannot be had; nothing changes."""
+        if self._changing.may_refuse(query):
+            self._changing.check(self.typed(select, query.name))
 
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""

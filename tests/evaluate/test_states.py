@@ -18,15 +18,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.evaluate.component import ROWS, Component
+from penstock.evaluate.component import ROWS, STATES, Component
 from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects
 from penstock.evaluate.lanes import DenseLane, Lane
 from penstock.evaluate.scan import ScanLane
 from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_for, merge_sketches, quantiles_in
+from penstock.evaluate.states import read_states
 from penstock.model.function import Function, PythonCode
 
 FREQUENCIES = Component("frequencies", "`x`", pa.float64())
 WORDS = Component("frequencies", "`w`", pa.string())
+RANKED = pa.list_(pa.struct([("f0", pa.int64()), ("f1", pa.string())]))
+SHIPPED = {  # as Spark ships the states of a component
+    FREQUENCIES: pa.struct([("v", pa.list_(pa.float64())), ("n", pa.list_(pa.int32()))]),
+    WORDS: pa.struct([("v", pa.list_(pa.string())), ("n", pa.list_(pa.int32()))]),
+    Component("frequencies", "`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
+        [("v", pa.list_(pa.struct([("f0", pa.string()), ("f1", pa.float64())]))), ("n", pa.list_(pa.int32()))]
+    ),
+    Component("weights", "`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
+        [("v", pa.list_(pa.string())), ("w", pa.list_(pa.float64())), ("m", pa.float64())]
+    ),
+    **{Component(kind, "`w`", pa.string(), ("`x`",), (pa.int64(),)): RANKED for kind in ("arg_min", "arg_max")},
+    **{Component(kind, "`w`", pa.string(), ("`x`",)): RANKED for kind in ("first", "last")},
+    **{Component(kind, "`x`", pa.float64(), size=12): pa.binary() for kind in ("hll", "theta", "kll", "items")},
+    Component("user", "`x`", pa.float64()): pa.binary(),
+}
 NUMBERS = st.sampled_from([0.0, 1.5, -2.0, math.nan, math.inf, 7.25, 7.5])
 
 
@@ -38,6 +54,19 @@ def table(values: list[float]) -> Frequencies:
 
 def counted(found: Frequencies) -> Counter[str]:
     return Counter(dict(zip(map(str, found.values.tolist()), found.weights.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("component", SHIPPED, ids=lambda c: f"{c.kind} of {c.argument}")
+def test_no_row_has_no_state_and_a_row_of_nothing_has_none(component: Component) -> None:
+    assert SHIPPED.keys() >= {component}
+    assert len(read_states(component, pa.array([], SHIPPED[component]))) == 0
+    assert len(read_states(component, pa.chunked_array([], SHIPPED[component]))) == 0
+    empty = {"struct": {"v": [], "n": [0], "w": []}, "list": []}.get(str(SHIPPED[component]).split("<")[0])
+    assert list(read_states(component, pa.array([empty, empty], SHIPPED[component]))) == [None, None]
+
+
+def test_every_kind_of_state_is_shipped_somehow() -> None:
+    assert {component.kind for component in SHIPPED} == STATES
 
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), min_size=1, max_size=6))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine import Engine
+from penstock.errors import ProjectError
 from penstock.language.parse import CreateStream, CreateTable, parse_query, parse_statement
 from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
@@ -17,6 +18,7 @@ from penstock.project.declarations import Declared
 from penstock.project.folder import read_project
 from penstock.project.opening import create_statement, enter_queries, enter_sources
 from penstock.spark.typing import Typer
+from penstock.testing import TestBed
 from tests.project.making import COUNT, TRADES, write_project
 
 if TYPE_CHECKING:
@@ -95,3 +97,27 @@ def test_a_query_added_by_hand_stays_when_files_go(
     engine, changes = opened(spark, folder)
     with engine:
         assert changes == []
+
+
+BY_SYMBOL = "SELECT symbol, sum(volume) AS n FROM trades [RANGE 2 s SLIDE 2 s] GROUP BY symbol"
+
+
+def test_an_edited_query_whose_past_cannot_be_had_is_refused_and_nothing_is_dropped_for_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_project(tmp_path, TRADES.split("tables:")[0], one=BY_SYMBOL, two=COUNT)
+    (folder / "data" / "trades").mkdir(parents=True)
+    with TestBed(spark, state=folder / "state", spread_over=2) as bed:
+        enter_sources(read_project(folder), bed.engine)
+        enter_queries(read_project(folder), bed.engine)
+        for first in (0, 6, 12):
+            times = range(first, first + 6)
+            bed.feed("trades", [{"ts": t, "symbol": s, "price": 1.0, "volume": 2} for t in times for s in "ABCD"])
+        assert bed.engine.stream("trades").pipeline.groupings.spread
+        version = bed.engine.catalog.version
+        past = BY_SYMBOL.replace("n FROM", "volume FROM") + " WITH (from = 'beginning')"
+        write_project(folder, TRADES.split("tables:")[0], one=past, two=COUNT.replace("2 MIN", "3 MIN"), three=COUNT)
+        with pytest.raises(ProjectError, match=r'the past of query "one" is not available, and queries/one.sql asks'):
+            enter_queries(read_project(folder), bed.engine)
+        assert bed.engine.catalog.version == version
+        assert {row["n"] for row in bed.answers("one")} == {4}

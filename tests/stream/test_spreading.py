@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.errors import Unsupported
+from penstock.language.parse import parse_query
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.store import spread
 from penstock.store.verifying import verify_state
+from penstock.stream.at_work import StreamAtWork
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 
@@ -162,15 +166,98 @@ def test_partials_that_no_window_needs_are_removed(spark: SparkSession, tmp_path
         assert {name for name in names if name.endswith(".arrow")} == listed
 
 
-def test_what_the_executors_cannot_do_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_the_executors_cannot_do_is_refused_and_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
+    text = "SELECT a, hex(a) AS h, sum(v) AS t FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a"
     with spread_bed(spark, tmp_path) as bed:
         bed.query("q", BY_A)
         bed.feed("r", rows_of(range(3)))
         bed.feed("r", rows_of(range(3, 6)))
-        bed.query("odd", "SELECT a, hex(a) AS h, sum(v) AS t FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a")
+        for change in (bed.engine.create_query, bed.engine.alter_query):
+            with pytest.raises(Unsupported, match="cannot be answered") as refused:
+                change("q" if change == bed.engine.alter_query else "odd", text)
+            assert "kept by the executors" in (refused.value.detail or "")
+        assert bed.engine.catalog.query_names() == ["q"]
+        bed.engine.catalog.create_queries([bed.engine.typed(parse_query(text), "odd")])  # as older versions let it in
         bed.feed("r", rows_of(range(6, 8)))
         assert "kept by the executors" in (bed.paused("odd") or "")
+        with pytest.raises(Unsupported, match="cannot be answered"):
+            bed.engine.resume_query("odd")
         assert bed.paused("q") is None
+
+
+PAST = "SELECT a, max(v) AS m FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a WITH (from = {})"
+
+
+def test_a_plain_query_begins_at_its_frontier_however_many_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+        bed.stream("r", COLUMNS, retain_rows="1 d")
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+        entered = bed.query("plain", "SELECT a, max(v) AS m FROM r [RANGE 2 s SLIDE 2 s] WHERE v > 1 GROUP BY a")
+        assert "kept from now on" in str(entered)
+        assert entered.first_end_us == int(START.timestamp() + 8) * 1_000_000  # of the first window after second 5
+        bed.feed("r", rows_of(range(6, 11)))
+        bed.flush()
+        assert bed.paused("plain") is None
+        assert sorted({(end, m) for end, _, m in bed.timeline("plain")}) == [(8, 7), (10, 9), (12, 10)]
+        assert len(bed.timeline("plain")) == 3 * 20
+
+
+def test_a_past_that_cannot_be_had_is_refused_before_anything_changes(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+        bed.stream("r", COLUMNS, retain_rows="1 d")
+        bed.query("old", PAST.format("'beginning'"))
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3)))
+        bed.feed("r", rows_of(range(3, 6)))
+        engine, version, past = bed.engine, bed.engine.catalog.version, PAST.format("'beginning'")
+        changes: list[Callable[[], object]] = [
+            lambda: engine.create_query("new", past),
+            lambda: engine.create_query("new", PAST.format("'2026-01-05 12:00:01'")),
+            lambda: engine.alter_query("q", past),
+            lambda: engine.execute("ALTER QUERY q SET (from = 'beginning', keep = '1 d')"),
+            lambda: engine.execute(f"CREATE QUERY fine AS {BY_A}; CREATE QUERY new AS {past}"),
+            lambda: engine.execute(f"CREATE STREAM made AS {past}"),
+        ]
+        for change in changes:
+            with pytest.raises(Unsupported, match="is not available"):
+                change()
+        assert engine.catalog.version == version
+        bed.query("old", past)  # as it is already: nothing is asked for
+        bed.query("later", PAST.format("'2026-01-05 12:00:07'"))  # no past
+        bed.query("late", "SELECT a, sum(v) AS total FROM r [RANGE 1 s SLIDE 1 s] GROUP BY a")
+        with pytest.raises(Unsupported, match="is not available"):
+            engine.backfill(["late"])
+        bed.feed("r", rows_of(range(6, 10)))
+        bed.flush()
+        assert [bed.paused(name) for name in engine.catalog.query_names()] == [None] * 4
+        assert {end: total for end, a, total in bed.timeline("q") if a == 3} == {
+            end: sum(v for v in (end - 2, end - 1) if 0 <= v < 10) for end in range(1, 12)
+        }
+        assert sorted({(end, m) for end, _, m in bed.timeline("later")}) == [(9, 8), (10, 9), (11, 9)]
+        assert sorted({(end, total) for end, _, total in bed.timeline("late")}) == [
+            (end, end - 1) for end in range(5, 11)
+        ]
+
+
+def test_a_promise_is_kept_though_the_next_batch_makes_its_grouping_large(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+        bed.stream("r", COLUMNS, retain_rows="1 d")
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(3), groups=5))
+        with monkeypatch.context() as patch:
+            patch.setattr(StreamAtWork, "running", True)  # what changes takes effect with the next batch
+            entered = [bed.query("past", PAST.format("'beginning'")), bed.query("plain", BY_A.replace("2 s", "3 s"))]
+        assert [(e.first_end_us or 0) / 1e6 - START.timestamp() for e in entered] == [1, 1]
+        bed.feed("r", rows_of(range(3, 6)))  # twenty groups
+        bed.feed("r", rows_of(range(6, 8)))
+        bed.flush()
+        assert [bed.paused(name) for name in ("q", "past", "plain")] == [None] * 3
+        assert [(end, m) for end, a, m in bed.timeline("past") if a == 0] == [(e, min(e, 8) - 1) for e in range(1, 10)]
+        assert [end for end, a, _ in bed.timeline("plain") if a == 0] == list(range(1, 11))
 
 
 def test_a_grouping_whose_query_only_spark_can_finish_stays_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,13 +23,24 @@ ABOUT: Final = ("stream", "query", "sink")  # what a record may concern, in its 
 
 
 class TextLines(logging.Formatter):
-    """Writes a record as one line for people; a message of several lines goes on indented."""
+    """Writes a record as one line for people; a message of several lines goes on indented.
+
+    The trace of a defect follows where a file is written, for those who mend it; people who watch get the line alone.
+    """
+
+    def __init__(self, *, traces: bool = False) -> None:
+        """Write traces, or leave them out."""
+        super().__init__()
+        self.traces = traces
 
     def format(self, record: logging.LogRecord) -> str:
         """Write time, level, what it concerns, and the message."""
         about = [f"{name} {value}" for name in ABOUT if (value := getattr(record, name, None)) is not None]
         head = f"{_at(record)} {record.levelname.lower()}"
-        message = "\n  ".join(visible(line) for line in record.getMessage().splitlines())
+        lines = record.getMessage().splitlines()
+        if self.traces and record.exc_info:
+            lines += self.formatException(record.exc_info).splitlines()
+        message = "\n  ".join(map(visible, lines))
         return f"{head} {'[' + visible(', '.join(about)) + '] ' if about else ''}{message}"
 
 
@@ -59,7 +70,7 @@ def _at(record: logging.LogRecord) -> str:
 def logged(form: Form, file: Path | None, level: str) -> Iterator[None]:
     """Write what Penstock logs while work goes on; a file that a rotation moved away is opened anew."""
     handler = _handler(form, file)
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLines() if form == "json" else TextLines(traces=file is not None))
     before = LOG.level, LOG.propagate
     LOG.addHandler(handler)
     LOG.setLevel(level.upper())

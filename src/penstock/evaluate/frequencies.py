@@ -50,7 +50,8 @@ def read_frequencies(component: Component, column: Column) -> Iterator[Frequenci
     values = _values(component, pc.struct_field(array, [0]))
     if component.kind == "frequencies":
         found, lengths = read_counts(pc.struct_field(array, [1]))
-        counts = np.split(found, np.cumsum(lengths)[:-1])
+        ends = np.cumsum(lengths)  # of no row there are none, where numpy's split would see one piece
+        counts = (found[end - length : end] for end, length in zip(ends, lengths, strict=True))
         yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
         return
     lists, least = pc.struct_field(array, [1]), pc.struct_field(array, [2]).to_pylist()

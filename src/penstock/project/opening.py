@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CatalogError, LanguageError, PenstockError
+from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
 from penstock.language.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
 from penstock.language.write import write_name
+from penstock.model.derived import source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
@@ -73,6 +74,7 @@ def enter_sources(project: Project, engine: Engine) -> None:
 
 def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
+    _refuse_first(project, engine)
     changes = _drop_former(project, engine)
     known = [query.name for query in project.queries if engine.catalog.has("query", query.name)]
     fresh = [query.statement for query in project.queries if query.name not in known]
@@ -92,13 +94,25 @@ def _brought_up_to_date(project: Project, engine: Engine, name: str) -> list[str
     if query is None or query.makes_stream:
         return []
     bound = next(one for one in project.bound if one.name.lower() == name.lower())
-    if _as_entered(project, engine, bound) == found.query.text:
+    if _is_entered(project, engine, bound):
         return []
     entered = engine.alter_query(name, str(select_of(parse_statement(query.text))), origin="")
     if entered.id == found.id:
         return []
     version = engine.catalog.version_of(entered.id)
     return [f'query "{name}" changed: version {version} answers the windows that begin from now on']
+
+
+def _refuse_first(project: Project, engine: Engine) -> None:
+    """Refuse queries that ask for what cannot be had before any query is dropped for them, or entered beside them."""
+    for file, query in zip(project.queries, project.bound, strict=True):
+        if engine.catalog.stream(source_of(query.stream)) is None or _is_entered(project, engine, query):
+            continue  # what the project itself makes has no past, and what is there changes nothing
+        try:
+            engine.check_query(query, select_of(parse_statement(file.text)))
+        except Unsupported as error:
+            what = f"{error.what}, and {file.file} asks for it"
+            raise ProjectError(what, detail=error.detail, hint=error.hint) from None
 
 
 def _drop_former(project: Project, engine: Engine) -> list[str]:
@@ -109,7 +123,7 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
         makes_stream = engine.catalog.makes_stream(name)
         if wanted is not None:
-            if makes_stream and _as_entered(project, engine, wanted) != found.query.text:
+            if makes_stream and not _is_entered(project, engine, wanted):
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
                 raise CatalogError(what, hint="Change it back, or start with another state folder.")
         elif found.origin != "added":
@@ -119,6 +133,12 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
                 engine.drop_query(name)
             changes.append(f'query "{name}" is gone')
     return changes[::-1]
+
+
+def _is_entered(project: Project, engine: Engine, query: Query) -> bool:
+    """Tell whether a query is there as the folder has it."""
+    known = engine.catalog.has("query", query.name)
+    return known and _as_entered(project, engine, query) == engine.catalog.query(query.name).query.text
 
 
 def _as_entered(project: Project, engine: Engine, query: Query) -> str:

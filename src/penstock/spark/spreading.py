@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,7 +24,9 @@ from penstock.share.signing import Sent, Signing
 from penstock.spark.columns import map_in_arrow
 from penstock.store.answer_files import Part, write_parts
 from penstock.store.answering import Answering, Failure
+from penstock.store.apart import answer_apart
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
+from penstock.store.defects import Defect, defect_of
 from penstock.store.invalid import FAILED
 from penstock.store.pending import Pending, Rounds
 from penstock.store.spread import Entry
@@ -160,6 +162,28 @@ class AnswerBuckets:
     def answered(self, bucket: int) -> dict[str, Any]:
         """Answer the due windows of one bucket's keys and write the answers."""
         synopsis = Synopsis(self.kernel, in_driver=False)
+        answering, rounds = Answering(synopsis, cannot_ask, threads=1), Rounds(synopsis)
+        parts: list[Part] = []
+        failures: list[Failure] = []
+        try:
+            self._read(synopsis, bucket)
+            for listed in rounds.cut(self.due):
+                tables, failed = answer_apart(answering, listed)
+                rounds.note(sum(table.num_rows for table in tables))
+                name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
+                parts, failures = parts + write_parts(self.answers, name, tables), failures + failed
+        except Exception as error:  # where it is not told whose it is, it is everybody's
+            defect = defect_of(error, "the executors read their partials")
+            failures += [Failure(one.definition.id, one.ends.first_us, defect.reason, defect) for one in self.due]
+        return {
+            "parts": [part.to_record() for part in parts],
+            "failures": [asdict(failure) for failure in failures],
+            "evaluations": answering.evaluations,
+            "shared": answering.shared,
+        }
+
+    def _read(self, synopsis: Synopsis, bucket: int) -> None:
+        """Read the partials of one bucket."""
         for entry in self.entries:
             for file in entry.files:
                 table = read_bucket(self.partials, file, bucket)
@@ -169,21 +193,6 @@ class AnswerBuckets:
                     synopsis.spread = frozenset(file.groupings)
                     synopsis.ingest(entry.layout, table, {int(tree): times for tree, times in entry.edges.items()})
         synopsis.prepare(self.layout)
-        answering = Answering(synopsis, cannot_ask, threads=1)
-        rounds = Rounds(synopsis)
-        parts: list[Part] = []
-        failures: list[Failure] = []
-        for listed in rounds.cut(self.due):
-            tables, failed = answering.answer(listed)
-            rounds.note(sum(table.num_rows for table in tables))
-            name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
-            parts, failures = parts + write_parts(self.answers, name, tables), failures + failed
-        return {
-            "parts": [part.to_record() for part in parts],
-            "failures": [[f.definition, f.window_end_us, f.reason] for f in failures],
-            "evaluations": answering.evaluations,
-            "shared": answering.shared,
-        }
 
 
 def cannot_ask(requests: Sequence[FinishRequest]) -> NoReturn:
@@ -195,13 +204,20 @@ def answer_buckets(session: SparkSession, task: AnswerBuckets, buckets: int) -> 
     """Let the executors answer, one task a bucket."""
     sent = map_in_arrow(session.range(0, buckets, 1, buckets), task, SENT).toArrow()
     told = [json.loads(payload) for payload in sent["payload"].to_pylist()]
-    failures = {(d, end): reason for one in told for d, end, reason in one["failures"]}
+    each = [_failure(record) for one in told for record in one["failures"]]
+    failures = {(failure.definition, failure.window_end_us): failure for failure in each}
     return Answered(
         tuple(Part.from_record(part) for one in told for part in one["parts"]),
-        tuple(Failure(d, end, reason) for (d, end), reason in sorted(failures.items())),
+        tuple(failures[place] for place in sorted(failures)),
         max((one["evaluations"] for one in told), default=0),
         max((one["shared"] for one in told), default=0),
     )
+
+
+def _failure(record: dict[str, Any]) -> Failure:
+    """Read a failure that a worker told of."""
+    defect = record["defect"]
+    return Failure(**{**record, "defect": None if defect is None else Defect(**defect)})
 
 
 def _sent(kind: str, payload: bytes) -> pa.RecordBatch:

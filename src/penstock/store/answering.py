@@ -28,6 +28,7 @@ from penstock.model.instants import format_instant
 from penstock.model.window import RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
+from penstock.store.defects import Defect
 from penstock.store.revisions import first_revision, with_keys
 from penstock.store.synopsis import Synopsis
 
@@ -49,11 +50,12 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A window that could not be answered, because an expression over its aggregates failed."""
+    """A window that could not be answered."""
 
     definition: int
     window_end_us: int
     reason: str
+    defect: Defect | None = None  # of Penstock; None: of the query's expressions, or of its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +239,12 @@ class Answering:
         starts, ends = windows.starts[windows.chosen], windows.ends[windows.chosen]
         found = [self.synopsis.lanes[members[0].lane] for members in lanes]
         columns = [lane.number for lane in found if isinstance(lane, ColumnLane)]
-        if isinstance(found[0], ColumnLane):
+        key, merged, lane = lanes[0][0].lane, self.synopsis.merged, found[0]
+        if isinstance(lane, ColumnLane):
             asked = np.repeat(columns, [len(part.chosen) for part in parts])
-            return found[0].bundle.evaluate(starts, ends, asked, keep_empty=keep_empty), found[0].components
-        keyed = bool(lanes[0][0].lane.keys)
-        ranks = self.synopsis.groups(lanes[0][0].lane).ranks() if keyed else None
-        return found[0].evaluate(starts, ends, keep_empty=keep_empty, ranks=ranks), found[0].components
+            return merged(key, lane.bundle.evaluate, starts, ends, asked, keep_empty=keep_empty), lane.components
+        ranks = self.synopsis.groups(key).ranks() if key.keys else None
+        return merged(key, lane.evaluate, starts, ends, keep_empty=keep_empty, ranks=ranks), lane.components
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""

@@ -14,6 +14,7 @@ from penstock.evaluate.groups import KeyValues, told_apart
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 from penstock.share.signing import by_number
+from penstock.store.defects import Defect, defect_of
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -36,13 +37,16 @@ class Arrived:
     )  # by late rows: slices, groups
 
 
-def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[int, KeyValues]]:
-    """Put codes in place of keys, once for all groupings; return what they stand for, too."""
-    values: dict[int, KeyValues] = {}
+def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[int, KeyValues | Defect]]:
+    """Put codes in place of keys, once for all groupings; return what they stand for, too, or why there are none."""
+    values: dict[int, KeyValues | Defect] = {}
     for slot in sorted({slot for member in layout.members for slot in member.slots}):
         place = partials.column_names.index(f"k{slot}")
-        codes, values[slot] = told_apart(partials.column(place))
-        partials = partials.set_column(place, f"k{slot}", pa.array(codes))
+        try:
+            codes, values[slot] = told_apart(partials.column(place))
+            partials = partials.set_column(place, f"k{slot}", pa.array(codes))
+        except Exception as error:
+            values[slot] = defect_of(error, "keys were told apart")
     return partials, values
 
 

@@ -46,11 +46,14 @@ class LastSaid:
         """Keep, of some queries' answers, those that differ from the last one of their group, and remember them."""
         if not wanted:
             return list(tables)
-        found = [table.filter(pa.array(self._kept(table, wanted))) for table in tables]
+        anew: dict[int, dict[Row, Row]] = {}  # remembered only if nothing fails
+        found = [table.filter(pa.array(self._kept(table, wanted, anew))) for table in tables]
+        for definition, said in anew.items():
+            self._said.setdefault(definition, {}).update(said)
         return [table for table in found if table.num_rows]
 
-    def _kept(self, table: pa.Table, wanted: Collection[int]) -> npt.NDArray[np.bool_]:
-        """Tell which rows of a table to keep, in the order of their windows."""
+    def _kept(self, table: pa.Table, wanted: Collection[int], anew: dict[int, dict[Row, Row]]) -> npt.NDArray[np.bool_]:
+        """Tell which rows of a table to keep, in the order of their windows; ``anew`` is what was said of late."""
         definitions = np.asarray(table[DEFINITION].to_numpy(), np.int64)
         kept, mine = np.ones(len(definitions), np.bool_), np.flatnonzero(np.isin(definitions, list(wanted)))
         if not len(mine):
@@ -59,9 +62,11 @@ class LastSaid:
         keys = _rows(chosen, [name for name in chosen.column_names if name.startswith(KEY)])
         values = _rows(chosen, [n for n in chosen.column_names if not n.startswith("#") and n not in WINDOW])
         for place in np.argsort(_ends(chosen), kind="stable").tolist():
-            said = self._said.setdefault(int(definitions[mine[place]]), {})
-            kept[mine[place]] = said.get(keys[place]) != values[place]
-            said[keys[place]] = values[place]
+            number, key = int(definitions[mine[place]]), keys[place]
+            said = anew.setdefault(number, {})
+            last = said[key] if key in said else self._said.get(number, {}).get(key)
+            kept[mine[place]] = last != values[place]
+            said[key] = values[place]
         return kept
 
 

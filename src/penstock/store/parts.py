@@ -146,8 +146,7 @@ class PartsSynopsis(Synopsis):
         for key, members in ((k, m) for tree in layout.plan.trees for k, m in tree.lanes.items()):
             lane, floors = self.lanes[key], parts.floors(members)
             assert isinstance(lane, ScanLane)
-            labels = lane.stored().labels
-            lane.keep(labels >= floors[labels // parts.stride])
+            self.on_lane(key, "partials expired", _expire, lane, floors, parts.stride)
 
     def most_groups(self, key: LaneKey) -> int:
         """Return about how many groups a window has: those of one part, if parts are alike."""
@@ -156,6 +155,12 @@ class PartsSynopsis(Synopsis):
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember nothing: every window of rows holds rows."""
+
+
+def _expire(lane: ScanLane, floors: Int64Array, stride: int) -> None:
+    """Drop the slices of a lane before the floor of their part."""
+    labels = lane.stored().labels
+    lane.keep(labels >= floors[labels // stride])
 
 
 def _taken(partials: pa.Table, member: Member) -> pa.Table:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.bundles import Bundle, ColumnLane
-from penstock.evaluate.components import ROWS, Component, Values, column_count, pick, values_of
+from penstock.evaluate.components import Component, Values, pick
 from penstock.evaluate.groups import Groups, KeyValues
-from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.lanes import DenseLane, Lane
 from penstock.evaluate.partials import Distinct
-from penstock.evaluate.typed import Definition
 from penstock.share.feeding import Fed
 from penstock.share.fragments import Words, taken_pairs, takes
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
 from penstock.store.arrived import Arrived, by_grouping, keys_told_apart, statistics
+from penstock.store.breakable import BreakableLanes, Kernel, components_of, named
+from penstock.store.defects import Defect, defect_of
 from penstock.store.filling import Filling
+from penstock.store.partial_columns import read_components, slice_starts
 
-Kernel = Literal["fast", "scan"]
+__all__ = ["FEW_GROUPS", "Kernel", "Synopsis"]
+
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -38,7 +41,7 @@ class _Batch:
 
     layout: Layout
     edges: Mapping[int, Sequence[int]]
-    keys: Mapping[int, KeyValues]  # by slot: the values that key columns have codes of
+    keys: Mapping[int, KeyValues | Defect]  # by slot: the values that key columns have codes of
     rows: int
 
 
@@ -51,24 +54,21 @@ class _Added:
     values: Mapping[Component, Values]
     words: Words
     late: BoolArray | None  # holds late rows; None: nobody asks
-    keys: Mapping[int, KeyValues]
+    keys: Mapping[int, KeyValues | Defect]
+    unread: Mapping[Component, Defect]  # components that could not be read
 
 
-class Synopsis:
+class Synopsis(BreakableLanes):
     """All lanes of one stream."""
 
     def __init__(self, kernel: Kernel = "fast", *, in_driver: bool = True) -> None:
         """Start empty; ``spread`` are the groupings that the driver's synopsis holds nothing of, and the others all."""
-        self.kernel, self.in_driver = kernel, in_driver
+        super().__init__(kernel)
+        self.in_driver = in_driver
         self.spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
-        self.lanes: dict[LaneKey, Lane] = {}
         self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)
         self._retired_operations = 0
-        self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
-        self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
-        self._groups: dict[tuple[str, tuple[str, ...]], Groups] = {}
         self.filling = Filling()
-        self._home: dict[LaneKey, str] = {}  # lane → tree
         self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
 
@@ -123,10 +123,10 @@ class Synopsis:
         for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
             self._retired_operations += self._bundles.pop(name).lane.operations
         self._move(layout)
+        before, self._members = self._members, wanted
         for key, members in wanted.items():
-            if self._members.get(key) is not members:
-                self._open(key, _components_of(members))
-        self._members = wanted
+            if before.get(key) is not members:
+                self.on_lane(key, "partials were laid out anew", self._open, key, components_of(members))
         trees = {t.name for t in layout.plan.trees}
         kept = {(t.space, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
@@ -159,15 +159,16 @@ class Synopsis:
             for key, members in tree.lanes.items():
                 self._close(self.lanes[key])
                 self._members.pop(key, None)
-                self.lanes[key] = self._empty_lane(key, _components_of(members))
+                self.lanes[key] = self._empty_lane(key, components_of(members))
+            self.defects = {place: defect for place, defect in self.defects.items() if place[0] not in tree.lanes}
         return self.ingest(layout, partials, edges)
 
     def expire(self, floors: Mapping[LaneKey, int]) -> None:
         """Drop, lane by lane, the slices before the start of every window still to come."""
         for key, floor in floors.items():
-            self.lanes[key].expire(floor)
-        for bundle in self._bundles.values():
-            bundle.expire()
+            self.on_lane(key, "partials expired", self.lanes[key].expire, floor)
+        for bundle in list(self._bundles.values()):
+            self.on_lane(bundle, "partials expired", bundle.expire)
         needed: dict[str, int] = {}
         for key, floor in floors.items():
             needed[self._home[key]] = min(floor, needed.get(self._home[key], floor))
@@ -184,12 +185,16 @@ class Synopsis:
         for grouping, groups in self._groups.items():
             if len(groups) < FEW_GROUPS or grouping in needed:
                 continue
-            lanes = [lane for key, lane in self.lanes.items() if (key.tree, key.keys) == grouping]
-            alive = np.unique(np.concatenate([lane.groups() for lane in lanes]))
-            if 2 * len(alive) < len(groups):
-                moved = groups.keep(alive)
-                for lane in lanes:
-                    lane.renumber(moved)
+            self.on_grouping(grouping, "groups were forgotten", self._forget_groups, grouping, groups)
+
+    def _forget_groups(self, grouping: tuple[str, tuple[str, ...]], groups: Groups) -> None:
+        """Forget groups of which no lane of a grouping holds anything, if they are most of them."""
+        lanes = [lane for key, lane in self.lanes.items() if (key.tree, key.keys) == grouping]
+        alive = np.unique(np.concatenate([lane.groups() for lane in lanes]))
+        if 2 * len(alive) < len(groups):
+            moved = groups.keep(alive)
+            for lane in lanes:
+                lane.renumber(moved)
 
     def _open(self, key: LaneKey, components: tuple[Component, ...]) -> None:
         """Make a lane, or let one hold what is needed from now on."""
@@ -205,20 +210,12 @@ class Synopsis:
         if isinstance(lane, ColumnLane):
             lane.bundle.close(lane)
 
-    def _empty_lane(self, key: LaneKey, components: tuple[Component, ...]) -> Lane:
-        """Make a lane of the kernel's kind; predicates without keys are columns of one bundle."""
-        if self.kernel == "scan":
-            return ScanLane(components)
-        if key.keys or any(component.is_state for component in components):
-            return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
-        return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
-
     def _add(self, batch: _Batch, member: Member, rows: pa.Table) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
         layout = batch.layout
         rows = rows.filter(rows["label"].is_valid()) if rows["label"].null_count else rows
         tree = layout.plan.trees[member.tree]
-        labels = _slice_starts(layout, member, rows, batch.edges)
+        labels = slice_starts(layout, member, rows, batch.edges)
         if member.carrier:
             base = rows["base"] if "base" in rows.column_names else rows["rows"]
             self._note_presence(tree.name, labels[base.to_numpy() > 0])
@@ -230,9 +227,9 @@ class Synopsis:
             rows, labels = rows.filter(pa.array(taken)), labels[taken]
             words = [w[taken] for w in words]
         self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
-        values = _read_components(layout, member, rows)
+        values, unread = read_components(layout, member, rows)
         late = rows["touched"].to_numpy() > 0 if layout.revising else None
-        added = _Added(labels, Distinct.of(labels), values, words, late, batch.keys)
+        added = _Added(labels, Distinct.of(labels), values, words, late, batch.keys, unread)
         if member.slots:
             counts = len(labels), len(added.distinct.labels), batch.rows
             self.filling.note((tree.name, member.grouping.keys), len(member.grouping.conditions), counts)
@@ -242,7 +239,7 @@ class Synopsis:
 
     def _is_elsewhere(self, tree: Tree, member: Member) -> bool:
         """Tell whether all partials of a member are kept elsewhere."""
-        return self.in_driver and all((tree.name, fed.grouping.keys) in self.spread for fed in member.feeds)
+        return all(((tree.name, fed.grouping.keys) in self.spread) == self.in_driver for fed in member.feeds)
 
     def _add_fed(self, tree: Tree, member: Member, fed: Fed, rows: pa.Table, added: _Added) -> None:
         """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
@@ -250,6 +247,9 @@ class Synopsis:
             return
         labels, values, words, late = added.labels, added.values, added.words, added.late
         groups = self._number(tree.space, member, fed, rows, added.keys)
+        if isinstance(groups, Defect):
+            self.tear_grouping((tree.space, fed.grouping.keys), groups)
+            return
         together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
@@ -257,10 +257,13 @@ class Synopsis:
             key = LaneKey(tree.space, fed.grouping.keys, condition)
             mask = takes(words, position) if member.signed else None
             if position not in together:
-                self._add_to_lane(key, added, groups, mask)
+                self.on_lane(key, "partials came", self._add_to_lane, key, added, groups, mask)
             if late is not None and late.any():
                 hit = late if mask is None else late & mask
                 self._touched[key] = labels[hit], groups[hit]
+        for condition in fed.grouping.conditions if added.unread else ():
+            key = LaneKey(tree.space, fed.grouping.keys, condition)
+            self.defects |= {(key, c): defect for c, defect in added.unread.items() if c in self.lanes[key].components}
 
     def _add_to_bundles(
         self, tree: Tree, fed: Fed, labels: Int64Array, values: Mapping[Component, Values], words: Words
@@ -272,16 +275,27 @@ class Synopsis:
             if isinstance(lane, ColumnLane):
                 found.setdefault(lane.bundle, []).append((position, lane.number))
         for bundle, members in found.items():
-            columns = np.array([column for _, column in members], np.int64)
-            positions, portion = [position for position, _ in members], max(1, MOST_PAIRS // len(members))
-            for first in range(0, len(labels), portion):
-                row, taken = taken_pairs([word[first : first + portion] for word in words], positions)
-                chosen = [pick(values[c], row + first) for c in bundle.components]
-                if len(row):
-                    bundle.add(labels[row + first], columns[taken], chosen)
-            if bundle.lane.cells > MOST_CELLS:
-                self._dissolve(bundle)
+            self.on_lane(bundle, "partials came", self._add_to_bundle, bundle, members, labels, values, words)
         return frozenset(position for members in found.values() for position, _ in members)
+
+    def _add_to_bundle(
+        self,
+        bundle: Bundle,
+        members: Sequence[tuple[int, int]],
+        labels: Int64Array,
+        values: Mapping[Component, Values],
+        words: Words,
+    ) -> None:
+        """Add the rows of some conditions, each with its column, to a bundle."""
+        columns = np.array([column for _, column in members], np.int64)
+        positions, portion = [position for position, _ in members], max(1, MOST_PAIRS // len(members))
+        for first in range(0, len(labels), portion):
+            row, taken = taken_pairs([word[first : first + portion] for word in words], positions)
+            chosen = [pick(values[c], row + first) for c in bundle.components]
+            if len(row):
+                bundle.add(labels[row + first], columns[taken], chosen)
+        if bundle.lane.cells > MOST_CELLS:
+            self._dissolve(bundle)
 
     def _dissolve(self, bundle: Bundle) -> None:
         """Let the columns of a bundle that has grown too large be lanes of their own."""
@@ -305,43 +319,23 @@ class Synopsis:
             self._dissolve(lane.bundle)
 
     def _number(
-        self, space: str, member: Member, fed: Fed, rows: pa.Table, keys: Mapping[int, KeyValues]
-    ) -> Int64Array:
-        """Number the groups of the rows."""
+        self, space: str, member: Member, fed: Fed, rows: pa.Table, keys: Mapping[int, KeyValues | Defect]
+    ) -> Int64Array | Defect:
+        """Number the groups of the rows, or tell why they have no numbers."""
         if not fed.keys:
             return np.zeros(rows.num_rows, np.int64)
-        slots = [member.slots[i] for i in fed.keys]
-        codes = [rows[f"k{slot}"].to_numpy() for slot in slots]
-        return self._groups[space, fed.grouping.keys].number(codes, [keys[slot] for slot in slots])
+        slots, known = [member.slots[i] for i in fed.keys], list[KeyValues]()
+        for found in (keys[slot] for slot in slots):
+            if isinstance(found, Defect):
+                return found
+            known.append(found)
+        try:
+            codes = [rows[f"k{slot}"].to_numpy() for slot in slots]
+            return self._groups[space, fed.grouping.keys].number(codes, known)
+        except Exception as error:
+            return defect_of(error, f"groups {named(fed.grouping.keys)} were numbered")
 
     def _note_presence(self, tree: str, labels: Int64Array) -> None:
         """Remember which slices hold rows of the stream."""
         known = self._present.get(tree)
         self._present[tree] = np.unique(labels if known is None else np.concatenate([known, labels]))
-
-
-def _components_of(members: Sequence[Definition]) -> tuple[Component, ...]:
-    """List what the queries of a lane need, each once."""
-    return tuple(dict.fromkeys(c for d in members for c in d.typed.components))
-
-
-def _slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
-    """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
-    labels = np.asarray(rows["label"].to_numpy(), np.int64)
-    if member.tree in edges:
-        found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
-        known = edges[member.tree]
-        return np.take(np.array([known[0] - 1, *known], np.int64), found + 1)
-    return layout.managers[member.tree].slice_starts(labels)
-
-
-def _read_components(layout: Layout, member: Member, rows: pa.Table) -> dict[Component, Values]:
-    """Read a grouping's partials."""
-    values: dict[Component, Values] = {}
-    for component in member.grouping.components:
-        if component == ROWS:
-            values[component] = values_of(component, [rows["rows"]])
-            continue
-        number = layout.components.index(component.source)
-        values[component] = values_of(component, [rows[f"c{number}_{i}"] for i in range(column_count(component))])
-    return values

@@ -22,10 +22,12 @@ from penstock.spark.finish import finish
 from penstock.store.answer_files import AnswerFile, LargeTables
 from penstock.store.answering import Answering, Due
 from penstock.store.answers import DEFINITION
+from penstock.store.apart import answer_apart
 from penstock.store.files import remove
 from penstock.store.pending import Pending
 from penstock.store.revisions import sorted_answers
 from penstock.store.synopsis import Synopsis
+from penstock.stream.charging import log_defect
 from penstock.stream.progress import NEVER
 
 if TYPE_CHECKING:
@@ -107,7 +109,9 @@ class Asking:
         if not synopsis.keeps(lane):
             return self._from_executors(asked, lane, end_us)
         answering = Answering(synopsis, lambda requests: finish(self.pipeline.session, requests))
-        tables, failures = answering.answer([Due(asked, lane, np.array([end_us], np.int64))])
+        tables, failures = answer_apart(answering, [Due(asked, lane, np.array([end_us], np.int64))])
+        for defect in (failure.defect for failure in failures if failure.defect is not None):
+            log_defect(defect, ())
         if failures:
             raise QueryFailed(failures[0].reason, hint="Ask for something that these rows have an answer to.")
         return sorted_answers([t.drop_columns([DEFINITION]) for t in tables], asked.typed.schema)

@@ -262,9 +262,11 @@ class StreamAtWork:
             yield
 
     def check_past(self, typed: TypedQuery) -> None:
-        """Refuse a query whose past cannot be had."""
+        """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
+        new = Definition(self.catalog.next_id, typed)
+        self.pipeline.groupings.refuse_what_cannot_be(new)
         if since_of(typed.query) is not None:
-            self.pipeline.try_out(self.snapshot(), Definition(self.catalog.next_id, typed))
+            self.pipeline.try_out(self.snapshot(), new)
 
     def admit(self, new: Sequence[Definition]) -> list[Entered]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
@@ -281,6 +283,12 @@ class StreamAtWork:
             if not self.running:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
+
+    def check_backfill(self, chosen: Mapping[int, int | None]) -> None:
+        """Refuse windows of the past that cannot be had; nothing is answered yet."""
+        with self._busy:
+            layout = self.pipeline.plan(self.snapshot())
+            self.pipeline.entering.check_back(chosen, layout)
 
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""

@@ -11,6 +11,7 @@ from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us, since_of
 from penstock.model.derived import answers_stream, is_apart, is_line, source_of
+from penstock.model.query import Query
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.deriving import columns_of_answers, refuse_past, refuse_resuming
 from penstock.stream.entered import Entered
@@ -29,19 +30,34 @@ class Changing:
     def create(self, typed: Sequence[TypedQuery], origin: Origin = "") -> list[Entered]:
         """Enter queries, all of them or none."""
         with self._waiting({one.query.stream for one in typed}) as streams:
-            for one in typed:
-                if one.query.stream in streams:
-                    streams[one.query.stream].check_past(one)
+            self._check(typed, streams)
             begins = {one.query.name: _said_before(one, streams) for one in typed}
             return self._admitted(self.catalog.create_queries(typed, origin, _since(typed, streams), begins))
+
+    def may_refuse(self, query: Query) -> bool:
+        """Tell whether a query may ask for what cannot be had: its past, or groups that the executors keep."""
+        known = self.opened([query.stream]).values()
+        return since_of(query) is not None or any(
+            keys == query.keys for stream in known for _, keys in stream.pipeline.groupings.spread
+        )
+
+    def check(self, typed: TypedQuery) -> None:
+        """Refuse a query that asks for what cannot be had, before anything changes."""
+        with self._waiting({typed.query.stream}) as streams:
+            self._check([typed], streams)
+
+    def _check(self, typed: Sequence[TypedQuery], streams: Mapping[str, StreamAtWork]) -> None:
+        """Let streams refuse queries; one that is there as it is changes nothing, and is not refused."""
+        for one in typed:
+            if one.query.stream in streams and not self.catalog.holds(one):
+                streams[one.query.stream].check_past(one)
 
     def create_stream(self, name: str, typed: TypedQuery) -> Entered:
         """Enter a query whose answers are a stream."""
         query = typed.query
         stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
         with self._waiting({query.stream}) as streams:
-            if query.stream in streams:
-                streams[query.stream].check_past(typed)
+            self._check([typed], streams)
             entered = self._admitted([self.catalog.create_answers(stream, typed)])[0]
             self.opened([name])
             return entered
@@ -50,8 +66,7 @@ class Changing:
         """Put a query in the place of the one of its name; windows that have begun remain that one's."""
         before = self.catalog.query(typed.query.name)
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
-            if typed.query.stream in streams:
-                streams[typed.query.stream].check_past(typed)
+            self._check([typed], streams)
             times = _begins_at(typed, streams), _hands_over_at(before, typed, streams)
             new = self.catalog.replace_query(typed, _since([typed], streams), *times, origin=origin)
             return self._admitted([new])[0]
@@ -65,6 +80,7 @@ class Changing:
         definition = self.catalog.query(name)
         line = self.opened([definition.query.stream]).get(definition.query.stream)
         if line is not None:
+            line.pipeline.groupings.refuse_what_cannot_be(definition)
             refuse_resuming(definition, line.pipeline.progress.paused)
         self._controlled(name, self.catalog.resume)
 
@@ -77,9 +93,11 @@ class Changing:
         refuse_past(chosen, self.catalog)
         found: dict[int, int] = {}
         with self._waiting({d.query.stream for d in chosen}) as streams:
+            asked = {name: {d.id: start for d in chosen if d.query.stream == name} for name in streams}
             for name, stream in streams.items():
-                mine = {d.id: start for d in chosen if d.query.stream == name}
-                found |= stream.backfill(mine, accept_changed_files=accept_changed_files)
+                stream.check_backfill(asked[name])
+            for name, stream in streams.items():
+                found |= stream.backfill(asked[name], accept_changed_files=accept_changed_files)
         return {d.name: found.get(d.id, 0) for d in chosen}
 
     def _controlled(self, name: str, record: Callable[[str], object]) -> None:

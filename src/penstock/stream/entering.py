@@ -17,6 +17,7 @@ from penstock.store.synopsis import Synopsis
 from penstock.stream.agenda import Agenda
 from penstock.stream.committing import Step
 from penstock.stream.computing import Computed, Computing
+from penstock.stream.groupings import Groupings
 from penstock.stream.past import Past
 from penstock.stream.pausing import pause_by_hand
 from penstock.stream.progress import Progress
@@ -57,14 +58,14 @@ class Entering:
         computing: Computing,
         agenda: Agenda,
         pause: Pause,
-        refuse: Callable[[Iterable[Definition]], None],
+        groupings: Groupings,
     ) -> None:
         """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past.
 
-        ``refuse`` raises if the past of some query cannot be had.
+        ``groupings`` knows where lanes cannot be rebuilt from rows of the past.
         """
         self.past, self.progress, self.synopsis = past, progress, synopsis
-        self.computing, self.agenda, self.pause, self.refuse = computing, agenda, pause, refuse
+        self.computing, self.agenda, self.pause, self.groupings = computing, agenda, pause, groupings
 
     def promise(
         self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
@@ -90,6 +91,7 @@ class Entering:
                 why = "the windows that begin before it are answered by the definition before"
             return Promise(progress.next_ends[new.id], why, stored)
         progress.forget(new.id)  # it is entered with its past, in one step
+        self.groupings.refuse_the_past([new])
         if checked:
             self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
@@ -127,7 +129,7 @@ class Entering:
         Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
         """
         chosen = [d for d in layout.plan.definitions if d.id in asking]
-        self.refuse(chosen)
+        self.groupings.refuse_the_past(chosen)
         accept = accept or all(accepts_changed_files(d.query) for d in chosen)
         rebuilt = self.lanes_of(asking, layout)
         others = [self.progress.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
@@ -142,14 +144,22 @@ class Entering:
         self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]
     ) -> ReadPast | None:
         """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
-        try:
-            return self.read(asking, layout, tables)
-        except PenstockError as error:
-            reason = f"its past cannot be had: {error.what}"
-            for definition in (d for d in layout.plan.definitions if d.id in asking):
-                pause_by_hand(self.progress, definition, reason)
-                self.agenda.report(definition, f" is paused: {reason}", "query paused")
-            return None
+        asked = [d for d in layout.plan.definitions if d.id in asking]
+        spread = [d for d in asked if self.groupings.has_spread(d)]  # in a catalog that an older version wrote
+        for some in (spread, [d for d in asked if d not in spread]):
+            try:
+                past = self.read({d.id: asking[d.id] for d in some}, layout, tables) if some else None
+            except PenstockError as error:
+                self._pause_without_past(some, error)
+                past = None
+        return past
+
+    def _pause_without_past(self, definitions: Iterable[Definition], error: PenstockError) -> None:
+        """Pause queries whose past cannot be had."""
+        reason = f"its past cannot be had: {error.what}"
+        for definition in definitions:
+            pause_by_hand(self.progress, definition, reason)
+            self.agenda.report(definition, f" is paused: {reason}", "query paused")
 
     def take(self, past: ReadPast, step: Step) -> Step:
         """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
@@ -191,6 +201,13 @@ class Entering:
                 found[definition.id] = since
         return found
 
+    def check_back(self, chosen: Mapping[int, Since], layout: Layout) -> None:
+        """Raise if the past of queries that have windows before their first one cannot be had."""
+        asking = self.going_back(chosen, layout)
+        self.groupings.refuse_the_past(d for d in layout.plan.definitions if d.id in asking)
+        for since in asking.values():
+            self.past.check(since, self.progress.source)
+
     def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
         """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""
         wanted, trees = set(chosen), []
@@ -214,6 +231,8 @@ class Entering:
             return NOTHING if since >= min(covered, frontier) else (since if since > first else None)
         if since == "beginning":
             return None
+        if self.groupings.has_spread(new):  # kept rows are offered, not asked for, and cannot be had here
+            return NOTHING
         kept = self.past.kept_since_us if new.begins_us is None else max(self.past.kept_since_us, new.begins_us)
         if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
             return NOTHING

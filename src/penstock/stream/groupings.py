@@ -5,7 +5,7 @@ Groupings that outgrow the driver are handed to the executors here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,13 +16,15 @@ from penstock.model.schema import Table
 from penstock.share.explain import Seen
 from penstock.share.feeding import Estimate, Feeders, Feeding, choose_feeders, from_record
 from penstock.share.layout import Layout, lay_out
-from penstock.share.plan import Tree
+from penstock.share.plan import Tree, tree_of
 from penstock.spark.estimating import is_large
 from penstock.spark.writer import Bounds
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog
+from penstock.store.defects import defect_of
 from penstock.store.synopsis import Synopsis
 from penstock.stream.agenda import LOG, Agenda
+from penstock.stream.charging import log_defect
 from penstock.stream.computing import Computing
 from penstock.stream.pausing import pause_by_hand
 from penstock.stream.spreading import SnapshotAt
@@ -34,6 +36,10 @@ MANY_ROWS: Final = 20_000  # of a batch: with fewer, copies of rows cost less th
 PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the driver takes for one group
 LOOK_AGAIN: Final = 10  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
+CANNOT_BE: Final = (
+    "its groups are kept by the executors, where answers are not revised, grouping sets "
+    "have no subtotals, and only expressions of the listed functions are computed"
+)
 
 
 class Groupings:
@@ -148,13 +154,21 @@ class Groupings:
             for name, definitions in _keyed(tree):
                 if name in self.spread or name in self._stays or self._size(name) <= self.spread_over:
                     continue
-                assert self.spreading is not None
-                if not self.spreading.may_have(definitions) or not self.spreading.begin(name, self.commits):
+                if not self._taken_over(name, definitions):
                     self._stays.add(name)
                     continue
                 self.synopsis.let_go_of(name)
                 about = {"event": "grouping spread", "stream": definitions[0].query.stream}
                 LOG.info(f"the partials by {', '.join(name[1])} are kept by the executors from now on", extra=about)
+
+    def _taken_over(self, name: GroupingName, definitions: Sequence[Definition]) -> bool:
+        """Let the executors take a grouping over, if they can."""
+        assert self.spreading is not None
+        try:
+            return self.spreading.may_have(definitions) and self.spreading.begin(name, self.commits)
+        except Exception as error:
+            log_defect(defect_of(error, f"partials by {', '.join(name[1])} were handed to the executors"), definitions)
+            return False
 
     def _size(self, name: GroupingName) -> float:
         """Return how large a grouping is: its groups, known or estimated; many slices and predicates count too."""
@@ -163,33 +177,41 @@ class Groupings:
         partials = estimate.partials.get(keys, 0.0) / PARTIALS_A_GROUP
         return max(self.synopsis.group_count(name), estimate.groups.get(keys, 0.0), partials)
 
+    def has_spread(self, definition: Definition) -> bool:
+        """Tell whether the executors keep the groups of a query, or would if it were there."""
+        if self.spreading is None or not self.spread:
+            return False
+        return (tree_of(definition, self.spreading.strategy), definition.query.keys) in self.spread
+
+    def refuse_what_cannot_be(self, definition: Definition) -> None:
+        """Raise if the executors keep a query's groups and cannot answer it."""
+        if self._cannot_be(definition):
+            raise Unsupported(
+                f'query "{definition.name}" cannot be answered',
+                detail=CANNOT_BE,
+                hint="Ask for keys and aggregates alone, or group by other keys as well.",
+            )
+
     def pause_what_cannot_be(self, layout: Layout, agenda: Agenda) -> None:
-        """Pause queries that joined a spread grouping and cannot be answered there."""
-        for definition in self._spread_ones(layout):
-            assert self.spreading is not None
-            if not self.spreading.may_have([definition]) and definition.id not in agenda.progress.paused:
-                reason = (
-                    "its groups are kept by the executors, where answers are not revised, grouping sets "
-                    "have no subtotals, and only expressions of the listed functions are computed"
-                )
-                pause_by_hand(agenda.progress, definition, reason)
-                agenda.report(definition, f" is paused: {reason}", "query paused")
+        """Pause queries that joined a spread grouping and cannot be answered there: older catalogs may have some."""
+        for definition in layout.plan.definitions if self.spread else ():
+            if self._cannot_be(definition) and definition.id not in agenda.progress.paused:
+                pause_by_hand(agenda.progress, definition, CANNOT_BE)
+                agenda.report(definition, f" is paused: {CANNOT_BE}", "query paused")
+
+    def _cannot_be(self, definition: Definition) -> bool:
+        """Tell whether the executors keep a query's groups and cannot answer it."""
+        spreading = self.spreading
+        return spreading is not None and self.has_spread(definition) and not spreading.may_have([definition])
 
     def refuse_the_past(self, definitions: Iterable[Definition]) -> None:
         """Raise if a query asks for its past where the executors keep its partials."""
-        spread = {keys for _, keys in self.spread}
-        for definition in definitions:
-            if definition.query.keys in spread:
-                raise Unsupported(
-                    f'the past of query "{definition.name}" is not available',
-                    detail="its groups are too many for the driver, and the executors keep their partials",
-                    hint="Let it begin with the rows to come: leave out the option from.",
-                )
-
-    def _spread_ones(self, layout: Layout) -> Iterator[Definition]:
-        """List the queries whose partials the executors keep."""
-        for tree in layout.plan.trees if self.spread else ():
-            yield from (d for d in tree.definitions if (tree.name, d.query.keys) in self.spread)
+        for definition in filter(self.has_spread, definitions):
+            raise Unsupported(
+                f'the past of query "{definition.name}" is not available',
+                detail="its groups are too many for the driver, and the executors keep their partials",
+                hint="Let it begin with the rows to come: leave out the option from.",
+            )
 
 
 def _keyed(tree: Tree) -> Iterator[tuple[GroupingName, list[Definition]]]:

@@ -7,11 +7,10 @@ answered again, for a query of that name to come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from penstock.evaluate.typed import Definition
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
+from penstock.share.plan import Plan
 from penstock.stream.progress import Progress
 
 
@@ -33,14 +32,15 @@ def said_before(progress: Progress, definition: Definition) -> int | None:
     return following - window.slide_us - window.range_us + 1
 
 
-def part_with(progress: Progress, gone: Iterable[Definition], layout: Layout) -> None:
+def part_with(progress: Progress, before: Plan | None, plan: Plan) -> None:
     """Remember up to where queries that are dropped have answered, until others of their names are in the plan."""
-    for definition in gone:
+    current = {definition.id for definition in plan.definitions}
+    for definition in (d for d in (before.definitions if before else ()) if d.id not in current):
         said, name = said_before(progress, definition), definition.name.lower()
         if said is not None:
             progress.departed[name] = max(said, progress.departed.get(name, said))
     if progress.departed:
-        for name in progress.departed.keys() & {d.name.lower() for d in layout.plan.definitions}:
+        for name in progress.departed.keys() & {d.name.lower() for d in plan.definitions}:
             del progress.departed[name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,17 +15,22 @@ from penstock.share.layout import Layout
 from penstock.store.answer_files import Part
 from penstock.store.answering import Answering, Due, Failure
 from penstock.store.answers import AnswerLog
+from penstock.store.apart import answer_apart
 from penstock.store.commits import CommitLog
+from penstock.store.defects import defect_of
 from penstock.store.last_said import LastSaid
 from penstock.store.pending import Pending, Rounds
 from penstock.stream.agenda import Agenda
+from penstock.stream.charging import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.committing import Step, commit_of
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
-from penstock.stream.pausing import before_failures, pause_for_window
+from penstock.stream.pausing import before_failures
 from penstock.stream.revising import Revising, Touched
 from penstock.stream.spreading import Spreading
+
+Said = Callable[[Sequence[pa.Table]], list[pa.Table]]
 
 
 class Ledger:
@@ -49,6 +55,7 @@ class Ledger:
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
         self.spreading: Spreading | None = None  # set where there is a state folder
+        self._defective = False  # a query was paused by a defect, and no commit tells so yet
 
     def commit(self, step: Step, layout: Layout) -> None:
         """Write the atomic record of a step."""
@@ -87,6 +94,10 @@ class Ledger:
             if self.deliver is not None:
                 self.deliver(number, self.answers.large(number) or tables)
             self._expire(layout)
+        if charge_lanes(self.agenda, layout) or self._defective:
+            self._defective = False  # written down at once: what comes after a restart may not have the defect
+            last = self.commits.last()
+            self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
 
     def _answered(
         self, due: Sequence[Pending], layout: Layout, touched: Touched | None, judged_us: int | None
@@ -96,7 +107,8 @@ class Ledger:
         for place, listed in enumerate(self.rounds.cut(due)):
             if place:
                 yield tables, failures
-            tables, failures = self.answering.answer([one for one in map(self._before_pause, listed) if len(one.ends)])
+            chosen = [one for one in map(self._before_pause, listed) if len(one.ends)]
+            tables, failures = answer_apart(self.answering, chosen)
             self.rounds.note(sum(table.num_rows for table in tables))
         for place, (revised, failed) in enumerate(self.revising.corrections(layout, touched or {}, judged_us)):
             if place:
@@ -112,16 +124,23 @@ class Ledger:
         if failures:
             self._pause(failures, layout)
             tables = before_failures(tables, self.progress.paused)
-        tables = self.shown(tables)
+        tables = self._each("its answers were written", self.shown, tables, layout)
         if not again:
-            tables = self.said.changed(tables, _saying_changes(layout))
-            self.revising.note(layout, tables)
+            changed = partial(self.said.changed, wanted=_saying_changes(layout))
+            tables = self._each("its answers were compared with the last ones", changed, tables, layout)
+            tables = self._each("its answers were remembered", partial(self.revising.note, layout), tables, layout)
         return tables
 
     def restore(self, layout: Layout) -> None:
         """Know again what was said before a restart."""
-        self.revising.restore(layout, self.answers)
-        self.said.restore(_saying_changes(layout), self.answers)
+        failures = list[Failure]()
+        for definition in layout.plan.definitions:
+            try:
+                self.revising.restore(layout, self.answers, definition)
+                self.said.restore([definition.id] if says_changes(definition.query) else [], self.answers)
+            except Exception as error:
+                failures.append(failed_by(definition, defect_of(error, "its last answers were read")))
+        self._pause(failures, layout)
 
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""
@@ -134,7 +153,12 @@ class Ledger:
         assert self.spreading is not None
         away = [one for one in due if not self.synopsis.keeps(one.lane)]
         while away:
-            answered = self.spreading.answer(away, layout, self.progress.number)
+            try:
+                answered = self.spreading.answer(away, layout, self.progress.number)
+            except Exception as error:
+                defect = defect_of(error, "the executors were asked for its answers")
+                self._pause([failed_by(one.definition, defect) for one in away], layout)
+                return ()
             if not answered.failures:
                 self.answering.evaluations += answered.evaluations
                 self.answering.shared += answered.shared
@@ -154,13 +178,14 @@ class Ledger:
         return replace(due, ends=due.ends[kept], starts=None if due.starts is None else due.starts[kept])
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
-        """Pause the queries whose expressions over aggregates failed."""
-        by_id = {d.id: d for d in layout.plan.definitions}
-        for failure in sorted(failures, key=lambda f: f.window_end_us):
-            definition = by_id[failure.definition]
-            if definition.id not in self.progress.paused:
-                self.agenda.report(definition, f" is paused: {failure.reason}", "query paused")
-            pause_for_window(self.progress, definition, failure)
+        """Pause the queries whose windows could not be answered."""
+        self._defective = pause_failed(self.agenda, layout, failures) or self._defective
+
+    def _each(self, doing: str, do: Said, tables: list[pa.Table], layout: Layout) -> list[pa.Table]:
+        """Do something with answers; the queries that it fails for are paused, and the others go on."""
+        tables, failures = by_query(doing, do, tables)
+        self._pause(failures, layout)
+        return tables
 
     def _expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""

@@ -14,8 +14,10 @@ from penstock.evaluate.typed import Definition
 from penstock.store.answering import Failure
 from penstock.store.answers import DEFINITION
 from penstock.store.commits import Paused
+from penstock.store.defects import BEGINNING
 from penstock.stream.agenda import LOG
 from penstock.stream.progress import NEVER, Progress
+from penstock.stream.rulers import RULERS
 
 BY_HAND: Final = "paused by hand"
 
@@ -56,6 +58,8 @@ def apply_controls(progress: Progress, controls: Iterable[Control], current: Map
         if definition is None:
             continue
         (pause_by_hand if control.action == "pause" else resume)(progress, definition)
+        if control.action == "resume" and definition.id + RULERS in current:  # what failed has stopped both
+            resume(progress, current[definition.id + RULERS])
         done = control.action.removesuffix("e") + "ed"
         about = {"event": f"query {done}", "stream": definition.query.stream, "query": definition.name}
         LOG.info(f'query "{definition.name}" is {done} by hand', extra=about)
@@ -66,13 +70,20 @@ def resume(progress: Progress, definition: Definition) -> None:
     paused = progress.paused.pop(definition.id, None)
     if paused is None:
         return
-    if definition.id not in progress.next_ends and paused.reason == BY_HAND:  # its first window is still open
+    unseen = paused.reason == BY_HAND or paused.resume_end_us == -NEVER
+    if definition.id not in progress.next_ends and unseen:  # its first window is still open
         return
     first = paused.resume_end_us
     if progress.watermark_us is not None:
         first = max(first, definition.query.window.end_after(progress.watermark_us))
     first = max(first, progress.first_ends.get(definition.id, first))  # its first window may be still to come
     progress.next_ends[definition.id] = progress.resumed_ends[definition.id] = first
+
+
+def failed_before(progress: Progress) -> frozenset[int]:
+    """Name the paused queries whose own expressions may have failed."""
+    others = (BY_HAND, BEGINNING)
+    return frozenset(d for d, paused in progress.paused.items() if not paused.reason.startswith(others))
 
 
 def before_failures(tables: Sequence[pa.Table], paused: Mapping[int, Paused]) -> list[pa.Table]:

@@ -26,10 +26,10 @@ from penstock.store.answering import Answering
 from penstock.store.answers import AnswerLog
 from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
-from penstock.store.described import check_described
 from penstock.store.pending import Pending
 from penstock.store.synopsis import Kernel, Synopsis
 from penstock.stream.agenda import LOG, Agenda
+from penstock.stream.charging import charge_lanes
 from penstock.stream.committing import Step, counts_of
 from penstock.stream.computing import Computed, Computing
 from penstock.stream.entered import Entered
@@ -41,8 +41,9 @@ from penstock.stream.lateness import note_too_late
 from penstock.stream.ledger import Ledger
 from penstock.stream.metrics import Metrics
 from penstock.stream.past import Places
-from penstock.stream.pausing import BY_HAND, apply_controls, pause_for_rows
+from penstock.stream.pausing import apply_controls, failed_before, pause_for_rows
 from penstock.stream.progress import Progress
+from penstock.stream.replaying import Replaying
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.spreading import open_spreading
 from penstock.stream.weaving import Weaving
@@ -101,7 +102,7 @@ class Pipeline:
         self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
         self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
         shared = self.progress, self.synopsis, self.computing, self.agenda
-        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings.refuse_the_past)
+        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -182,6 +183,7 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
+            charge_lanes(self.agenda, layout)
             self.groupings.pause_what_cannot_be(layout, self.agenda)
             about = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
@@ -250,8 +252,7 @@ class Pipeline:
                 self.intake.keep_for(snapshot, rows, number, judged, self.progress.frontier_us)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self._pause(rows, computed, arrived)
-                before = self.progress.watermark_us
-                due = self._advance(arrived, repeated, computed.layout)
+                before, due = self.progress.watermark_us, self._advance(arrived, repeated, computed.layout)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
@@ -263,7 +264,8 @@ class Pipeline:
         self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
-        """Pause the queries that failed on a row, and run their expressions apart from now on."""
+        """Pause the queries that failed on a row, and run their expressions apart from now on; and for defects."""
+        charge_lanes(self.agenda, self.layout or computed.layout, arrived.last_us)
         by_id = {d.id: d for d in computed.layout.plan.definitions}
         self._attempts |= computed.doubting
         for number, (first, last, _) in arrived.failures.items():
@@ -294,12 +296,11 @@ class Pipeline:
         woven = self.weaving.trees_of(snapshot.definitions, trees)
         plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
         layout = lay_out(plan, self.stream.time, self.groupings.feeding, self.intake.doubtful)
-        current = {d.id: d for d in snapshot.definitions}
-        part_with(self.progress, [d for d in before.definitions if d.id not in current] if before else (), layout)
+        part_with(self.progress, before, plan)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
-        self.ledger.forget(current)
+        self.ledger.forget(current := {d.id: d for d in snapshot.definitions})
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)
         self.layout = layout
@@ -329,21 +330,17 @@ class Pipeline:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
+        replaying = Replaying(self.agenda, self.entering.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.groupings.recover(snapshot_at, number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)
             layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
-            edges, arrived = {int(t): e for t, e in commit.edges.items()}, None
-            if partials is not None and commit.kind == "backfill":
-                arrived = self.synopsis.rebuild(self.entering.lanes_of(commit.backfilled, layout), partials, edges)
-            elif partials is not None:
-                check_described(partials, layout, self.stream.name)
-                arrived = self.synopsis.ingest(layout, partials, edges)
-            self.progress.restore(commit)
-        self._attempts = frozenset(d for d, paused in self.progress.paused.items() if paused.reason != BY_HAND)
+            arrived = replaying.take(commit, partials, layout)
+        self._attempts = failed_before(self.progress)
         if layout is None or last is None:
             return
+        replaying.charge(layout, last, answered=self.answers.last() == last.number)
         self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.ledger.restore(layout)

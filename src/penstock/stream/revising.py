@@ -16,6 +16,8 @@ from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 from penstock.store.answering import Answering, Due, Failure
 from penstock.store.answers import DEFINITION, AnswerLog, answers_of
+from penstock.store.apart import answer_apart
+from penstock.store.defects import defect_of
 from penstock.store.revisions import Place, Revisions, group_numbers, is_revised
 from penstock.store.synopsis import Synopsis
 from penstock.stream.progress import Progress
@@ -42,12 +44,16 @@ class Revising:
         for definition, key in _revised_lanes(layout) if touched and judged_us is not None else ():
             if key not in touched or judged_us is None:
                 continue
-            for places in self._places(definition, *touched[key], judged_us):
-                if number + len(places) > MOST_PLACES and number:
-                    yield found, failures
-                    found, failures, number = [], [], 0
-                tables, failed = self._again(definition, key, places)
-                found, failures, number = found + tables, failures + failed, number + len(places)
+            try:
+                for places in self._places(definition, *touched[key], judged_us):
+                    if number + len(places) > MOST_PLACES and number:
+                        yield found, failures
+                        found, failures, number = [], [], 0
+                    tables, failed = self._again(definition, key, places)
+                    found, failures, number = found + tables, failures + failed, number + len(places)
+            except Exception as error:
+                defect = defect_of(error, "late rows revised its answers")
+                failures = [*failures, Failure(definition.id, judged_us, defect.reason, defect)]
         if found or failures:
             yield found, failures
 
@@ -78,17 +84,19 @@ class Revising:
     ) -> tuple[list[pa.Table], list[Failure]]:
         """Compute some windows of a query anew, and keep what changed of the touched groups."""
         ends = np.array(sorted({end for end, _ in places}), np.int64)
-        tables, failures = self.answering.answer([Due(definition, key, ends)])
+        tables, failures = answer_apart(self.answering, [Due(definition, key, ends)])
+        if any(failure.defect is not None for failure in failures):
+            return [], failures
         failed = {f.window_end_us for f in failures}
         asked = [place for place in places if place[0] not in failed]
         answers = tables[0] if tables else _NO_ANSWERS
         numbers = group_numbers(answers, self.synopsis.groups(key)) if tables else np.empty(0, np.int64)
         return self.revisions.changed(definition.id, answers, numbers, asked), failures
 
-    def note(self, layout: Layout, tables: Sequence[pa.Table]) -> None:
-        """Remember what was answered, and forget windows that are revised no more."""
+    def note(self, layout: Layout, tables: Sequence[pa.Table]) -> list[pa.Table]:
+        """Remember what was answered, and forget windows that are revised no more; return the answers."""
         if not layout.revising:
-            return
+            return list(tables)
         groups = self._groups(layout)
         for table in tables:
             if is_revised(table):
@@ -97,10 +105,11 @@ class Revising:
         if watermark is not None:
             horizons = {d.id: watermark - d.typed.revise_us for d, _ in _revised_lanes(layout)}
             self.revisions.forget(horizons)
+        return list(tables)
 
-    def restore(self, layout: Layout, log: AnswerLog) -> None:
-        """Remember what the answer log says of windows that may still be revised."""
-        for definition, _ in _revised_lanes(layout):
+    def restore(self, layout: Layout, log: AnswerLog, definition: Definition) -> None:
+        """Remember what the answer log says of a query's windows that may still be revised."""
+        if definition.typed.revise_us:
             numbered = [_numbered(table, definition.id) for table in answers_of(log, [definition.id])]
             self.note(layout, numbered)
 
