@@ -7,6 +7,8 @@ import random
 
 import pytest
 
+from penstock.model.duration import SECOND
+from penstock.model.window import Window
 from penstock.reproduce.w11_workload import strands
 from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
@@ -66,6 +68,15 @@ def test_new_conditions_groupings_and_slides_beyond_the_board_are_taken_in() -> 
         window = small_workload(draw, 2)[0][0].window
         loom.add(name, Strand(window, draw.randrange(2), name // 2, "prefix"))
     check_plan(loom)
+
+
+@pytest.mark.parametrize("slides", [(10, 1), (10, 2), (10, 3), (20, 15), (6, 4), (30, 10, 1)])
+def test_a_slide_that_divides_those_before_is_taken_in(slides: tuple[int, ...]) -> None:
+    """Edges are marked in granules that all slides so far have in common; a finer slide needs finer ones."""
+    loom: Loom[int] = Loom(UnitCosts(40.0), tolerance=math.inf)
+    for name, slide in enumerate(slides):
+        loom.add(name, Strand(Window(3 * slide * SECOND, slide * SECOND), 0, name, "prefix"))
+        check_plan(loom)
 
 
 def test_the_curve_extrapolates_along_the_slope_of_the_last_two_plans() -> None:

@@ -129,6 +129,30 @@ def test_a_death_between_two_streams_takes_every_answer_once(
         assert bed.timeline("rolled") == wanted(bed.timeline("tens"), 30, 10)
 
 
+def test_after_a_death_windows_without_answers_are_final_as_before(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, but the process dies when all answers are taken, and the time after them is not written yet."""
+    commits = []
+
+    def hook(point: str) -> None:
+        commits.extend([point] * (point == "commit.before"))
+        if len(commits) > 2:
+            raise KeyboardInterrupt(point)
+
+    rows = [{"ts": ts, "k": "a", "v": 1} for ts in (1, 2, 3, 18)]
+    with opened(spark, tmp_path) as bed:
+        bed.engine.execute(f"CREATE STREAM tens AS {TENS} HAVING n > 2")
+        bed.query("n", "SELECT count(*) AS n FROM tens [RANGE 5 s SLIDE 5 s]")
+        monkeypatch.setattr(faults, "hook", hook)
+        with pytest.raises(KeyboardInterrupt):
+            bed.feed("s", rows, number=0)
+        monkeypatch.setattr(faults, "hook", None)
+    with opened(spark, tmp_path) as bed:
+        bed.feed("s", rows, number=0)
+        assert bed.timeline("n") == [(5, 1), (10, 1), (15, 0)]
+
+
 @pytest.mark.parametrize(
     ("statement", "kind", "what"),
     [

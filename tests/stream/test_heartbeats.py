@@ -43,6 +43,21 @@ def test_after_idle_without_rows_the_watermark_goes_on_by_the_time_elapsed(spark
         assert bed.timeline("q") == [(10, 1), (20, 2), (30, 0)]
 
 
+def test_a_query_after_a_silence_begins_where_no_row_was_missed_whoever_answers_the_same(spark: SparkSession) -> None:
+    """The silence is answered up to 60 s; a longer window over the same rows needs nothing from before the frontier."""
+    clock = ManualClock(START)
+    with open_bed(spark, clock) as bed:
+        clock.advance("20 s")
+        bed.feed("s", [row(1), row(19)])
+        clock.advance("50 s")
+        assert bed.heartbeat("s")  # watermark 67
+        entered = bed.query("long", "SELECT count(*) AS n FROM s [RANGE 30 s SLIDE 10 s]")
+        other = bed.query("other", "SELECT sum(v) AS n FROM s [RANGE 30 s SLIDE 10 s]")
+        assert entered.first_end_us == other.first_end_us == (bed.epoch.timestamp() + 50) * 1_000_000
+        bed.feed("s", [row(45), row(68), row(82)])  # the first one is late, and in a window that is not final
+        assert bed.timeline("long") == [(50, 0), (60, 0), (70, 2), (80, 1)]
+
+
 def test_a_heartbeat_never_goes_past_the_clock_less_the_lateness(spark: SparkSession) -> None:
     clock = ManualClock(START)
     with open_bed(spark, clock) as bed:

@@ -82,6 +82,18 @@ def rows_of(seconds: range, groups: int = 20) -> list[dict[str, object]]:
     ]
 
 
+def test_a_grouping_of_which_some_batch_had_nothing_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path, spread_over=2) as bed:
+        bed.stream("r", COLUMNS)
+        bed.query("first", "SELECT first(v) AS v FROM r [RANGE 2 s SLIDE 1 s]")
+        bed.query("some", "SELECT a, first(v) AS v FROM r [RANGE 4 s SLIDE 2 s] WHERE a > 0 GROUP BY a")
+        bed.feed("r", rows_of(range(1), 1))  # nothing for "some"
+        bed.feed("r", rows_of(range(1, 2), 4))
+        bed.feed("r", rows_of(range(2, 5), 4))
+        assert [keys for _, keys in bed.engine.stream("r").pipeline.groupings.spread] == [("`a`",)]
+        assert bed.timeline("some") == [(end, a, v) for end, v in ((2, 1), (4, 1)) for a in (1, 2, 3)]
+
+
 BY_A = "SELECT a, sum(v) AS total FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a"
 
 

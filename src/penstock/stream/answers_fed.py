@@ -23,6 +23,10 @@ from penstock.stream.progress import Progress
 class AnswersFed(Fed):
     """A stream made of a query's answers: ts = window_end - 1 us, and its watermark is the last final window_end."""
 
+    def begin(self) -> None:
+        """Go on where the last commit stood; up to which time there is no more was perhaps not written any more."""
+        self.followed = self.pipeline.progress.batch - 1
+
     def take(self) -> None:
         """Take new answers, then the time up to which there are no more."""
         feeding, definition = self.leader.pipeline, self.catalog.query(self.stream.name)

@@ -167,7 +167,10 @@ class Progress:
     def _covered_since(
         self, new: Definition, members: Sequence[Definition], lane: LaneKey, floor_us: int | None
     ) -> int | None:
-        """Return from when the stored partials hold all that a new query needs; None: from the first row on."""
+        """Return from when the stored partials hold all that a new query needs; None: from the first row on.
+
+        Of times from the frontier on nothing is missing, also of those that others have no need of any more.
+        """
         frontier = self.frontier_us
         assert frontier is not None
         held = self.held_since(new, members)
@@ -175,7 +178,8 @@ class Progress:
             return frontier
         since = [self._uncut_since(new, lane, frontier), floor_us, held]
         latest = max((s for s in since if s is not None), default=None)
-        return None if latest is None or self.first_us is None or latest <= self.first_us else latest
+        whole = latest is None or self.first_us is None or latest <= self.first_us
+        return None if whole or latest is None else min(latest, frontier)
 
     def held_since(self, new: Definition, members: Iterable[Definition]) -> int | None:
         """Return from when partials of a query's rows and components are whole; None: from the first row; or NEVER."""

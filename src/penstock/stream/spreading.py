@@ -116,10 +116,10 @@ class Spreading:
         layout = replace(layout, spread=frozenset([grouping]))
         fed = [(m, _name(layout, m.tree, f.grouping.keys)) for m in layout.members for f in m.feeds]
         feeding = [member.number for member, name in fed if name == grouping]
-        if not feeding or not partials.num_rows:
-            return
-        if "grouping" in partials.column_names:
+        if feeding and "grouping" in partials.column_names:
             partials = partials.filter(pc.is_in(partials["grouping"], pa.array(feeding, pa.int32())))
+        if not feeding or not partials.num_rows:  # of a batch without rows for this grouping there is no file
+            return
         self.store.folder.mkdir(parents=True, exist_ok=True)
         collected = Collecting(self.store.folder, commit.number, self.store.buckets)
         collected.run(made_in(self.session, partials.replace_schema_metadata(None)), layout, None)

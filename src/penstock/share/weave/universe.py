@@ -60,9 +60,9 @@ class Bitmaps:
 
     def knows(self, windows: Iterable[Window]) -> bool:
         """Tell whether the windows repeat with the composite slide."""
-        known = [p for w in windows for p in edges_of(w, "paired")]
-        scale = self._scale
-        return all((p.phase - scale.origin) % scale.granule == 0 and self._period % p.step == 0 for p in known)
+        known, scale = [p for w in windows for p in edges_of(w, "paired")], self._scale
+        whole = all((p.phase - scale.origin) % scale.granule == p.step % scale.granule == 0 for p in known)
+        return whole and all(self._period % p.step == 0 for p in known)
 
     def put(self, row: int, windows: Iterable[Window]) -> None:
         """Mark the edges of windows."""
