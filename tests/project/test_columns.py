@@ -89,3 +89,26 @@ def test_the_formats_and_generated_columns_are_those_of_the_spark_room() -> None
 
     assert FORMATS == sources.FORMATS
     assert [c.name for c in GENERATED] == ["ts", "symbol", "price", "volume", "side", "exchange"]
+
+
+def test_columns_streams_tables_and_queries_may_be_called_by_words_of_sql(tmp_path: Path) -> None:
+    settings = """
+streams:
+  order:
+    format: csv
+    path: data
+    columns: {end: TIMESTAMP, user: STRING, null: INT, on: INT, from: BIGINT, case: BIGINT, current_date: STRING,
+              start: {type: TIMESTAMP, as: timestamp_millis(from - case)}}
+    time: end
+    dedup: end, user
+tables:
+  left: {format: csv, path: left.csv, columns: [user STRING, left BOOLEAN, generated INT]}
+"""
+    text = "SELECT user, sum(case) AS end, max(on) on FROM order [RANGE 2 MIN SLIDE 1 MIN] JOIN left USING (user) "
+    text += "WHERE left AND from > `null` AND current_date <> '' GROUP BY user HAVING end > 1"
+    project = read_project(write_project(tmp_path, settings, group=text))
+    assert project.problems == ()
+    (query,) = project.bound
+    assert query.where is not None
+    assert query.where.endswith(" AND `from` > `null` AND `current_date` <> ''")
+    assert ([a.arguments[0] for a in query.aggregates], query.having) == (["`case`", "`on`"], "`a0` > 1")

@@ -54,7 +54,7 @@ class Calls(Terms):
             if self._at(token):
                 self._refuse(what)
         if self._at_word("ORDER", "BY"):
-            self._refuse("ordered aggregates")
+            self._refuse("ordered aggregates", self._place_of_words(2))
         self._close()
         call = exp.Anonymous(this=name, expressions=arguments)
         return self._filter(self._nulls(self._placed(call, first)))

@@ -84,6 +84,10 @@ class Cursor(SparkParser):
             for token, word in zip(tokens, words, strict=True)
         )
 
+    def _place_of_words(self, number: int) -> tuple[int, int]:
+        """Return the place of the next words, which are so many."""
+        return (self._curr.start, self._tokens[self._index + number - 1].end + 1)
+
     def _take_word(self, *words: str) -> bool:
         """Step over these words if they are next."""
         if not self._at_word(*words):

@@ -140,7 +140,8 @@ class SelectGrammar(GroupByGrammar):
         for words, what in REFUSED_CLAUSES:
             if self._at_word(*words.split()):
                 alias = not self._next or self._next.text.lower() in CLAUSES | {"join"}
-                self._refuse(what, hint=advice(self._curr.text) if alias else None)
+                place = self._place_of_words(len(words.split()))
+                self._refuse(what, place, hint=advice(self._curr.text) if alias else None)
         self._fail(f"unexpected {self._shown()}")
 
     def _items(self) -> list[exp.Expr]:

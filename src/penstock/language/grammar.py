@@ -74,7 +74,7 @@ class Grammar(Calls):
 
     def _level(self) -> int:
         """Return the precedence of the operator at hand; 0 if there is none."""
-        if self._is_word() and self._listing and self._at_operator_alias():
+        if self._listing and self._at_operator_alias():
             return 0
         if self._at(*_PREDICATES, TokenType.IS) or (self._at(TokenType.NOT) and self._next.token_type in _PREDICATES):
             return PREDICATE

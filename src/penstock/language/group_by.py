@@ -33,7 +33,7 @@ class GroupByGrammar(Grammar):
             return [self._placed(node(expressions=keys), first)]
         if self._at_analytic() is exp.GroupingSets:
             hint = "Write GROUP BY GROUPING SETS (…), without expressions before it."
-            self._refuse("GROUPING SETS after a list of expressions", hint=hint)
+            self._refuse("GROUPING SETS after a list of expressions", self._place_of_words(2), hint=hint)
         return keys
 
     def _expect_cube(self) -> type[exp.Expr]:

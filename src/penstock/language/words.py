@@ -87,10 +87,10 @@ class Words(Cursor):
 
     def _at_operator_alias(self) -> bool:
         """Say whether an operator's word among the outputs is the alias of what stands before it."""
-        if self._next.token_type == TokenType.COMMA:
-            return True
-        if self._next.token_type != TokenType.FROM or self._at(*_TAKE_VALUES):
+        if self._next.token_type not in (TokenType.COMMA, TokenType.FROM) or not self._is_word():
             return False
+        if self._next.token_type == TokenType.COMMA or self._at(*_TAKE_VALUES):
+            return self._next.token_type == TokenType.COMMA
         return not self._at(TokenType.BETWEEN) or not self._as_keyword()
 
     def _at_alias(self) -> bool:
