@@ -412,6 +412,14 @@ def test_a_data_frame_holds_the_same_answers(package: Any) -> None:
     assert next(iter(frame["k"])) == "a"
 
 
+def test_a_data_frame_holds_days_of_any_year() -> None:
+    if importlib.util.find_spec("pandas") is None:
+        pytest.skip("pandas is not installed here")
+    days = pa.array([-800_000, 0], pa.int32()).cast(pa.date32())
+    frame = in_form(pa.table({"k": ["a", "b"], "day": days}), "pandas")
+    assert [list(frame["k"]), list(frame["day"])] == [["a", "b"], ["-0221-09-04", date(1970, 1, 1)]]
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_form_whose_package_is_missing_says_how_to_get_it(package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)

@@ -27,6 +27,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from penstock.errors import EnvironmentProblem
+from penstock.printable import block
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 3)
@@ -267,9 +268,9 @@ def _quiet_python() -> None:
 
 
 def _forward(reader: int, tail: deque[bytes]) -> None:
-    """Copy the JVM's standard error to ours, line by line, without the chatter."""
+    """Copy the JVM's standard error to ours, line by line, without the chatter and what would steer a terminal."""
     with os.fdopen(reader, "rb") as lines:
         for line in lines:
             if not line.startswith(_CHATTER):
                 tail.append(line)
-                os.write(2, line)
+                os.write(2, block(line.decode(errors="replace")).encode())

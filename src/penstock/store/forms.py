@@ -22,13 +22,30 @@ def in_form(answers: pa.Table, form: Form) -> Any:
         case "rows":
             return python_rows(answers)
         case "pandas":
-            _require("pandas")
-            return answers.to_pandas()
+            return _frame(_require("pandas"), answers)
         case "polars":
             return _require("polars").from_arrow(answers)
     raise Unsupported(
         f'there is no form "{form}" of results', detail=f"forms: {', '.join(FORMS)}", hint=nearest(str(form), FORMS)
     )
+
+
+def _frame(pandas: Any, answers: pa.Table) -> Any:
+    """Make a DataFrame; columns with dates that pandas cannot hold come as rows have them, as objects."""
+    try:
+        return answers.to_pandas()
+    except (OverflowError, ValueError):
+        columns = {name: _series(pandas, answers.select([name])) for name in answers.column_names}
+        return pandas.DataFrame(columns)
+
+
+def _series(pandas: Any, answers: pa.Table) -> Any:
+    """Make one column of a DataFrame."""
+    [name] = answers.column_names
+    try:
+        return answers.to_pandas()[name]
+    except (OverflowError, ValueError):
+        return pandas.Series([row[name] for row in python_rows(answers)], dtype=object)
 
 
 def _require(package: str) -> Any:
