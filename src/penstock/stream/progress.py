@@ -45,6 +45,7 @@ class Progress:
     next_ends: dict[int, int] = field(default_factory=dict)  # definition → next window end, once known
     first_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end it answers, once known
     resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
+    failed_us: dict[int, int] = field(default_factory=dict)  # definition → time after the last row it failed on
     paused: dict[int, Paused] = field(default_factory=dict)
     cuts: dict[str, Cuts] = field(default_factory=dict)  # tree → slicings, since when
     moved: dict[LaneKey, Moved] = field(default_factory=dict)  # lanes that came from another tree
@@ -111,6 +112,7 @@ class Progress:
 
     def forget(self, number: int) -> None:
         """Forget a definition that is gone."""
+        self.failed_us.pop(number, None)
         known: dict[int, Any]
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.paused):
             known.pop(number, None)
@@ -159,11 +161,16 @@ class Progress:
         same = [m for m in members if _rows_of(m) == _rows_of(new)]
         since: list[int | None] = []
         for component in new.typed.components:
-            holders = [self.starts[m.id] for m in same if component in m.typed.components]
+            holders = [self._whole_since(m) for m in same if component in m.typed.components]
             if not holders:
                 return NEVER
             since.append(None if None in holders else min(h for h in holders if h is not None))
         return max((s for s in since if s is not None), default=None)
+
+    def _whole_since(self, holder: Definition) -> int | None:
+        """Return from when a query's partials lack no row; None: from the first row on."""
+        known = [t for t in (self.starts[holder.id], self.failed_us.get(holder.id)) if t is not None]
+        return max(known, default=None)
 
     def _uncut_since(self, new: Definition, lane: LaneKey, frontier_us: int) -> int | None:
         """Return from when all stored slices respect the edges of a new query's window."""
@@ -294,6 +301,7 @@ class Progress:
         self.next_ends = {int(k): v for k, v in commit.next_ends.items() if v is not None}
         self.first_ends = {int(k): v for k, v in commit.first_ends.items()}
         self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
+        self.failed_us = {int(k): v for k, v in commit.failed.items()}
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:
