@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
+from penstock.evaluate.due import NO_SILENCE
 from penstock.evaluate.typed import Definition
 from penstock.language.options import option_us
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.stream.pausing import BY_HAND
-from penstock.stream.progress import NO_SILENCE, Progress
+from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet

@@ -69,6 +69,17 @@ class EndRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """How many windows of a query were empty in a row, and how many empty ones it has not answered so far."""
+
+    empty: int = 0
+    skipped: int = 0
+
+
+NO_SILENCE: Final = Silence()
+
+
+@dataclass(frozen=True, slots=True)
 class DueEnds:
     """Window ends to answer, the next end after them, and what became of empty windows."""
 

@@ -84,6 +84,7 @@ class Commit:
     judged_us: int | None = None  # the watermark that the batch's rows were judged by; None: no row was late
     first_ends: Mapping[str, int] = field(default_factory=dict)  # definition → first window end it answers
     resumed_ends: Mapping[str, int] = field(default_factory=dict)  # definition → first window end after its last pause
+    failed: Mapping[str, int] = field(default_factory=dict)  # definition → time after the last row it failed on
     backfilled: tuple[int, ...] = ()  # definitions whose partials this commit rebuilt
     answered: int | None = None  # the last commit before this one that has answers
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way

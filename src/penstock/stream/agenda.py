@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.evaluate.due import MOST_EMPTY, DueEnds, due_ends, last_held_end
+from penstock.evaluate.due import MOST_EMPTY, NO_SILENCE, DueEnds, Silence, due_ends, last_held_end
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import source_of
 from penstock.model.window import RowsWindow
@@ -15,7 +15,7 @@ from penstock.share.plan import Tree
 from penstock.store.commits import Commit
 from penstock.store.pending import Pending
 from penstock.store.synopsis import Synopsis
-from penstock.stream.progress import NO_SILENCE, Progress, Silence
+from penstock.stream.progress import Progress
 
 Until = Callable[[Tree, Definition], int]
 LOG = logging.getLogger("penstock")

@@ -26,6 +26,7 @@ def pause_for_rows(progress: Progress, definition: Definition, first_us: int, la
     """Pause a query that failed on rows: no window that holds one is answered."""
     window = definition.query.window
     resume = window.end_at_or_after(last_us + 1 + window.range_us)
+    progress.failed_us[definition.id] = max(last_us + 1, progress.failed_us.get(definition.id, last_us))
     known = progress.paused.get(definition.id)
     if known is not None:  # rows go on failing while it is paused
         first_us, reason = min(known.until_us, first_us), known.reason

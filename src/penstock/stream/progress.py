@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.evaluate.due import NO_SILENCE, Silence
 from penstock.evaluate.typed import Definition
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
@@ -28,17 +29,6 @@ class Moved:
     before: Cuts
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """How many windows of a query were empty in a row, and how many empty ones it has not answered so far."""
-
-    empty: int = 0
-    skipped: int = 0
-
-
-NO_SILENCE: Final = Silence()
-
-
 @dataclass(slots=True)
 class Progress:
     """The state of one stream between two batches."""
@@ -59,6 +49,7 @@ class Progress:
     next_ends: dict[int, int] = field(default_factory=dict)  # definition → next window end, once known
     first_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end it answers, once known
     resumed_ends: dict[int, int] = field(default_factory=dict)  # definition → first window end after its last pause
+    failed_us: dict[int, int] = field(default_factory=dict)  # definition → time after the last row it failed on
     paused: dict[int, Paused] = field(default_factory=dict)
     silences: dict[int, Silence] = field(default_factory=dict)  # definition → its empty windows, where there are any
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
@@ -127,6 +118,7 @@ class Progress:
 
     def forget(self, number: int) -> None:
         """Forget a definition that is gone."""
+        self.failed_us.pop(number, None)
         known: dict[int, Any]
         counted = self.paused, self.silences, self.too_late
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
@@ -186,11 +178,16 @@ class Progress:
         same = [m for m in members if _rows_of(m) == _rows_of(new)]
         since: list[int | None] = []
         for component in new.typed.components:
-            holders = [self.starts[m.id] for m in same if component in m.typed.components]
+            holders = [self._whole_since(m) for m in same if component in m.typed.components]
             if not holders:
                 return NEVER
             since.append(None if None in holders else min(h for h in holders if h is not None))
         return max((s for s in since if s is not None), default=None)
+
+    def _whole_since(self, holder: Definition) -> int | None:
+        """Return from when a query's partials lack no row; None: from the first row on."""
+        known = [t for t in (self.starts[holder.id], self.failed_us.get(holder.id)) if t is not None]
+        return max(known, default=None)
 
     def _uncut_since(self, new: Definition, lane: LaneKey, frontier_us: int) -> int | None:
         """Return from when all stored slices respect the edges of a new query's window."""
@@ -345,6 +342,7 @@ class Progress:
         self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
         self.silences = {int(k): Silence(*counts) for k, counts in commit.silences.items()}
         self.departed = dict(commit.departed)
+        self.failed_us = {int(k): v for k, v in commit.failed.items()}
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:
