@@ -114,6 +114,18 @@ def test_a_query_that_failed_in_its_first_window_and_is_resumed_leaves_that_wind
 
 
 @pytest.mark.parametrize("resumed", [False, True])
+def test_a_row_that_fails_while_its_query_is_paused_by_hand_is_not_forgotten(spark: SparkSession) -> None:
+    #   paused before the first row    1   5!   | resumed    12     21
+    #   windows                        [ not answered )[ answered  )
+    with bed_with(spark, ratio="SELECT sum(a / b) AS x FROM r [RANGE 10 s SLIDE 10 s]") as bed:
+        bed.engine.pause_query("ratio")
+        bed.feed("r", [(1, 6, 3, ""), (5, 1, 0, "")])
+        bed.engine.resume_query("ratio")
+        bed.feed("r", [(12, 4, 2, ""), (21, 4, 2, "")])
+        assert bed.timeline("ratio") == [(20, 2.0)]
+        assert bed.paused("ratio") is None
+
+
 def test_a_new_query_over_the_same_rows_answers_no_window_with_a_row_that_failed(
     spark: SparkSession, tmp_path: Path, resumed: bool
 ) -> None:

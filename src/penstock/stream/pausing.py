@@ -71,8 +71,8 @@ def resume(progress: Progress, definition: Definition) -> None:
     paused = progress.paused.pop(definition.id, None)
     if paused is None:
         return
-    unseen = paused.reason == BY_HAND or paused.resume_end_us == -NEVER
-    if definition.id not in progress.next_ends and unseen:  # its first window is still open
+    harmless = paused.until_us == paused.resume_end_us  # no row has failed, before or meanwhile
+    if definition.id not in progress.next_ends and harmless:  # its first window is still open
         return
     first = paused.resume_end_us
     if progress.watermark_us is not None:
