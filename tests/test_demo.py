@@ -83,7 +83,7 @@ def test_the_folder_holds_answers_figures_queries_and_a_page(small: tuple[Figure
     assert (kept["finished"], kept["rows"], kept["queries"], kept["spark_alone"]) == (True, 4_000, 10, None)
     sample = [json.loads(line) for line in (out / "sample.jsonl").read_text().splitlines()]
     assert {s["query_name"] for s in sample} >= {"turnover_1", "sector_2"}
-    assert re.fullmatch(r"2026-01-05T1\d:\d\d:00Z", sample[0]["window_end"])
+    assert re.fullmatch(r"2026-01-05T1\d:\d\d:00\.000000Z", sample[0]["window_end"])
     read = Page((out / "report.html").read_text())
     assert read.unbalanced == []
     assert read.open == []
