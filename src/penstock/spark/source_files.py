@@ -47,7 +47,7 @@ class Changed:
         """Say what is different."""
         if self.now is None:
             return f"{self.path} is gone"
-        then, now = (f"{format_instant(look.time_ms * 1_000)} UTC" for look in (self.then, self.now))
+        then, now = (format_instant(look.time_ms * 1_000) for look in (self.then, self.now))
         told = [] if then == now else [f"it was written at {then} when it was read, and at {now} since"]
         if self.then.size is not None and self.then.size != self.now.size:
             told.append(f"it had {self.then.size:,} bytes, and has {self.now.size:,}")
