@@ -22,13 +22,15 @@ def explain_failure(
     """Say which expression of a query failed on the row of a time, in Spark's words."""
     query = definition.query
     time = F.unix_micros(F.col(quoted(job.layout.time)).cast("timestamp"))
-    rows = job.joined(batch, frames).where(time == ts_us)
+    rows = job.joined(batch, frames)
     when = format_instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
-    for text in _expressions(query):
-        try:
-            rows.select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
-        except Exception as error:
-            return f"{message_of(error).split('. ', 1)[0]} in {text}, on a row of {when}"
+    # A function that never returns is charged with the rows that came with the one it failed on.
+    for where, told in ((time == ts_us, f"on a row of {when}"), (time >= ts_us, f"on a row since {when}")):
+        for text in _expressions(query):
+            try:
+                rows.where(where).select(F.expr(text).alias("x")).where("x IS NOT NULL OR x IS NULL").toArrow()
+            except Exception as error:
+                return f"{message_of(error).split('. ', 1)[0]} in {text}, {told}"
     return f"an expression failed on a row of {when}"
 
 
