@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
+import os
 import pickle
+import signal
 import sys
+import time
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.language.python_functions import VERSION
+from penstock.spark import in_child
 from penstock.spark.calling import Calling
 from penstock.spark.lifting import Lifting
 
@@ -177,3 +183,84 @@ def test_a_year_that_python_has_not_fails_its_state_alone() -> None:
     assert pickle.loads(states[0]) == (None, "failed on a row: OverflowError: date value out of range")
     assert pickle.loads(states[1]) == (1970, None)
     assert states[2] is None
+
+
+# -- in children of the worker ---------------------------------------------------------------------------------------
+
+
+def ending_on_threes(a: Any) -> Any:
+    if a == 3:
+        os._exit(7)
+    if a == 33:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if a == 333:
+        raise ValueError("three")
+    return float(a)
+
+
+def ending_arrays(a: pa.Array) -> pa.Array:
+    return pa.array([ending_on_threes(x) for x in a.to_pylist()])
+
+
+def sleeping_on_threes(a: Any) -> Any:
+    time.sleep(1_000 if a == 3 else 0)
+    return float(a)
+
+
+def sleeping_arrays(a: pa.Array) -> pa.Array:
+    return pa.array([sleeping_on_threes(x) for x in a.to_pylist()])
+
+
+def odd_objects(a: Any) -> Any:
+    return lambda: a
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_function_that_ends_its_process_is_charged_with_the_rows_it_does_so_on(vectorised: bool) -> None:
+    function = ending_arrays if vectorised else ending_on_threes
+    apart = replace(calling(function, vectorised=vectorised), apart=True)
+    values, errors = outcome(apart, [1, 2, 3, 4, 33, 5, 333, 6])
+    assert values == [1.0, 2.0, None, 4.0, None, 5.0, None, 6.0]
+    ended = "f() ended its process, "
+    assert errors[2] == ended + "with exit code 7"
+    assert errors[4] == ended + "by signal SIGKILL"
+    assert errors[6] == "f() failed: ValueError: three"
+    assert [error for place, error in enumerate(errors) if place not in (2, 4, 6)] == [None] * 5
+    assert outcome(apart, pa.array([], pa.int64())) == ([], [])
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_function_that_never_returns_is_given_up(vectorised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "LIMIT_S", 0.3)
+    monkeypatch.setattr(in_child, "ROW_S", 0.0)
+    function = sleeping_arrays if vectorised else sleeping_on_threes
+    values, errors = outcome(replace(calling(function, vectorised=vectorised), apart=True), [1, 2, 3, 4])
+    assert values == ([None] * 4 if vectorised else [1.0, 2.0, None, None])
+    assert set(errors) - {None} == {"f() did not return within 0.3 s"}
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_function_that_always_ends_its_process_costs_few_processes(
+    vectorised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+    function = ending_arrays if vectorised else ending_on_threes
+    values, errors = outcome(replace(calling(function, vectorised=vectorised), apart=True), [3] * 5_000)
+    assert values == [None] * 5_000
+    assert set(errors) == {"f() ended its process, with exit code 7"}
+    assert len(forks) < 60
+
+
+def test_values_that_cannot_leave_a_child_have_another_type() -> None:
+    _, (error,) = outcome(replace(calling(odd_objects), apart=True), [1])
+    assert error is not None
+    assert error.startswith("f() returned function <function odd_objects")
+
+
+def test_an_aggregate_that_ends_its_process_is_charged_with_its_lists() -> None:
+    lifting = Lifting("f", pickle.dumps((ending_on_threes, operator.add)), VERSION, apart=True)
+    lists = pa.array([[{"a": 1}, {"a": 2}], [{"a": 3}], [], [{"a": 5}]])
+    found = [None if one is None else pickle.loads(one) for one in lifting(lists).to_pylist()]
+    assert found == [(3.0, None), (None, "ended its process, with exit code 7"), None, (5.0, None)]

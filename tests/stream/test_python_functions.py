@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from dataclasses import replace
@@ -244,3 +245,36 @@ def test_a_mark_tells_the_types(bed: TestBed) -> None:
 
     bed.engine.create_function("doubled", doubled)
     assert bed.engine.catalog.function("doubled").returns == "decimal(11,2)"
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_function_that_ends_its_process_pauses_its_query_alone(
+    spark: SparkSession, vectorised: bool, tmp_path: Path
+) -> None:
+    def ending(a: Any) -> Any:
+        values = a.to_pylist() if vectorised else [a]
+        if 13 in values:
+            os._exit(3)
+        return pa.array(values) if vectorised else a
+
+    def feed(bed: TestBed, seconds: range) -> None:
+        bed.feed("trades", [{"ts": n, "symbol": "x", "a": n, "b": 1, "price": 1.0} for n in seconds])
+
+    with TestBed(spark, state=tmp_path) as bed:
+        bed.stream("trades", COLUMNS)
+        bed.engine.create_function("ending", ending, **TYPES, vectorised=vectorised)
+        bed.engine.create_function("ratio", ratio)
+        bed.query("ends", f"SELECT sum(ending(a)) AS s FROM trades {W}")
+        bed.query("goes_on", f"SELECT sum(ratio(a, b)) AS s, count(*) AS n FROM trades {W}")
+        for start in (0, 11, 20, 31):
+            feed(bed, range(start, start + 11))
+        reason = bed.paused("ends")
+        assert reason is not None
+        assert reason.startswith("ending() ended its process, with exit code 3 in ")
+        assert reason.endswith("on a row of 2026-01-05T00:00:13.000000Z")
+        assert bed.timeline("ends") == [(10, sum(range(10)))]
+        assert [end for end, *_ in bed.timeline("goes_on")] == [10, 20, 30, 40]
+    with TestBed(spark, state=tmp_path) as bed:
+        assert bed.paused("ends") == reason
+        feed(bed, range(42, 52))
+        assert [end for end, *_ in bed.timeline("goes_on")] == [10, 20, 30, 40, 50]

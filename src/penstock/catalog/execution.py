@@ -64,15 +64,17 @@ class Execution:
     def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
         """Carry out statements; queries that follow each other are entered together."""
         waiting: list[TypedQuery] = []
+        names: set[str] = set()  # of those that wait
         answers: list[pa.Table] = []
         for statement in statements:
             if isinstance(statement, CreateQuery) and not statement.or_replace:
-                names = {typed.query.name.lower() for typed in waiting}
-                if not (statement.if_not_exists and (statement.name.lower() in names or self._exists(statement))):
+                name = statement.name.lower()
+                if not (statement.if_not_exists and (name in names or self._exists(statement))):
                     waiting.append(self.typed(statement.select, statement.name))
+                    names.add(name)
                 continue
             self.create(waiting)
-            waiting = []
+            waiting, names = [], set()
             answers += self._carried_out(statement)
         self.create(waiting)
         return answers

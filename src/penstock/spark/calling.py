@@ -1,18 +1,21 @@
 """Arrow arrays of arguments come in; for each row the value of a user's Python function, or how it failed, goes out.
 
 This runs in Spark's Python workers and never raises: Spark evaluates such functions apart from the expression that
-calls them and for every row, whatever guards stand around the call, and what a worker raises ends the whole job. The
-code travels by value, so that workers need not have Penstock installed.
+calls them and for every row, whatever guards stand around the call, and what a worker raises ends the whole job. Where
+some function has ended or blocked its worker before, functions are called in children of the worker. The code travels
+by value, so that workers need not have Penstock installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.spark.in_child import MOST_ENDS, Lost, in_children
 
 FAILED_ARGUMENT = ""  # the error of a row one of whose arguments failed: Spark itself knows best why
 LONGEST = 200  # characters of an exception's text
@@ -27,6 +30,7 @@ class Calling:
     version: str
     vectorised: bool
     returns: pa.DataType
+    apart: bool = False  # in children of the worker
 
     def __call__(self, *arguments: pa.Array) -> pa.Array:
         """Return structs of value and error, one a row; an attempted argument is a struct, NULL where it failed."""
@@ -53,7 +57,9 @@ class Calling:
         except BaseException as error:
             why = f"{self.name}() cannot be loaded: {_told(error)}"
             return pa.nulls(count, self.returns), pa.array([why] * count, pa.string())
-        return (self.by_arrays if self.vectorised and count else self.by_rows)(function, arguments)
+        if self.vectorised and count:
+            return self.arrays_apart(function, arguments, []) if self.apart else self.by_arrays(function, arguments)
+        return self.by_rows(function, arguments)
 
     def loaded(self) -> Callable[..., Any]:
         """Unpickle the function."""
@@ -68,21 +74,39 @@ class Calling:
 
     def by_rows(self, function: Callable[..., Any], arguments: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
         """Call a function once a row, with Python's own values."""
-        values: list[Any] = []
-        errors: list[str | None] = []
-        rows = _rows(arguments)
-        for number in range(len(arguments[0])):
+        count, rows = len(arguments[0]), _rows(arguments)
+
+        def one(number: int) -> tuple[Any, str | None]:
             try:
                 row = [argument[number].as_py() for argument in arguments] if rows is None else rows[number]
-                value, error = function(*row), None
+                return function(*row), None
             except BaseException as raised:
-                value, error = None, f"{self.name}() failed: {_told(raised)}"
-            values.append(value)
-            errors.append(error)
+                return None, f"{self.name}() failed: {_told(raised)}"
+
+        found = self.rows_apart(one, count) if self.apart else map(one, range(count))
+        values, errors = map(list, zip(*found, strict=True)) if count else ([], [])
         try:
             return self.typed(values), pa.array(errors, pa.string())
         except Exception:  # some value has another type; each by itself tells which
             return self.checked(values, errors)
+
+    def rows_apart(self, one: Callable[[int], tuple[Any, str | None]], count: int) -> list[tuple[Any, str | None]]:
+        """Call a function row by row in a child."""
+        import pickle
+
+        def pickled(first: int) -> Iterator[bytes]:
+            for value, error in map(one, range(first, count)):
+                try:
+                    yield pickle.dumps((value, error))
+                except Exception:  # nothing of a type that may be returned
+                    yield pickle.dumps((None, self.misfit(value)))
+
+        made = in_children(pickled, count)
+        return [(None, f"{self.name}() {m.why}") if isinstance(m, Lost) else pickle.loads(m) for m in made]
+
+    def misfit(self, value: Any) -> str:
+        """Say that a value has not the declared type."""
+        return f"{self.name}() returned {type(value).__name__} {_short(repr(value), 60)}, which is no {self.returns}"
 
     def typed(self, values: list[Any]) -> pa.Array:
         """Turn values into an array of the declared type, or raise; Arrow by itself would cut fractions off."""
@@ -96,9 +120,7 @@ class Calling:
             try:
                 self.typed([value])
             except Exception:
-                kind = type(value).__name__
-                errors[row] = f"{self.name}() returned {kind} {_short(repr(value), 60)}, which is no {self.returns}"
-                values[row] = None
+                errors[row], values[row] = self.misfit(value), None
         return pa.array(values, self.returns), pa.array(errors, pa.string())
 
     def by_arrays(self, function: Callable[..., Any], arguments: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
@@ -113,6 +135,25 @@ class Calling:
         half = count // 2
         left = self.by_arrays(function, [argument.slice(0, half) for argument in arguments])
         right = self.by_arrays(function, [argument.slice(half) for argument in arguments])
+        return pa.concat_arrays([left[0], right[0]]), pa.concat_arrays([left[1], right[1]])
+
+    def arrays_apart(
+        self, function: Callable[..., Any], arguments: Sequence[pa.Array], ends: list[str]
+    ) -> tuple[pa.Array, pa.Array]:
+        """Call a vectorised function in children; where one ends, on ever smaller parts, but not for ever."""
+        import pickle
+
+        count = len(arguments[0])
+        (made,) = in_children(lambda _: (pickle.dumps(self.by_arrays(function, arguments)) for _ in range(1)), 1, count)
+        if not isinstance(made, Lost):
+            found: tuple[pa.Array, pa.Array] = pickle.loads(made)
+            return found
+        ends.append(made.why)
+        if count == 1 or made.hung or len(ends) >= MOST_ENDS:
+            return pa.nulls(count, self.returns), pa.array([f"{self.name}() {made.why}"] * count, pa.string())
+        half = count // 2
+        left = self.arrays_apart(function, [argument.slice(0, half) for argument in arguments], ends)
+        right = self.arrays_apart(function, [argument.slice(half) for argument in arguments], ends)
         return pa.concat_arrays([left[0], right[0]]), pa.concat_arrays([left[1], right[1]])
 
     def fitted(self, result: Any, count: int) -> pa.Array:

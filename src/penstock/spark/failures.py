@@ -25,17 +25,20 @@ def explain_failure(
     """Say which expression of a query failed on the row of a time, in Spark's words."""
     query = definition.query
     time = F.unix_micros(F.col(quoted(job.layout.time)).cast("timestamp"))
-    rows = job.joined(batch, frames).where(time == ts_us)
+    rows = job.joined(batch, frames)
     when = format_instant(ts_us) if job.layout.time != NUMBER else "a window of rows"
-    for text in _expressions(query):
-        try:
-            asked = F.expr(job.writer.guarded(text)).alias("x")
-            rows.select(asked).where("x IS NOT NULL OR x IS NULL").toArrow()
-        except Exception as error:
-            message, place = message_of(error), text
-            if message == NOT_COMPUTED:
-                message, place = _of_computed(rows, job, text)
-            return f"{message.split('. ', 1)[0]} in {place}, on a row of {when}"
+    # A function that never returns is charged with the rows that came with the one it failed on.
+    for where, told in ((time == ts_us, f"on a row of {when}"), (time >= ts_us, f"on a row since {when}")):
+        some = rows.where(where)
+        for text in _expressions(query):
+            try:
+                asked = F.expr(job.writer.guarded(text)).alias("x")
+                some.select(asked).where("x IS NOT NULL OR x IS NULL").toArrow()
+            except Exception as error:
+                message, place = message_of(error), text
+                if message == NOT_COMPUTED:
+                    message, place = _of_computed(some, job, text)
+                return f"{message.split('. ', 1)[0]} in {place}, {told}"
     return f"an expression failed on a row of {when}"
 
 

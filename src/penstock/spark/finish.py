@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.spark.attempt import GUARDS_KEPT, attempt_struct
+from penstock.spark.functions import WATCHED
 from penstock.spark.messages import RAISED
 from penstock.spark.own_session import made_in
 from penstock.spark.set_for_now import cloned
@@ -36,6 +37,7 @@ SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     **GUARDS_KEPT,
+    **WATCHED,
 }
 
 # Names that no key or aggregate has.

@@ -17,7 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from types import ModuleType
@@ -34,18 +34,37 @@ from penstock.errors import EnvironmentProblem, Unsupported
 from penstock.language.fingerprint import is_own
 from penstock.language.python_functions import VERSION
 from penstock.model.function import Function, PythonCode
-from penstock.spark import calling
+from penstock.spark import calling, in_child
 from penstock.spark import lifting as lifting_module
 from penstock.spark.attempt import always_true
 from penstock.spark.calling import Calling
 from penstock.spark.lifting import Lifting
 from penstock.spark.own_session import type_in
+from penstock.spark.unreadable import messages_of
 
 cloudpickle: Any = _cloudpickle  # it has no types
 MAX_PICKLED: Final = 8 << 20  # bytes
 SESSIONS: Final = 256  # whose functions are remembered; one that is forgotten gets them again
 
-_PROVIDED: OrderedDict[str, dict[str, str]] = OrderedDict()  # session → pinned name → digest
+# Of what Spark says when a worker has ended, or was ended because nothing came from it for long.
+WORKER_ENDED: Final = ("Python worker exited unexpectedly", "Python worker process terminated due to idle timeout")
+IDLE: Final = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
+# A worker from which nothing comes for so long is ended; its functions then run apart, with a limit for each call.
+WATCHED: Final[dict[str, str]] = {
+    IDLE: f"{in_child.LIMIT_S:g}s",
+    "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
+}
+
+
+@dataclass(slots=True)
+class _Provided:
+    """What a session was given: functions by pinned name; ``apart``: they run in children of the workers."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    apart: bool = False
+
+
+_PROVIDED: OrderedDict[str, _Provided] = OrderedDict()  # by session
 _LOCK = threading.RLock()
 
 
@@ -143,51 +162,76 @@ def provide(session: SparkSession, functions: Sequence[Function]) -> None:
     """Give a session the Python functions that it does not have yet."""
     if not functions:
         return
-    handle: Any = session._jsparkSession
     with _LOCK:
-        has = _PROVIDED.setdefault(handle.sessionUUID(), {})
+        has = _PROVIDED.setdefault(_name(session), _Provided())
         while len(_PROVIDED) > SESSIONS:
             _PROVIDED.popitem(last=False)
         for function in functions:
             assert function.python is not None
-            if has.get(function.pinned) != function.python.digest:
-                _register(session, function)
-                has[function.pinned] = function.python.digest
+            known = has.functions.get(function.pinned)
+            if known is None or known.python is None or known.python.digest != function.python.digest:
+                _register(session, function, apart=has.apart)
+                has.functions[function.pinned] = function
 
 
-def _register(session: SparkSession, function: Function) -> None:
+def isolate(session: SparkSession, error: Exception) -> bool:
+    """If an error says that a worker has ended, let a session's functions run in children of its workers from now on.
+
+    Whatever ends a child is charged to the rows it was at. False: the error is another one, or they did so before.
+    """
+    if not any(words in message for message in messages_of(error) for words in WORKER_ENDED):
+        return False
+    with _LOCK:
+        has = _PROVIDED.get(_name(session))
+        if has is None or has.apart or not has.functions:
+            return False
+        has.apart = True
+        for function in has.functions.values():
+            _register(session, function, apart=True)
+        session.conf.set(IDLE, "0")  # each call has its limit
+    return True
+
+
+def _name(session: SparkSession) -> str:
+    """Return what tells a session from others."""
+    handle: Any = session._jsparkSession
+    return str(handle.sessionUUID())
+
+
+def _register(session: SparkSession, function: Function, *, apart: bool) -> None:
     """Let a session find a function, or what makes an aggregate's states, by the name of its very code."""
     code = function.python
     assert code is not None
     if code.aggregates:
-        lifting = Lifting(function.name, base64.b64decode(code.pickled), code.version)
+        lifting = Lifting(function.name, base64.b64decode(code.pickled), code.version, apart)
         arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF
-        with _by_value(lifting_module):
+        with _by_value(lifting_module), _by_value(in_child):
             made: Any = UserDefinedFunction(lambda lists: lifting(lists), T.BinaryType(), function.name, arrow)
             session.udf.register(function.pinned, made)
             made._judf  # noqa: B018 - pickles the code while it is carried along
         return
     handle: Any = session._jsparkSession
     registry = handle.sessionState().functionRegistry()
-    registry.createOrReplaceTempFunction(function.pinned, _call(session, function), "python_udf")
+    registry.createOrReplaceTempFunction(function.pinned, _call(session, function, apart=apart), "python_udf")
 
 
-def _call(session: SparkSession, function: Function) -> Any:
+def _call(session: SparkSession, function: Function, *, apart: bool) -> Any:
     """Make what Spark calls when it resolves the function's name."""
     context: Any = session.sparkContext
     array = context._gateway.new_array(context._jvm.java.lang.Object, 2)
-    with _by_value(calling):
-        array[0] = _in_spark(session, function)._judf
+    with _by_value(calling), _by_value(in_child):
+        array[0] = _in_spark(session, function, apart=apart)._judf
     array[1] = always_true()
     return _builder(context._jvm).newInstance(array)
 
 
-def _in_spark(session: SparkSession, function: Function) -> Any:
+def _in_spark(session: SparkSession, function: Function, *, apart: bool) -> Any:
     """Make a Python function of Spark's that returns value and error."""
     code, returns = function.python, type_in(session, function.returns or "")
     assert code is not None
     pickled = base64.b64decode(code.pickled)
-    caller = Calling(function.name, pickled, code.version, code.vectorised, to_arrow_type(returns, timezone="UTC"))
+    result = to_arrow_type(returns, timezone="UTC")
+    caller = Calling(function.name, pickled, code.version, code.vectorised, result, apart)
     struct = T.StructType([T.StructField("value", returns), T.StructField("error", T.StringType())])
     arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF  # needs no pandas
     return UserDefinedFunction(lambda *arguments: caller(*arguments), struct, function.name, arrow)

@@ -6,11 +6,14 @@ fails the answers that it would have been part of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.spark.in_child import Lost, in_children
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Lifting:
     name: str
     pickled: bytes
     version: str
+    apart: bool = False  # in children of the worker
 
     def __call__(self, lists: pa.Array) -> pa.Array:
         """Return pickled pairs of a state and an error, one for each list; NULL for an empty one."""
@@ -32,14 +36,20 @@ class Lifting:
             why = dumps((None, f"cannot be loaded: {_told(error)}"))
             held = pc.list_value_length(lists).to_pylist()
             return pa.array([why if rows else None for rows in held], pa.binary())
-        found = []
-        for number in range(len(lists)):
-            try:
-                rows = lists[number].as_py()  # raises where Python cannot hold a value: a far year
-                found.append(dumps((self.state(lift, combine, rows), None)) if rows else None)
-            except BaseException as error:
-                found.append(dumps((None, f"failed on a row: {_told(error)}")))
-        return pa.array(found, pa.binary())
+
+        def states(first: int) -> Iterator[bytes]:
+            """Make the states of lists, nothing of an empty one."""
+            for number in range(first, len(lists)):
+                try:
+                    rows = lists[number].as_py()  # raises where Python cannot hold a value: a far year
+                    yield dumps((self.state(lift, combine, rows), None)) if rows else b""
+                except BaseException as error:
+                    yield dumps((None, f"failed on a row: {_told(error)}"))
+
+        longest = pc.max(pc.list_value_length(lists)).as_py() or 1
+        found = in_children(states, len(lists), longest) if self.apart else states(0)
+        made = (dumps((None, one.why)) if isinstance(one, Lost) else one for one in found)
+        return pa.array([one or None for one in made], pa.binary())
 
     def loaded(self) -> Any:
         """Unpickle the parts of the aggregate."""

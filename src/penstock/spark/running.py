@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.errors import PenstockError, SourceError
 from penstock.model.schema import Stream
 from penstock.spark.arriving import Arriving
+from penstock.spark.functions import WATCHED
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import moved
@@ -34,6 +35,7 @@ BATCH_SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
+    **WATCHED,
 }
 
 

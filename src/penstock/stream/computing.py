@@ -18,6 +18,7 @@ from penstock.share.locate import BySearch
 from penstock.share.signing import FailedRows, Sent
 from penstock.share.slices import SliceManager
 from penstock.spark.estimating import estimate
+from penstock.spark.functions import isolate
 from penstock.spark.messages import message_of
 from penstock.spark.partials import PartialsJob, time_span
 from penstock.spark.session import spark_is_over
@@ -101,7 +102,13 @@ class Computing:
         judged = replace(judged, revised=self.progress.revised(layout))
         frames, _ = self.tables.current(layout.plan.joins, known)
         bounds = self._with_edges(batch, layout, judged, foreseen=True)
-        return estimate(PartialsJob(layout.listed(bounds.edges)), batch, frames, bounds)
+        job = PartialsJob(layout.listed(bounds.edges))
+        try:
+            return estimate(job, batch, frames, bounds)
+        except Exception as error:
+            if not isolate(batch.sparkSession, error):
+                raise
+        return estimate(job, batch, frames, bounds)
 
     @property
     def last_rows(self) -> int | None:
@@ -158,6 +165,7 @@ class Computing:
             partials = job.run(batch, frames, bounds, interpreted=young, into=into)
         except Exception as error:
             doubting = _readers(layout)
+            isolate(batch.sparkSession, error)
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
