@@ -43,8 +43,8 @@ TOP = f"slice(array_sort({COUNTED}), 1, 2)"
 
 
 def told_by(sketch: str) -> str:
-    """Let what a sketch tells be NULL, which Spark says that it is not, and is."""
-    return f"CASE WHEN count(*) >= 0 THEN {sketch} END"
+    """Ask Spark what a sketch tells: of no row 0, but NULL beside aggregates of DISTINCT values."""
+    return f"coalesce(CASE WHEN count(*) >= 0 THEN {sketch} END, 0)"
 
 
 # Each aggregate's calls, and how plain Spark says the same where its words differ or leave ties open.

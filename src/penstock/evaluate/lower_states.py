@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.evaluate.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.component import Array
 from penstock.evaluate.lower_values import Answer, Unanswerable, check_answer, listed, lowered, rebuilt
-from penstock.evaluate.sketches import distinct_in, frequent_in, quantiles_in
+from penstock.evaluate.sketches import distinct_in, empty_sketch, frequent_in, quantiles_in
 from penstock.evaluate.user_states import Failed, lower_user_state
 
 
@@ -83,8 +83,9 @@ def _item(value: Any, type_: pa.DataType) -> Any:
 
 
 def sketch(bound: BoundAggregate, values: ValuesOf) -> Lowered:
-    """Return the sketch itself, as Spark's functions read it."""
-    return lowered(bound.type, _states(bound, values), lambda state: state)
+    """Return the sketch itself, as Spark's functions read it; of nothing, an empty one."""
+    empty = empty_sketch(bound.components[0])
+    return lowered(bound.type, _states(bound, values), lambda state: empty if state is None else state)
 
 
 def own(bound: BoundAggregate, values: ValuesOf) -> Lowered:

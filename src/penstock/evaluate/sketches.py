@@ -92,6 +92,18 @@ _MERGES: Final[dict[str, Callable[[Component, Sequence[bytes]], bytes]]] = {
 }
 
 
+def empty_sketch(component: Component) -> bytes:
+    """Return the sketch of nothing."""
+    match component.kind:
+        case "hll":
+            empty: bytes = ds.hll_sketch(component.size, ds.tgt_hll_type.HLL_8).serialize_compact()
+        case "theta":
+            empty = ds.update_theta_sketch(component.size).compact().serialize()
+        case _:
+            empty = ds.kll_doubles_sketch(component.size).serialize()
+    return empty
+
+
 def distinct_in(state: bytes | None) -> int:
     """Estimate how many distinct values a HyperLogLog has seen."""
     return 0 if state is None else round(ds.hll_sketch.deserialize(state).get_estimate())
