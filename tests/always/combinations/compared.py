@@ -84,7 +84,8 @@ def said(standings: Iterable[Standing]) -> Lines:
 
 def _fields(standing: Standing, entry: Entry) -> Line:
     query = standing.query
-    fields: dict[str, Any] = {"query_name": standing.name, "window_start": entry.start, "window_end": entry.end}
+    fields: dict[str, Any] = {"query_name": standing.name, "query_version": standing.version}
+    fields |= {"window_start": entry.start, "window_end": entry.end}
     if query.revise_for is not None:
         fields |= {"revision": entry.revision, "op": entry.op}
     return _sorted(fields | dict(zip(query.columns, entry.values, strict=True)))

@@ -60,55 +60,96 @@ class Stream:
 
     def create(self, name: str, query: Query, first_end: int | None, now: int) -> Standing:
         """Enter a query whose first window the engine has named; None before the first row."""
-        standing = Standing(name, query, now)
+        said = [end - one.query.window.length for one in self._former(name) for end in one.answered]
+        if not query.window.of_rows:
+            self.check_first_end(query, first_end, [] if query.asks_past else said)
+        return self._enter(name, query, first_end, now)
+
+    def _former(self, name: str) -> list[Standing]:
+        return [standing for standing in self.ever if standing.name == name]
+
+    def _enter(self, name: str, query: Query, first_end: int | None, now: int) -> Standing:
+        standing = Standing(name, query, now, len(self._former(name)) + 1)
         if query.window.of_rows:
             standing.since = None if self.greatest is None else self.greatest + 1
         else:
-            self.check_first_end(query, first_end)
             standing.next_end = standing.first_end = first_end
         self.queries[name] = standing
         self.ever.append(standing)
-        if not query.window.of_rows:
-            self._answer_due(standing, self.watermark)
-        self.lead()
         return standing
 
-    def check_first_end(self, query: Query, first_end: int | None) -> None:
-        """A first window is a window, holds nothing that is not stored, and is not put off without need."""
+    def settle(self) -> None:
+        """Answer what is stored for new queries."""
+        for standing in self._of_time():
+            self._answer_due(standing, self.watermark)
+        self.lead()
+
+    def check_first_end(self, query: Query, first_end: int | None, said: Sequence[int] = ()) -> None:
+        """A first window is a window, holds nothing that is not stored, and is not put off without need.
+
+        ``said`` are the starts of windows that a query of that name has answered; what it said is not said again.
+        """
+        window = query.window
         if (first_end is None) != (self.greatest is None):
             raise Disagreement(f"first window {first_end} with greatest ts {self.greatest}")
         if first_end is None or self.greatest is None or self.first is None:
             return
-        if (first_end - query.window.phase) % query.window.slide:
+        if (first_end - window.phase) % window.slide:
             raise Disagreement(f"{first_end} is no window end of {query.sql()}")
-        latest = query.window.end_at_or_after(self.greatest + 1 + query.window.length)
+        latest = window.end_at_or_after(max([self.greatest, *said]) + 1 + window.length)
         if not self.first < first_end <= latest:
             raise Disagreement(f"first window {first_end} is not in ({self.first}, {latest}]: {query.sql()}")
+        if said and first_end - window.length <= max(said):
+            raise Disagreement(f"{query.sql()} says again what it said before it was dropped: {first_end}")
 
-    def alter(self, name: str, query: Query, first_end: int | None, now: int, *, at_once: bool) -> None:
-        """Replace a definition; the old one answers the windows that began before, unless it goes at once."""
-        old = self.queries.pop(name)
-        if not at_once and self.greatest is not None and not old.query.window.of_rows:
-            old.ends_before = self.greatest + 1
-            self.leaving.append(old)
-        self.create(name, query, first_end, now).pause = old.pause
+    def alter(self, name: str, query: Query, first_end: int | None, now: int) -> None:
+        """Replace a definition, which still answers the windows that began before the change.
+
+        It goes at once if it is paused, if the new one asks for the past, and if it counts rows apart, or the new one
+        does not count them alike. The new one of a query that was paused by hand is paused too.
+        """
+        old, new = self.queries.pop(name), query.window
+        if self.greatest is not None:
+            begins = self.greatest + 1
+            if query.asks_past:
+                self.check_first_end(query, first_end)
+            elif not new.of_rows and first_end != new.end_at_or_after(begins + new.length):
+                raise Disagreement(f"first window {first_end} of {query.sql()}, altered at {begins}")
+            alike = old.query.window.kind == new.kind == "rows" or not old.query.window.of_rows
+            if old.pause is None and alike and not query.asks_past:
+                old.ends_before = begins
+                self.leaving.append(old)
+        self._enter(name, query, first_end, now)
+        if old.pause is not None and old.pause.by_hand:
+            self.pause(name)
+
+    def standing(self) -> list[Standing]:
+        """List all that answers windows."""
+        return [*self.leaving, *self.queries.values()]
+
+    def _called(self, name: str) -> list[Standing]:
+        return [standing for standing in self.standing() if standing.name == name]
 
     def drop(self, name: str) -> None:
         del self.queries[name]
+        self.leaving = [standing for standing in self.leaving if standing.name != name]
 
     def pause(self, name: str) -> None:
-        standing = self.queries[name]
-        since = -FOREVER if self.watermark is None else self.watermark
-        if standing.query.window.of_rows:
-            since = min(len(rows) for rows in standing.counted.values()) if standing.counted else 0
-        standing.pause = standing.pause or Pause(since, since, by_hand=True)
+        for standing in self._called(name):
+            since = -FOREVER if self.watermark is None else self.watermark
+            if standing.query.window.of_rows:
+                since = min(len(rows) for rows in standing.counted.values()) if standing.counted else 0
+            standing.pause = standing.pause or Pause(since, since, by_hand=True)
 
     def resume(self, name: str) -> None:
         """Windows that ended meanwhile are never answered, and what was answered before is revised no more."""
-        standing, window = self.queries[name], self.queries[name].query.window
-        pause, standing.pause = standing.pause, None
-        if pause is None:
-            return
+        for standing in self._called(name):
+            pause, standing.pause = standing.pause, None
+            if pause is not None:
+                self._go_on(standing, pause)
+
+    def _go_on(self, standing: Standing, pause: Pause) -> None:
+        window = standing.query.window
         if window.of_rows:
             standing.next_end = pause.resume
             return
@@ -118,8 +159,14 @@ class Stream:
         standing.next_end = window.end_at_or_after(max(low, standing.first_end or low))
         standing.revised_from = standing.next_end
 
-    def backfill(self, name: str, first_end: int) -> int:
-        """Answer the windows from the one named up to those answered or promised; return how many there were."""
+    def backfill(self, name: str, first_end: int, begins: int | None) -> int:
+        """Answer the windows from the one named up to those answered or promised; return how many there were.
+
+        Windows that begin at ``begins`` or later are the query's own from now on, all if it is None.
+        """
+        for one in self.leaving:
+            if one.name == name and one.ends_before is not None:
+                one.ends_before = min(one.ends_before, -FOREVER if begins is None else begins)
         standing, watermark = self.queries[name], self.watermark
         assert watermark is not None
         assert standing.first_end is not None
@@ -139,7 +186,7 @@ class Stream:
         """Drop the queries whose lifetime is over."""
         for name, standing in list(self.queries.items()):
             if standing.query.lifetime is not None and standing.created + standing.query.lifetime <= clock:
-                del self.queries[name]
+                self.drop(name)
 
     # -- time moves ----------------------------------------------------------------------------------------------
 
@@ -268,7 +315,7 @@ class Stream:
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _of_time(self) -> list[Standing]:
-        return [s for s in (*self.leaving, *self.queries.values()) if not s.query.window.of_rows]
+        return [standing for standing in self.standing() if not standing.query.window.of_rows]
 
     def _pause_failing(self, rows: Sequence[Row]) -> None:
         """Pause the queries that fail on a row: no window that holds one is answered."""
@@ -330,7 +377,7 @@ class Stream:
         """Count the rows that the watermark has passed, and answer every m-th row."""
         passed = sorted((r for r in self.waiting if r["ts"] < before), key=lambda r: (r["ts"], self._hash(r)))
         self.waiting = [row for row in self.waiting if row["ts"] >= before]
-        for standing in self.queries.values():
+        for standing in self.standing():
             if standing.query.window.of_rows:
                 self._count(standing, [r for r in passed if standing.since is None or r["ts"] >= standing.since])
 
@@ -346,9 +393,11 @@ class Stream:
             number = len(part)
             if number % window.slide or (standing.next_end is not None and number < standing.next_end):
                 continue
+            held = part[-window.length :]
+            start, end = held[0]["ts"], held[-1]["ts"]
+            if standing.ends_before is not None and start >= standing.ends_before:
+                continue  # another's
             if standing.pause is None or (window.kind == "rows" and number <= standing.pause.until):
-                held = part[-window.length :]
-                start, end = held[0]["ts"], held[-1]["ts"]
                 self._say(standing, start, end, query.answer(held, start, end), number)
 
     # -- corrections ---------------------------------------------------------------------------------------------

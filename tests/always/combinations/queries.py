@@ -144,6 +144,10 @@ class Query:
         return bool(self.keys) or self.window.kind == "start"
 
     @property
+    def asks_past(self) -> bool:
+        return "from = 'beginning'" in self.options
+
+    @property
     def fails(self) -> bool:
         """Tell whether it may fail on some row or window."""
         return any(each.fails for each in self.outputs) or (self.where is not None and self.where.fails)
@@ -238,6 +242,7 @@ class Standing:
     name: str
     query: Query
     created: int  # the clock then
+    version: int = 1  # of the definitions of its name
     since: int | None = None  # of windows of rows: the time from which on its rows are counted
     next_end: int | None = None  # None: it was there before the first row, and no window of it is final
     first_end: int | None = None  # None: as above

@@ -41,10 +41,6 @@ RANGES, SLIDES = (1, 2, 3, 5, 8, 13, 20, 30), (1, 2, 3, 5, 10)
 class Avoided:
     """Known defects that scenarios keep away from; each goes when it is mended."""
 
-    strings_beside_spread: bool = True  # frequency tables of strings beside a grouping that executors keep
-    past_of_spread: bool = True  # rows that are kept, under keys that executors keep
-    silences_in_parts: bool = True  # more than 10,000 empty windows, in several heartbeats
-    alters: bool = True  # ALTER, whose windows are shared between two definitions
     gaps_in_woven_trees: bool = True  # windows shorter than their slide, where lanes move from tree to tree
 
 
@@ -144,8 +140,6 @@ class _Drawing:
         durable = chance(0.85)
         spread_over = 2 if chance(0.5) else DRIVER
         retain_rows = choice([0, 0, 0, 20 * SECOND, 60 * SECOND])
-        if self.avoided.past_of_spread and spread_over < DRIVER:
-            retain_rows = 0
         return Setting(
             strategy=strategy,
             kernel=choice(["fast", "fast", "scan"]),
@@ -213,8 +207,6 @@ class _Drawing:
     def _aggregates(self, among: Sequence[Aggregate]) -> list[Aggregate]:
         found = {a.sql: a for a in self.random.choices(among, k=self.random.choice([1, 1, 2, 3]))}.values()
         allowed = [a for a in found if self.setting.functions or not a.function]
-        if self.avoided.strings_beside_spread and self.setting.spreads:
-            allowed = [a for a in allowed if not _counts_strings(a)]
         return allowed or [AGGREGATES[0]]
 
     def _with_options(self, query: Query) -> Query:
@@ -251,12 +243,12 @@ class _Drawing:
     def reader(self) -> Query:
         """Draw a query over that stream."""
         found = {a.sql: a for a in self.random.choices(aggregates("k", "n", "t"), k=self.random.choice([1, 2]))}
-        allowed = [a for a in found.values() if not (self.avoided.strings_beside_spread and _counts_strings(a))]
+        allowed = list(found.values())
         window = self._window()
         if window.of_rows:
             window = Window("rows", window.length, window.slide)
         keys = (KEYS[0],) if self.chance(0.5) else ()
-        query = Query(window, tuple(allowed) or (AGGREGATES[0],), keys, stream="d")
+        query = Query(window, tuple(allowed), keys, stream="d")
         if self.chance(0.3):
             query = replace(query, having=self.random.choice(havings("t")))
         return replace(query, changes=self.chance(0.1) and not any(a.rounded for a in query.aggregates))
@@ -344,7 +336,7 @@ class _Drawing:
             "create": 1.5,
             "again": 0.4,
             "drop": 0.6,
-            "alter": 0 if self.avoided.alters else 0.8,
+            "alter": 1.0,
             "pause": 0.7,
             "resume": 1.0,
             "backfill": 0.8 if setting.retain_rows else 0,
@@ -362,7 +354,7 @@ class _Drawing:
             case "heartbeat":
                 return [self._wait(self.random.choice([1, 4, 12, 13, 40, 100, -9]) * QUARTER)]
             case "silence":
-                parts = 1 if self.avoided.silences_in_parts else self.random.choice([1, 2, 3])
+                parts = self.random.choice([1, 2, 3])
                 return [replace(self._wait(SECOND * 3_600 * 3 // parts), at=self.clock) for _ in range(parts)]
             case "create":
                 reads = self.derived is not None and self.chance(0.3)
@@ -415,8 +407,3 @@ def _shown(row: Row) -> str:
     """Write a row for people, its time in seconds since the beginning."""
     values = {k: v for k, v in row.items() if v is not None}
     return str(values | ({"ts": (row["ts"] - EPOCH) / SECOND} if row.get("ts") is not None else {}))
-
-
-def _counts_strings(aggregate: Aggregate) -> bool:
-    """Tell whether an aggregate keeps a table of strings."""
-    return any(text in aggregate.sql for text in ("DISTINCT k", "mode(k", "top("))
