@@ -58,6 +58,21 @@ def test_only_answers_that_differ_are_said_also_after_restarts(spark: SparkSessi
         bed.engine.execute("CREATE STREAM changes AS " + COUNTS + " WITH (emit = 'change')")
 
 
+def test_a_subtotal_is_not_the_group_whose_key_is_null(spark: SparkSession, tmp_path: Path) -> None:
+    """Both have the keys (a, NULL), in one window and over time; each is compared with what it said itself."""
+    rows = [(1, "a", 1), (1, "a", None), (3, "a", None), (5, "a", 2), (5, "a", None), (7, "a", 2), (9, "a", 2)]
+    rolled = "SELECT k, j, grouping_id() AS level, count(*) AS n FROM s [RANGE 2 s SLIDE 2 s] GROUP BY ROLLUP (k, j)"
+    for batch in (rows[:3], rows[3:]):
+        with TestBed(spark, state=tmp_path) as bed:
+            bed.stream("s", "ts TIMESTAMP, k STRING, j INT")
+            bed.query("all", rolled)
+            bed.query("change", rolled + " WITH (emit = 'change')")
+            bed.feed("s", batch)
+    with TestBed(spark, state=tmp_path) as bed:
+        every = bed.timeline("all")
+        assert sorted(bed.timeline("change"), key=repr) == sorted(differing(every, [r[1:4] for r in every]), key=repr)
+
+
 @pytest.mark.parametrize("option", ["late = 'revise', revise_for = '1 s'", "keep = '1 d'"])
 def test_what_cannot_be_said_only_when_it_changes_is_refused(spark: SparkSession, option: str) -> None:
     with TestBed(spark) as bed:

@@ -338,7 +338,9 @@ def _given(
     lengths = held[evaluation]
     skipped = (np.cumsum(held) - held)[evaluation] - (np.cumsum(lengths) - lengths)
     rows = kept[np.arange(int(lengths.sum())) + np.repeat(skipped, lengths)]
-    keys = [work.inputs[f"k{i}"] for i in range(len(work.finisher.typed.query.keys))] if grouped else []
+    query = work.finisher.typed.query
+    told_by = [f"k{i}" for i in range(len(query.keys))] + (["g"] if query.sets else [])  # a subtotal is no NULL group
+    keys = [work.inputs[name] for name in told_by] if grouped else []
     whole = pa.table([*finished.table.columns, *keys], [str(i) for i in range(len(names) + len(keys))])
     if len(rows) != whole.num_rows or bool((rows[1:] != rows[:-1] + 1).any()):
         whole = whole.take(pa.array(rows))

@@ -1,0 +1,117 @@
+"""Answers in, plain lines that can be compared out: what the engine shows, what sinks hold, and what is meant."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.always.combinations.expressions import in_order
+from tests.always.combinations.queries import Entry, Standing, Values
+
+Line = tuple[Any, ...]
+Lines = Counter[Line]
+_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def plain(value: Any) -> Any:
+    """Write a value so that equal ones are equal: doubles to ten digits, times in microseconds."""
+    match value:
+        case float():
+            return "NaN" if math.isnan(value) else f"{value + 0.0:.9e}"
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return (value - _UNIX) // timedelta(microseconds=1)
+        case list() | tuple():
+            return tuple(map(plain, value))
+        case dict():
+            return tuple((name, plain(each)) for name, each in value.items())
+    return value
+
+
+def agree(found: Lines, wanted: Lines, where: str) -> None:
+    """Compare lines, and show the first that differ."""
+    if found != wanted:
+        extra, missing = (sorted((a - b).elements(), key=repr)[:4] for a, b in ((found, wanted), (wanted, found)))
+        raise AssertionError(f"{where}\n  only found: {extra}\n  only wanted: {missing}")
+
+
+def shown(table: pa.Table, names: Sequence[str]) -> Lines:
+    """Read a table of answers as (window_start, window_end, columns …); they come ordered by window."""
+    assert tuple(table.column_names) == ("window_start", "window_end", *names), table.column_names
+    lines = [tuple(map(plain, row.values())) for row in table.to_pylist()]
+    assert [line[1] for line in lines] == sorted(line[1] for line in lines), "not ordered by window"
+    return Counter(lines)
+
+
+def ordered(table: pa.Table, keys: Sequence[str]) -> bool:
+    """Tell whether answers come ordered by window, then by the keys that are shown."""
+    places = [(row["window_end"], *(in_order(row[key]) for key in keys)) for row in table.to_pylist()]
+    return places == sorted(places)
+
+
+def once_lines(start: int, end: int, answers: Iterable[Values]) -> Lines:
+    """Write the answers of one window."""
+    return Counter((start, end, *map(plain, values)) for values in answers)
+
+
+def current_lines(standing: Standing) -> Lines:
+    """Write what stands of a query's answers."""
+    return Counter((e.start, e.end, *map(plain, e.values)) for e in standing.current())
+
+
+def log_lines(standing: Standing) -> Lines:
+    """Write all that a query ever said."""
+    return Counter((e.start, e.end, e.revision, e.op, *map(plain, e.values)) for e in standing.log)
+
+
+# -- sinks -----------------------------------------------------------------------------------------------------------
+
+
+def said(standings: Iterable[Standing]) -> Lines:
+    """Write every answer that a sink should hold, of all definitions that ever were."""
+    return Counter(_fields(standing, entry) for standing in standings for entry in standing.log)
+
+
+def _fields(standing: Standing, entry: Entry) -> Line:
+    query = standing.query
+    fields: dict[str, Any] = {"query_name": standing.name, "query_version": standing.version}
+    fields |= {"window_start": entry.start, "window_end": entry.end}
+    if query.revise_for is not None:
+        fields |= {"revision": entry.revision, "op": entry.op}
+    return _sorted(fields | dict(zip(query.columns, entry.values, strict=True)))
+
+
+def _sorted(fields: dict[str, Any]) -> Line:
+    return tuple(sorted((name, plain(value)) for name, value in fields.items()))
+
+
+def in_lines(folder: Path) -> Lines:
+    """Read what a sink of JSON lines holds."""
+    texts = (text for path in sorted(folder.glob("*.jsonl")) for text in path.read_text().splitlines())
+    return Counter(_sorted(_with_times(json.loads(text))) for text in texts)
+
+
+def _with_times(fields: dict[str, Any]) -> dict[str, Any]:
+    """Read the times of windows."""
+    timed: dict[str, Any] = {name: datetime.fromisoformat(fields[name]) for name in ("window_start", "window_end")}
+    if isinstance(fields.get("w"), dict):
+        timed["w"] = {name: datetime.fromisoformat(text) for name, text in fields["w"].items()}
+    return fields | timed
+
+
+def in_tables(folder: Path) -> Lines:
+    """Read what a Parquet sink shows."""
+    found: Lines = Counter()
+    for path in sorted(folder.glob("*.parquet")):
+        found += Counter(_sorted(row) for row in pq.read_table(path, partitioning=None).to_pylist())
+    return found
