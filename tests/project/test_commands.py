@@ -152,7 +152,7 @@ def test_a_project_runs_once_and_fills_its_sinks(penstock: Penstock, spark: Spar
     assert len(lines) == stream["answers"]
     assert {line["query_name"] for line in lines} == {"blocks", "busy_small", "pace", "sectors", "vwap"}
     (shown,) = found["answers_shown"]["pace"]
-    assert shown == {k: v for k, v in _last(lines, "pace").items() if k != "query_name"}
+    assert shown == {k: v for k, v in _last(lines, "pace").items() if k not in ("query_name", "query_version")}
 
 
 def _last(lines: list[dict[str, Any]], name: str) -> dict[str, Any]:
