@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,3 +79,27 @@ def test_a_restart_after_compaction_answers_the_last_windows_from_whole_partials
         assert bed.timeline("quiet") == []
     with feeding.open_bed(spark, state=tmp_path) as bed:
         assert bed.timeline("quiet") == []
+
+
+def test_a_table_that_changes_between_two_engines_is_read_again_in_the_same_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark caches what the first engine read, and takes two reads of one folder for the same."""
+    folder = tmp_path / "listed"
+    folder.mkdir()
+
+    def listing(symbol: str) -> None:
+        for old in folder.iterdir():
+            old.unlink()
+        pq.write_table(pa.table({"k": [symbol]}), folder / f"{symbol}.parquet")
+
+    listing("a")
+    for number, first in enumerate((0, 4)):
+        with TestBed(spark, state=tmp_path / "state") as bed:
+            bed.stream("s", "ts TIMESTAMP, k STRING")
+            bed.engine.execute(f"CREATE TABLE t (k STRING) USING parquet OPTIONS (path = '{folder}')")
+            bed.query("q", "SELECT count(*) AS n FROM s [RANGE 2 s SLIDE 2 s] JOIN t USING (k)")
+            bed.feed("s", [(second, "a") for second in range(first, first + 5)], number=number)
+            found = bed.timeline("q")
+        listing("b")
+    assert found == [(2, 2), (4, 2), (6, 1), (8, 0)]  # of [4, 6), the row at 4 came twice, once before the change

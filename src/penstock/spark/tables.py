@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ class Tables:
         self._frames: dict[str, DataFrame] = {}
         self._told: set[str] = set()  # tables of whose times in nanoseconds users know
         self._loaded: dict[str, _Loaded] = {}
+        self._owner = uuid.uuid4().hex
 
     def register(self, name: str, frame: DataFrame) -> None:
         """Take a table of the program itself."""
@@ -63,12 +65,16 @@ class Tables:
             if loaded is None or loaded.version != version:
                 if loaded is not None:
                     loaded.frame.unpersist()
-                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table))
+                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table, version))
             frames[join.id], versions[join.id] = loaded.frame, version
         return frames, versions
 
-    def _prepare(self, join: Join, table: Table) -> DataFrame:
-        """Name columns after the join, add its keys and number the rows of each key from 0."""
+    def _prepare(self, join: Join, table: Table, version: str) -> DataFrame:
+        """Name columns after the join, add its keys and number the rows of each key from 0.
+
+        To Spark's cache, which all sessions share, two reads of one folder are the same whatever its files: the plan
+        says which version it reads, and for whom, or it would find rows that another engine once read.
+        """
         frame = self._frames.get(table.name)
         if frame is None:
             frame = read_batch(self.session, table, lambda text: self._tell(table, text))
@@ -80,7 +86,8 @@ class Tables:
         names = ", ".join(quoted(k) for k in keys)
         present = " AND ".join(f"{quoted(k)} IS NOT NULL" for k in keys)  # NULL never equals anything
         number = F.expr(f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) - 1")
-        prepared = keyed.where(present).select("*", number.alias(f"{join.id}.#")).persist()
+        mine = keyed.where(present).where(F.lit(f"{join.id} {version} {self._owner}").isNotNull())
+        prepared = mine.select("*", number.alias(f"{join.id}.#")).persist()
         try:
             prepared.count()
         except Exception as error:
