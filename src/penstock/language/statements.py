@@ -298,7 +298,7 @@ STATEMENTS: Final = (
     Syntax(
         "ALTER QUERY AS",
         "ALTER QUERY name AS SELECT …",
-        "gives a query a new definition from the next batch on",
+        "gives a query a new definition for the windows that begin from now on",
     ),
     Syntax(
         "ALTER QUERY SET WINDOW",
