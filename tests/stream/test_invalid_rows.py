@@ -288,4 +288,4 @@ def test_rows_that_are_kept_or_numbered_still_tell_what_failed(spark: SparkSessi
 
 def at(seconds: float) -> str:
     """Write a time of the bed's."""
-    return (EPOCH + timedelta(seconds=seconds)).isoformat()
+    return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S.%fZ}"
