@@ -165,9 +165,8 @@ class Answering:
         by_lane: dict[int, dict[int, dict[int, list[Due]]]] = {}  # then by shape, then by the lane's key
         for one in due:
             lane = self.synopsis.lanes[one.lane]
-            apart = id(lane.bundle) if isinstance(lane, ColumnLane) else id(lane)
-            shapes = by_lane.setdefault(apart, {}).setdefault(self._kind(one.definition).number, {})
-            shapes.setdefault(id(one.lane), []).append(one)
+            apart, number = id(lane.bundle if isinstance(lane, ColumnLane) else lane), self._kind(one.definition).number
+            by_lane.setdefault(apart, {}).setdefault(number, {}).setdefault(id(one.lane), []).append(one)
         works = self._merge_all([[list(lanes.values()) for lanes in shapes.values()] for shapes in by_lane.values()])
         self.evaluations += sum(len(work.windows.chosen) for work in works)
         self.shared += sum(len(work.windows.ends) - len(work.windows.chosen) for work in works)

@@ -115,3 +115,17 @@ def in_tables(folder: Path) -> Lines:
     for path in sorted(folder.glob("*.parquet")):
         found += Counter(_sorted(row) for row in pq.read_table(path, partitioning=None).to_pylist())
     return found
+
+
+def seen_of(standings: Sequence[Standing]) -> dict[str, int]:
+    """Count what queries said, so that a run tells what it has seen."""
+    speaking = [standing for standing in standings if standing.log]
+    return {
+        "queries": len(standings),
+        "queries that answer": len(speaking),
+        "answers": sum(len(s.log) for s in standings),
+        "revisions": sum(e.op != "answer" for s in standings for e in s.log),
+        "windows of rows that answer": sum(s.query.window.of_rows for s in speaking),
+        "readers that answer": sum(s.query.stream != "s" for s in speaking),
+        "paused by an error": sum(s.pause is not None and not s.pause.by_hand for s in standings),
+    }

@@ -335,19 +335,3 @@ FAILING_CONDITIONS = [
     Expression("12 div j > 4", lambda r: more(quotient(12, r["j"]), 4), fails=True),
     Expression("v > 6 AND 12 div j > 4", lambda r: more(r["v"], 6) and more(quotient(12, r["j"]), 4), fails=True),
 ]
-
-
-def havings(number: str) -> list[Having]:
-    """List conditions on groups over a column of numbers."""
-
-    def known(rows: Sequence[Row]) -> list[int]:
-        return present(rows, lambda row: row[number])
-
-    return [
-        Having("count(*) > 1", lambda rows: len(rows) > 1),
-        Having("count(*) < 4", lambda rows: len(rows) < 4),
-        Having(f"sum({number}) > 4", lambda rows: more(total(known(rows)), 4)),
-        Having(f"max({number}) < 8", lambda rows: more(8, greatest(known(rows)))),
-        Having(f"count(DISTINCT {number}) > 1", lambda rows: len(set(known(rows))) > 1),
-        Having(f"median({number}) > 2", lambda rows: more(percentile(known(rows), "0.5"), 2.0)),
-    ]

@@ -8,9 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from penstock.model.strategy import STRATEGIES, StrategyName
-from penstock.store.faults import MOMENTS, POINTS
-from penstock.store.synopsis import Kernel
+from penstock.model.strategy import STRATEGIES
 from tests.always.combinations.expressions import (
     AGGREGATES,
     CONDITIONS,
@@ -23,88 +21,26 @@ from tests.always.combinations.expressions import (
     Aggregate,
     Row,
     aggregates,
-    havings,
 )
-from tests.always.combinations.queries import SECOND, Join, Kind, Query, Window
+from tests.always.combinations.havings import havings
+from tests.always.combinations.queries import SECOND, Join, Query, Window
+from tests.always.combinations.steps import (
+    DRIVER,
+    EPOCH,
+    JOINS,
+    KINDS,
+    QUARTER,
+    RANGES,
+    SLIDES,
+    WRITES,
+    Avoided,
+    Scenario,
+    Setting,
+    Step,
+)
 from tests.always.combinations.thresholds import WAYS
 
-QUARTER = SECOND // 4
-EPOCH = 1_767_571_200 * SECOND  # 2026-01-05, where the rows begin
-DRIVER = 50_000  # groups that the driver keeps: all
-WRITES = [f"{p}.{m}" for p in POINTS for m in MOMENTS if p not in ("format", "migration", "backup", "catalog")]
-KINDS: tuple[Kind, ...] = ("time", "start", "rows", "apart")
-JOINS: tuple[Join, ...] = ("JOIN", "LEFT JOIN")
-RANGES, SLIDES = (1, 2, 3, 5, 8, 13, 20, 30), (1, 2, 3, 5, 10)
-
-
-@dataclass(frozen=True, slots=True)
-class Avoided:
-    """Known defects that scenarios keep away from; each goes when it is mended."""
-
-    gaps_in_woven_trees: bool = True  # windows shorter than their slide, where lanes move from tree to tree
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How the engine and its stream are set."""
-
-    strategy: StrategyName
-    kernel: Kernel
-    spread_over: int
-    durable: bool
-    lateness: int
-    max_ahead: int
-    idle: int
-    dedup: tuple[str, ...]
-    retain_rows: int
-    roll_seconds: float
-    table: bool
-    functions: bool
-    ways: tuple[str, ...] = ()  # that the engine goes with much data
-
-    @property
-    def spreads(self) -> bool:
-        """Tell whether executors may keep groupings."""
-        return self.durable and self.spread_over < DRIVER and self.strategy != "weave"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that is done at a time."""
-
-    kind: str
-    name: str = ""
-    query: Query | None = None
-    rows: tuple[Row, ...] = ()
-    at: int = EPOCH  # what the clock shows
-    moments: tuple[tuple[str, int], ...] = ()
-
-    def __str__(self) -> str:
-        """Write a step for people."""
-        parts = [f"{(self.at - EPOCH) / SECOND:g} s:", self.kind, self.name]
-        parts += [self.query.asked() if self.kind == "ask" else self.query.sql()] if self.query else []
-        parts += [f"\n       {_shown(row)}" for row in self.rows]
-        parts += [str(list(self.moments))] if self.moments else []
-        return " ".join(part for part in parts if part)
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """All that a seed decides."""
-
-    seed: int
-    setting: Setting
-    steps: tuple[Step, ...]
-
-    def kept(self, places: Sequence[int]) -> Scenario:
-        """Leave out all steps but some."""
-        return replace(self, steps=tuple(self.steps[place] for place in places))
-
-    def __str__(self) -> str:
-        """Write a scenario for people."""
-        return "\n".join(
-            [f"seed {self.seed}: {self.setting}", *(f"  {i}: {step}" for i, step in enumerate(self.steps))]
-        )
+__all__ = ["DRIVER", "EPOCH", "QUARTER", "Avoided", "Scenario", "Setting", "Step", "drawn"]
 
 
 def drawn(seed: int, avoided: Avoided | None = None) -> Scenario:
@@ -401,9 +337,3 @@ class _Drawing:
             lifetime=None,
             options=(),
         )
-
-
-def _shown(row: Row) -> str:
-    """Write a row for people, its time in seconds since the beginning."""
-    values = {k: v for k, v in row.items() if v is not None}
-    return str(values | ({"ts": (row["ts"] - EPOCH) / SECOND} if row.get("ts") is not None else {}))

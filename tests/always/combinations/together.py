@@ -21,6 +21,7 @@ from tests.always.combinations.compared import (
     once_lines,
     ordered,
     said,
+    seen_of,
     shown,
 )
 from tests.always.combinations.meaning import TERMS, Nature, Stream
@@ -31,20 +32,7 @@ from tests.always.judged import instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("ts", pa.timestamp("us", tz="UTC")),
-        ("k", pa.string()),
-        ("j", pa.int32()),
-        ("v", pa.int64()),
-        ("x", pa.float64()),
-        ("d", pa.decimal128(10, 2)),
-    ]
-)
-TABLE = pa.schema([("k", pa.string()), ("sector", pa.string()), ("factor", pa.int32())])
-CREATE_TABLE = "CREATE TABLE t (k STRING, sector STRING, factor INT) USING parquet OPTIONS (path = '{}')"
+from tests.always.combinations.schemas import CREATE_TABLE, SCHEMA, TABLE
 
 
 class Together:
@@ -353,19 +341,6 @@ class Together:
     def _count(self) -> None:
         """Count what was done and seen."""
         standings = [s for stream in self.streams.values() for s in stream.ever]
-        speaking = [s for s in standings if s.log]
-        self.done.update(
-            {
-                "death in a step": len(self.mortal.kills),
-                "queries": len(standings),
-                "queries that answer": len(speaking),
-                "answers": sum(len(s.log) for s in standings),
-                "revisions": sum(e.op != "answer" for s in standings for e in s.log),
-                "windows of rows that answer": sum(s.query.window.of_rows for s in speaking),
-                "readers that answer": sum(s.query.stream != "s" for s in speaking),
-                "paused by an error": sum(s.pause is not None and not s.pause.by_hand for s in standings),
-                "groupings kept by executors": sum(
-                    len(at_work.pipeline.groupings.spread) for at_work in self.engine._at_work.values()
-                ),
-            }
-        )
+        spread = sum(len(at_work.pipeline.groupings.spread) for at_work in self.engine._at_work.values())
+        deaths = {"death in a step": len(self.mortal.kills), "groupings kept by executors": spread}
+        self.done.update(deaths | seen_of(standings))
