@@ -284,11 +284,11 @@ class StreamAtWork:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
-    def check_backfill(self, chosen: Mapping[int, int | None]) -> None:
+    def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
         """Refuse windows of the past that cannot be had; nothing is answered yet."""
         with self._busy:
             layout = self.pipeline.plan(self.snapshot())
-            self.pipeline.entering.check_back(chosen, layout)
+            self.pipeline.entering.check_back(chosen, layout, accept=accept_changed_files)
 
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""

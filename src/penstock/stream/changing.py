@@ -95,7 +95,7 @@ class Changing:
         with self._waiting({d.query.stream for d in chosen}) as streams:
             asked = {name: {d.id: start for d in chosen if d.query.stream == name} for name in streams}
             for name, stream in streams.items():
-                stream.check_backfill(asked[name])
+                stream.check_backfill(asked[name], accept_changed_files=accept_changed_files)
             for name, stream in streams.items():
                 found |= stream.backfill(asked[name], accept_changed_files=accept_changed_files)
         return {d.name: found.get(d.id, 0) for d in chosen}

@@ -201,12 +201,17 @@ class Entering:
                 found[definition.id] = since
         return found
 
-    def check_back(self, chosen: Mapping[int, Since], layout: Layout) -> None:
-        """Raise if the past of queries that have windows before their first one cannot be had."""
+    def check_back(self, chosen: Mapping[int, Since], layout: Layout, *, accept: bool) -> None:
+        """Raise if the past of queries that have windows before their first one cannot be had.
+
+        Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
+        """
         asking = self.going_back(chosen, layout)
-        self.groupings.refuse_the_past(d for d in layout.plan.definitions if d.id in asking)
+        asked = [d for d in layout.plan.definitions if d.id in asking]
+        self.groupings.refuse_the_past(asked)
+        accept = accept or all(accepts_changed_files(d.query) for d in asked)
         for since in asking.values():
-            self.past.check(since, self.progress.source)
+            self.past.check(since, self.progress.source, accept_changed_files=accept)
 
     def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
         """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""
