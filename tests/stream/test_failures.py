@@ -113,7 +113,6 @@ def test_a_query_that_failed_in_its_first_window_and_is_resumed_leaves_that_wind
         assert values(bed, "q") == [3.0, 4.0]
 
 
-@pytest.mark.parametrize("resumed", [False, True])
 def test_a_row_that_fails_while_its_query_is_paused_by_hand_is_not_forgotten(spark: SparkSession) -> None:
     #   paused before the first row    1   5!   | resumed    12     21
     #   windows                        [ not answered )[ answered  )
@@ -126,6 +125,7 @@ def test_a_row_that_fails_while_its_query_is_paused_by_hand_is_not_forgotten(spa
         assert bed.paused("ratio") is None
 
 
+@pytest.mark.parametrize("resumed", [False, True])
 def test_a_new_query_over_the_same_rows_answers_no_window_with_a_row_that_failed(
     spark: SparkSession, tmp_path: Path, resumed: bool
 ) -> None:
