@@ -245,7 +245,12 @@ def test_a_function_that_always_ends_its_process_costs_few_processes(
 ) -> None:
     forks: list[int] = []
     fork = os.fork
-    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+
+    def noted() -> int:
+        forks.append(1)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", noted)
     function = ending_arrays if vectorised else ending_on_threes
     values, errors = outcome(replace(calling(function, vectorised=vectorised), apart=True), [3] * 5_000)
     assert values == [None] * 5_000

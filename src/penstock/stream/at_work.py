@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,7 @@ from penstock.report.notebook import StreamRow
 from penstock.sinks.delivery import Delivery
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
+from penstock.spark.session import telling_the_end
 from penstock.store.answers import answers_of
 from penstock.store.commits import Commit
 from penstock.store.versions import ShownVersions, Version
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
+_telling = telling_the_end(attrgetter("pipeline.session"))
 
 
 class Follower(Protocol):
@@ -152,6 +155,7 @@ class StreamAtWork:
 
     # -- running -------------------------------------------------------------------------------------------------
 
+    @_telling
     def run_available(self) -> bool:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
@@ -263,6 +267,7 @@ class StreamAtWork:
         if since_of(typed.query) is not None:
             self.pipeline.try_out(self.snapshot(), Definition(self.catalog.next_id, typed))
 
+    @_telling
     def admit(self, new: Sequence[Definition]) -> list[Entered]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
@@ -272,6 +277,7 @@ class StreamAtWork:
                 self.settle()
             return found
 
+    @_telling
     def settle(self) -> None:
         """Let changes take effect now, unless a running stream will do so in a moment."""
         with self._busy:
@@ -279,6 +285,7 @@ class StreamAtWork:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
+    @_telling
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
         with self._busy:
@@ -286,12 +293,14 @@ class StreamAtWork:
 
     # -- answers -------------------------------------------------------------------------------------------------
 
+    @_telling
     def flush(self) -> None:
         """End the stream and answer its last windows."""
         with self._busy:
             self.pipeline.flush(self.snapshot())
             self.lead()
 
+    @_telling
     def ask(self, typed: TypedQuery) -> pa.Table:
         """Answer a one-time query from what is stored, as of the watermark."""
         with self._busy:
