@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import SinkError, StateError
+from penstock.errors import PenstockError, SinkError, StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.derived import source_of
@@ -23,7 +23,7 @@ from penstock.report.notebook import StreamRow
 from penstock.sinks.delivery import Delivery
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
-from penstock.spark.session import telling_the_end
+from penstock.spark.session import ended, telling_the_end
 from penstock.store.answers import answers_of
 from penstock.store.commits import Commit
 from penstock.store.versions import ShownVersions, Version
@@ -223,7 +223,9 @@ class StreamAtWork:
                 if not running.active:
                     running.wait()
                 running.stop()
-        except BaseException as error:
+        except BaseException as raised:
+            over = ended(self.pipeline.session, f'stream "{self.stream.name}" stopped: ')
+            error = raised if over is None or isinstance(raised, PenstockError) else over
             LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
             if self._running is not None:
