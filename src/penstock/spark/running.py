@@ -22,7 +22,7 @@ from penstock.spark.functions import WATCHED
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import moved
-from penstock.spark.session import gone_away, spark_is_over
+from penstock.spark.session import ended, gone_away, spark_is_over
 from penstock.spark.set_for_now import cloned
 from penstock.spark.unreadable import worded
 
@@ -114,7 +114,7 @@ class Running:
                 query.stop()
             except (Py4JError, ConnectionError) as error:
                 if not spark_is_over():
-                    raise _wrapped(self.name, error) from None
+                    raise self._wrapped(error) from None
                 # Whoever ended us ended Spark too, as signals to a whole group do: a batch it was in comes again.
                 self._error = None
         self._raise()
@@ -134,7 +134,7 @@ class Running:
             raise self._stopped(error) from None
         except (Py4JError, ConnectionError) as error:  # no answer from the JVM at all
             self._query = None
-            raise _wrapped(self.name, error) from None
+            raise self._wrapped(error) from None
         self._raise()
 
     def _launch(self, columns: Iterable[str], trigger: Trigger) -> None:
@@ -174,20 +174,23 @@ class Running:
 
     def _stopped(self, error: StreamingQueryException) -> PenstockError:
         """Word what stopped Spark's query outside of a batch."""
+        before = f'stream "{self.name}" stopped: '
         gone = None if self._arriving is None else self._arriving.folder_gone()
-        return gone or worded(f'stream "{self.name}" stopped: ', error)
+        return ended(self._session, before) or gone or worded(before, error)
 
     def _raise(self) -> None:
         """Raise what a batch raised."""
         error, self._error = self._error, None
         if error is not None:
-            raise error if isinstance(error, PenstockError) else _wrapped(self.name, error)
+            raise error if isinstance(error, PenstockError) else self._wrapped(error)
 
-
-def _wrapped(name: str, error: BaseException) -> BaseException:
-    """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
-    if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
-        return gone_away(f'stream "{name}" stopped: ')
-    if type(error).__module__.startswith(("pyspark", "py4j")):
-        return worded(f'stream "{name}" stopped: ', error)
-    return error
+    def _wrapped(self, error: BaseException) -> BaseException:
+        """Word an error of Spark's as one of ours; anything else is a defect and goes as it is."""
+        before = f'stream "{self.name}" stopped: '
+        if (over := ended(self._session, before)) is not None:
+            return over
+        if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
+            return gone_away(before)
+        if type(error).__module__.startswith(("pyspark", "py4j")):
+            return worded(before, error)
+        return error

@@ -11,12 +11,13 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import psutil
 from py4j.protocol import Py4JError
@@ -26,8 +27,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from penstock.errors import EnvironmentProblem
+from penstock.errors import EnvironmentProblem, PenstockError
 from penstock.printable import block
+from penstock.spark.dying_words import without_dying_words
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 3)
@@ -115,6 +117,44 @@ def spark_is_over() -> bool:
         return True
 
 
+def ended(session: SparkSession, before: str = "") -> EnvironmentProblem | None:
+    """Return the error for a session that was stopped, or whose JVM has ended; None: it is alive."""
+    context: Any = session.sparkContext
+    try:
+        if context._jsc is not None and not context._jsc.sc().isStopped():
+            return None
+    except (Py4JError, ConnectionError):
+        return gone_away(before)
+    hint = "Open the state folder again with a session that runs: nothing committed is lost."
+    return EnvironmentProblem(f"{before}the Spark session was stopped", hint=hint)
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def telling_the_end(
+    session_of: Callable[[Any], SparkSession],
+) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Let a method say so if it fails because a session has ended; ``session_of`` finds that of its object."""
+
+    def telling(method: Callable[Given, Result]) -> Callable[Given, Result]:
+        @wraps(method)
+        def told(*given: Given.args, **named: Given.kwargs) -> Result:
+            try:
+                return method(*given, **named)
+            except PenstockError:
+                raise
+            except Exception as error:
+                if (problem := ended(session_of(given[0]))) is None:
+                    raise
+                raise problem from error
+
+        return told
+
+    return telling
+
+
 def gone_away(before: str = "") -> EnvironmentProblem:
     """Word the end of a JVM; ``before`` says what it ended."""
     hint = "Look for what ended it, such as too little memory, and start again: nothing committed is lost."
@@ -175,12 +215,25 @@ def _embedded_or_active() -> SparkSession | None:
     """Return the session that this process runs already, ours or the program's."""
     ours = _RUNNING.session
     # A stopped context has no Java side; somebody may have stopped ours with session.stop().
-    if ours is not None and ours.sparkContext._jsc is not None:
+    if ours is not None and ended(ours) is None:
         return ours
     _RUNNING.session = None
+    if jvm_ended(0):
+        _forget_jvm()
     if (context := SparkContext._active_spark_context) is None:
         return None
     return SparkSession.getActiveSession() or SparkSession(context)
+
+
+def _forget_jvm() -> None:
+    """Let another JVM take the place of one that has ended: pyspark knows one for all time, and columns are kept."""
+    from penstock.spark import attempt, columns, searching, writer
+
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    kept = columns._parse, columns.written, attempt.attempt_text, searching.search, searching._table, writer._searched
+    for one in kept:
+        one.cache_clear()
 
 
 def _refuse_remote_environment() -> None:
@@ -270,7 +323,7 @@ def _quiet_python() -> None:
 def _forward(reader: int, tail: deque[bytes]) -> None:
     """Copy the JVM's standard error to ours, line by line, without the chatter and what would steer a terminal."""
     with os.fdopen(reader, "rb") as lines:
-        for line in lines:
+        for line in without_dying_words(lines):
             if not line.startswith(_CHATTER):
                 tail.append(line)
                 os.write(2, block(line.decode(errors="replace")).encode())

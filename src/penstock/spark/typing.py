@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -26,6 +27,7 @@ from penstock.model.schema import Column, Stream, Table
 from penstock.spark.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.own_session import made_in
+from penstock.spark.session import telling_the_end
 
 
 class Typer:
@@ -36,6 +38,7 @@ class Typer:
         self.session = session
         self._tables: dict[tuple[Column, ...], tuple[DataFrame, dict[str, T.DataType]]] = {}
 
+    @telling_the_end(attrgetter("session"))
     def type_query(
         self, query: Query, stream: Stream, tables: Mapping[str, Table], own: Mapping[str, Function] | None = None
     ) -> TypedQuery:
@@ -66,6 +69,7 @@ class Typer:
         failing = fallible([*query.keys, *arguments], named)
         return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same)
 
+    @telling_the_end(attrgetter("session"))
     def type_of(self, text: str, columns: Sequence[Column], where: str) -> str:
         """Type one expression over columns, such as the body of a function; ``where`` is shown when it has none."""
         [found] = self._typed(columns or [Column("a", "boolean")], [text], where)

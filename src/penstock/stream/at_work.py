@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import SinkError, StateError
+from penstock.errors import PenstockError, SinkError, StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.derived import source_of
@@ -23,6 +24,7 @@ from penstock.sinks.delivery import Delivery
 from penstock.spark.computed import with_inputs
 from penstock.spark.functions import provide
 from penstock.spark.running import Halted, Running
+from penstock.spark.session import ended, telling_the_end
 from penstock.store.answers import answers_of
 from penstock.store.commits import Commit
 from penstock.store.versions import ShownVersions, Version
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
+_telling = telling_the_end(attrgetter("pipeline.session"))
 
 
 class Follower(Protocol):
@@ -155,6 +158,7 @@ class StreamAtWork:
 
     # -- running -------------------------------------------------------------------------------------------------
 
+    @_telling
     def run_available(self) -> bool:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
@@ -222,7 +226,9 @@ class StreamAtWork:
                 if not running.active:
                     running.wait()
                 running.stop()
-        except BaseException as error:
+        except BaseException as raised:
+            over = ended(self.pipeline.session, f'stream "{self.stream.name}" stopped: ')
+            error = raised if over is None or isinstance(raised, PenstockError) else over
             LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
             if self._running is not None:
@@ -268,6 +274,7 @@ class StreamAtWork:
         if since_of(typed.query) is not None:
             self.pipeline.try_out(self.snapshot(), new)
 
+    @_telling
     def admit(self, new: Sequence[Definition]) -> list[Entered]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
@@ -277,6 +284,7 @@ class StreamAtWork:
                 self.settle()
             return found
 
+    @_telling
     def settle(self) -> None:
         """Let changes take effect now, unless a running stream will do so in a moment."""
         with self._busy:
@@ -290,6 +298,7 @@ class StreamAtWork:
             layout = self.pipeline.plan(self.snapshot())
             self.pipeline.entering.check_back(chosen, layout, accept=accept_changed_files)
 
+    @_telling
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
         with self._busy:
@@ -297,12 +306,14 @@ class StreamAtWork:
 
     # -- answers -------------------------------------------------------------------------------------------------
 
+    @_telling
     def flush(self) -> None:
         """End the stream and answer its last windows."""
         with self._busy:
             self.pipeline.flush(self.snapshot())
             self.lead()
 
+    @_telling
     def ask(self, typed: TypedQuery) -> pa.Table:
         """Answer a one-time query from what is stored, as of the watermark."""
         with self._busy:
