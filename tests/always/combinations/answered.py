@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.always.combinations.expressions import Failed, Row
 from tests.always.combinations.ordering import Columns, row_hash
-from tests.always.combinations.queries import Group, Query, Standing, Values
+from tests.always.combinations.queries import TABLE, Group, Query, Standing, Values
 
 MOST_EMPTY = 10_000  # empty windows of a silence that a query answers
 TERMS = ("on_time", "corrected", "late", "invalid", "duplicate")
@@ -160,8 +160,9 @@ class Answered:
     # -- windows of rows -----------------------------------------------------------------------------------------
 
     def _number(self, before: int) -> None:
-        """Count the rows that the watermark has passed, and answer every m-th row."""
-        passed = sorted((r for r in self.waiting if r["ts"] < before), key=lambda r: (r["ts"], self._hash(r)))
+        """Count the rows that the watermark has passed, and answer every m-th row; they join the table of now."""
+        passed = [{**row, TABLE: self.table[-1]} for row in self.waiting if row["ts"] < before]
+        passed.sort(key=lambda row: (row["ts"], self._hash(row)))
         self.waiting = [row for row in self.waiting if row["ts"] >= before]
         for standing in self.standing():
             if standing.query.window.of_rows:

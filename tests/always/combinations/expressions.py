@@ -93,6 +93,14 @@ def more(value: Any, than: Any) -> Any:
     return None if value is None or than is None else in_order(value) > in_order(than)
 
 
+def both(left: Any, right: Callable[[], Any]) -> Any:
+    """Compute AND: what is on the right is asked unless the left is false, also if it is NULL."""
+    if left is False:
+        return False
+    found = right()
+    return False if found is False else None if left is None or found is None else True
+
+
 def present(rows: Iterable[Row], of: Callable[[Row], Any]) -> list[Any]:
     """List what is not NULL of some rows."""
     return [found for found in map(of, rows) if found is not None]
@@ -333,5 +341,7 @@ JOINED_CONDITIONS = [
 ]
 FAILING_CONDITIONS = [
     Expression("12 div j > 4", lambda r: more(quotient(12, r["j"]), 4), fails=True),
-    Expression("v > 6 AND 12 div j > 4", lambda r: more(r["v"], 6) and more(quotient(12, r["j"]), 4), fails=True),
+    Expression(
+        "v > 6 AND 12 div j > 4", lambda r: both(more(r["v"], 6), lambda: more(quotient(12, r["j"]), 4)), fails=True
+    ),
 ]
