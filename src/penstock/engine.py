@@ -234,7 +234,8 @@ class Engine(Registering):
         the answers of one version, or with ``"all"`` for everything, with the ``version`` of each answer.
         """
         definition = self.catalog.query(name)
-        return in_form(self.stream(definition.query.stream).results(definition, version, revisions=revisions), form)
+        stream, elsewhere = self.stream(definition.query.stream), self._fleet.answers_elsewhere(definition)
+        return in_form(stream.results(definition, elsewhere, version, revisions=revisions), form)
 
     def ask(self, text: str, form: Form = "arrow") -> Any:
         """Answer a one-time query, a window without SLIDE, from what is stored, as of the watermark.

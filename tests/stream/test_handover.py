@@ -211,6 +211,26 @@ def test_windows_of_rows_that_began_before_a_change_are_the_old_definitions(spar
         ]  # fmt: skip
 
 
+def test_what_a_query_said_of_time_is_shown_after_it_counts_rows_and_after_it_reads_another_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with open_bed(spark, tmp_path) as bed:
+        bed.stream("other", "ts TIMESTAMP, k STRING, v BIGINT")
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", rows(1, 24))
+        bed.engine.alter_query("q", "SELECT count(*) AS n FROM s [ROWS 1 SLIDE 1]")
+        bed.feed("s", rows(31, 52))
+        bed.engine.alter_query("q", "SELECT sum(v) AS total FROM other [RANGE 10 s SLIDE 10 s]")
+        bed.feed("other", rows(101, 112))
+    with open_bed(spark, tmp_path) as bed:
+        assert bed.engine.results("q", version=1)["n"].to_pylist() == [1, 1, 1]
+        assert bed.engine.results("q", version=2)["n"].to_pylist() == [1, 1]
+        assert bed.engine.results("q", version=3).column_names == ["window_start", "window_end", "total"]
+        assert bed.engine.results("q", version="all")["version"].to_pylist() == [1, 1, 1, 2, 2, 3]
+        with pytest.raises(UnknownQuery, match="the query has no version 4"):
+            bed.engine.results("q", version=4)
+
+
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 40))])
 def test_however_a_query_is_altered_every_window_is_one_definitions(
     spark: SparkSession, tmp_path: Path, seed: int

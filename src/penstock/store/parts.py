@@ -21,6 +21,7 @@ from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey
 from penstock.store.arrived import Arrived
+from penstock.store.presence import NothingKept
 from penstock.store.synopsis import Kernel, Synopsis
 
 Int64Array = npt.NDArray[np.int64]
@@ -109,6 +110,7 @@ class PartsSynopsis(Synopsis):
     def __init__(self, kernel: Kernel = "scan") -> None:
         """Start empty, whatever the kernel of other lines."""
         super().__init__("scan")
+        self.presence = NothingKept()
         self.parts: Parts | None = None  # until the first query tells its keys
         self.partition: tuple[str, ...] = ()  # keys as groupings write them
 
@@ -152,9 +154,6 @@ class PartsSynopsis(Synopsis):
         """Return about how many groups a window has: those of one part, if parts are alike."""
         parts = 1 if self.parts is None else max(1, len(self.parts))
         return -(-super().most_groups(key) // parts)
-
-    def _note_presence(self, tree: str, labels: Int64Array) -> None:
-        """Remember nothing: every window of rows holds rows."""
 
 
 def _expire(lane: ScanLane, floors: Int64Array, stride: int) -> None:

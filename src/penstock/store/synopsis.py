@@ -24,6 +24,7 @@ from penstock.store.breakable import BreakableLanes, Kernel, components_of, name
 from penstock.store.defects import Defect, defect_of
 from penstock.store.filling import Filling
 from penstock.store.partial_columns import read_components, slice_starts
+from penstock.store.presence import Presence
 
 __all__ = ["FEW_GROUPS", "Kernel", "Synopsis"]
 
@@ -69,7 +70,7 @@ class Synopsis(BreakableLanes):
         self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)
         self._retired_operations = 0
         self.filling = Filling()
-        self._present: dict[str, Int64Array] = {}  # tree → slices that hold a row of the stream
+        self.presence = Presence()
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
 
     @property
@@ -108,10 +109,6 @@ class Synopsis(BreakableLanes):
             self._close(self.lanes[key])
             self.lanes[key] = self._empty_lane(key, components)
 
-    def presence(self, tree: str) -> Int64Array:
-        """Return the slices of a tree that hold a row of the stream, in order."""
-        return self._present.get(tree, np.empty(0, np.int64))
-
     def prepare(self, layout: Layout) -> None:
         """Open the lanes a plan needs and close those it has no use for."""
         wanted = {key: members for tree in layout.plan.trees for key, members in tree.lanes.items()}
@@ -122,7 +119,8 @@ class Synopsis(BreakableLanes):
             self._close(self.lanes.pop(key))
         for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
             self._retired_operations += self._bundles.pop(name).lane.operations
-        self._move(layout)
+        self._home = {key: tree.name for tree in layout.plan.trees for key in tree.lanes}
+        self.presence.settle(self._home)
         before, self._members = self._members, wanted
         for key, members in wanted.items():
             if before.get(key) is not members:
@@ -130,15 +128,7 @@ class Synopsis(BreakableLanes):
         trees = {t.name for t in layout.plan.trees}
         kept = {(t.space, g.keys) for t in layout.plan.trees for g in t.groupings}
         self._groups = {k: g for k, g in self._groups.items() if k in kept}
-        self._present = {k: p for k, p in self._present.items() if k in trees}
         self.filling.keep(trees)
-
-    def _move(self, layout: Layout) -> None:
-        """Note the tree of every lane; one that a lane moves to knows the slices of the one it comes from as well."""
-        before, self._home = self._home, {key: tree.name for tree in layout.plan.trees for key in tree.lanes}
-        moves = {(before[key], to) for key, to in self._home.items() if before.get(key, to) != to}
-        for gone, to in sorted(move for move in moves if move[0] in self._present):
-            self._note_presence(to, self._present[gone])
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:
         """Add a batch's partials to the lanes and tell what the batch held."""
@@ -169,11 +159,7 @@ class Synopsis(BreakableLanes):
             self.on_lane(key, "partials expired", self.lanes[key].expire, floor)
         for bundle in list(self._bundles.values()):
             self.on_lane(bundle, "partials expired", bundle.expire)
-        needed: dict[str, int] = {}
-        for key, floor in floors.items():
-            needed[self._home[key]] = min(floor, needed.get(self._home[key], floor))
-        for tree in needed.keys() & self._present.keys():
-            self._present[tree] = self._present[tree][np.searchsorted(self._present[tree], needed[tree]) :]
+        self.presence.expire(floors)
 
     def reopen(self, floors: Mapping[LaneKey, int]) -> None:
         """Take, lane by lane, slices from a time on that nobody needed until a new query came."""
@@ -218,7 +204,7 @@ class Synopsis(BreakableLanes):
         labels = slice_starts(layout, member, rows, batch.edges)
         if member.carrier:
             base = rows["base"] if "base" in rows.column_names else rows["rows"]
-            self._note_presence(tree.name, labels[base.to_numpy() > 0])
+            self.presence.note(tree.name, labels[base.to_numpy() > 0])
         if self._is_elsewhere(tree, member):  # what came here only counts the stream's rows
             return labels
         words = [rows[f"s{w}"].to_numpy() for w in range(member.grouping.words)] if member.signed else []
@@ -334,8 +320,3 @@ class Synopsis(BreakableLanes):
             return self._groups[space, fed.grouping.keys].number(codes, known)
         except Exception as error:
             return defect_of(error, f"groups {named(fed.grouping.keys)} were numbered")
-
-    def _note_presence(self, tree: str, labels: Int64Array) -> None:
-        """Remember which slices hold rows of the stream."""
-        known = self._present.get(tree)
-        self._present[tree] = np.unique(labels if known is None else np.concatenate([known, labels]))

@@ -108,7 +108,7 @@ class Agenda:
 
     def _ends(self, tree: Tree, definition: Definition, ends: tuple[int, int], silent: int) -> DueEnds:
         """List the ends of a query's windows from one time to another, ``silent`` empty windows after the last row."""
-        query, present = definition.query, self.synopsis.presence(tree.name)
+        query, present = definition.query, self.synopsis.presence.of(tree.lane_key(definition))
         return due_ends(query.window, *ends, present, empty_too=not query.grouped, silent=silent)
 
     def _tell_of(self, definition: Definition, due: DueEnds) -> None:
@@ -133,5 +133,5 @@ class Agenda:
         """Return the later of the watermark and the end of the last window that holds a row."""
         watermark = self.progress.watermark_us
         assert watermark is not None
-        held = last_held_end(definition.query.window, self.synopsis.presence(tree.name))
+        held = last_held_end(definition.query.window, self.synopsis.presence.of(tree.lane_key(definition)))
         return watermark if held is None else max(held, watermark)

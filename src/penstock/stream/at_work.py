@@ -320,14 +320,18 @@ class StreamAtWork:
             self.pipeline.settle(self.snapshot())
             return Asking(self.pipeline, self.catalog.tables()).answer(typed)
 
-    def results(self, definition: Definition, version: Version = None, *, revisions: bool = False) -> pa.Table:
-        """Return a query's answers so far, or all that was ever said if revisions are asked for."""
-        editions = {n: e for n, e in self.catalog.editions(definition.name).items() if e.stream == self.stream.name}
-        said = {e.version: answers_of(self.pipeline.answers, [number]) for number, e in editions.items()}
+    def results(
+        self, definition: Definition, elsewhere: Mapping[int, list[pa.Table]], version: Version, *, revisions: bool
+    ) -> pa.Table:
+        """Return a query's answers so far; ``elsewhere`` has those of versions that read another stream, by version."""
+        own = {e.version: n for n, e in self.catalog.editions(definition.name).items() if e.version not in elsewhere}
+        said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
         spreading, rows = self.pipeline.spreading, isinstance(definition.query.window, RowsWindow)
         by = [] if spreading is None else spreading.order_of(definition)
         begins = NEVER if rows else self.pipeline.progress.starts.get(definition.id)
-        shown = ShownVersions(said, definition.typed.schema, -NEVER if begins is None else begins, tuple(by))
+        shown = ShownVersions(
+            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, tuple(by)
+        )
         return shown.answers(version, revisions=revisions)
 
     def open_windows(self) -> int:

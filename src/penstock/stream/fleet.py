@@ -7,9 +7,13 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from penstock.errors import UnknownStream, nearest
+from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
+from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.at_work import StreamAtWork
 from penstock.stream.opening import Settings, put_to_work
 
@@ -55,6 +59,20 @@ class Fleet:
             if any(n in self.at_work or (folder is not None and folder.commits(n).is_dir()) for n in line):
                 found += line
         return {name: self.stream(name) for name in found}
+
+    def answers_elsewhere(self, definition: Definition) -> dict[int, list[pa.Table]]:
+        """Collect, by version, what a query said as long as it read another stream, or rows in place of time."""
+        editions, here = self.catalog.editions(definition.name), definition.query.stream
+        return {e.version: self._answers(e.stream, n) for n, e in editions.items() if e.stream != here}
+
+    def _answers(self, name: str, number: int) -> list[pa.Table]:
+        """Read the answers of a definition over some stream, also if no query needs that any more."""
+        if name in self.at_work:
+            return answers_of(self.at_work[name].pipeline.answers, [number])
+        folder = self.settings.folder
+        if folder is None or not folder.answers(name).is_dir():
+            return []
+        return answers_of(DiskAnswerLog(folder.answers(name)), [number])
 
     def in_order(self) -> list[StreamAtWork]:
         """List the streams at work in the order in which everybody waits for them: first those that feed others."""

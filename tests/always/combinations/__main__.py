@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.always.combinations.scenario import Avoided, Scenario, drawn
+from tests.always.combinations.scenario import Scenario, drawn
 from tests.always.combinations.shrinking import fewest
 from tests.always.combinations.together import Together
 
@@ -63,7 +63,7 @@ def main() -> int:
     spark, found, done, begun = embedded(settings=KEEP_CODE), [], Counter[str](), time.monotonic()
     seeds = range(int(low), int(high or low) + 1)
     for seed in seeds:
-        scenario, at = drawn(seed, Avoided()), time.monotonic()
+        scenario, at = drawn(seed), time.monotonic()
         if options.keep:
             scenario = scenario.kept([int(place) for place in options.keep.split(",")])
         if options.show:

@@ -33,25 +33,23 @@ from tests.always.combinations.steps import (
     RANGES,
     SLIDES,
     WRITES,
-    Avoided,
     Scenario,
     Setting,
     Step,
 )
 from tests.always.combinations.thresholds import WAYS
 
-__all__ = ["DRIVER", "EPOCH", "QUARTER", "Avoided", "Scenario", "Setting", "Step", "drawn"]
+__all__ = ["DRIVER", "EPOCH", "QUARTER", "Scenario", "Setting", "Step", "drawn"]
 
 
-def drawn(seed: int, avoided: Avoided | None = None) -> Scenario:
+def drawn(seed: int) -> Scenario:
     """Draw the scenario of a seed."""
-    return _Drawing(seed, Avoided() if avoided is None else avoided).scenario()
+    return _Drawing(seed).scenario()
 
 
 @dataclass
 class _Drawing:
     seed: int
-    avoided: Avoided
     random: Random = field(init=False)
     setting: Setting = field(init=False)
     clock: int = EPOCH
@@ -130,8 +128,6 @@ class _Drawing:
             return Window(kind, self.random.choice([1, 2, 3, 5, 8]), self.random.choice([1, 2, 3, 5]))
         offset = self.random.choice([0, 0, 0, SECOND, 1_500_000, 123_456])
         length, slide = self.random.choice(RANGES) * SECOND, self.random.choice(SLIDES) * SECOND
-        if self.avoided.gaps_in_woven_trees and self.setting.strategy == "weave":
-            length, slide = max(length, slide), min(length, slide)
         if kind == "start":
             length, slide, offset = max(length, slide), min(length, slide), 0
         return Window(kind, length, slide, offset % slide)

@@ -23,13 +23,6 @@ RANGES, SLIDES = (1, 2, 3, 5, 8, 13, 20, 30), (1, 2, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Avoided:
-    """Known defects that scenarios keep away from; each goes when it is mended."""
-
-    gaps_in_woven_trees: bool = True  # windows shorter than their slide, where lanes move from tree to tree
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
     """How the engine and its stream are set."""
 
