@@ -160,17 +160,25 @@ def test_code_that_fails_pauses_its_own_query_only(spark: SparkSession) -> None:
         def lower(state: tuple[int, float]) -> Any:
             return "many" if state[0] > 30 else 1.0
 
+    class Leaving(GeometricMean):
+        @staticmethod
+        def lower(state: tuple[int, float]) -> Any:
+            return sys.exit(7) if state[0] > 30 else 1.0
+
     with TestBed(spark) as bed:
         bed.stream("t", COLUMNS)
         bed.engine.create_aggregate("geo", GeometricMean, samples=SAMPLES)
         bed.engine.create_aggregate("picky", Picky, samples=SAMPLES, returns="double")
         bed.query("row", f"SELECT geo(x - 5) AS v FROM t {W}")
         bed.query("answer", "SELECT picky(y + 1) AS v FROM t [RANGE 9 s SLIDE 9 s]")
+        bed.engine.create_aggregate("leaving", Leaving, samples=SAMPLES, returns="double")
+        bed.query("exit", "SELECT leaving(y + 1) AS v FROM t [RANGE 9 s SLIDE 9 s]")
         bed.query("sound", f"SELECT geo(x) AS v FROM t {W}")
         bed.feed("t", rows_of(seed=3))
         bed.flush()
         assert "geo(): failed on a row: ValueError" in (bed.paused("row") or "")
         assert "picky(): lower returned str 'many', which is no double" in (bed.paused("answer") or "")
+        assert "leaving(): lower failed: SystemExit: 7" in (bed.paused("exit") or "")
         assert bed.paused("sound") is None
         assert bed.results("sound").num_rows >= 10
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import Any, Final
 
 from penstock.evaluate.component import Column, Component
@@ -46,11 +46,11 @@ def read_user_states(component: Component, column: Column) -> Iterator[Any]:
         if value is None:
             yield None
             continue
-        try:
-            state, reason = pickle.loads(value)
-        except Exception as error:  # the state's own class may raise anything when it is made again
-            yield Failed(f"its state cannot be read: {told(error)}")
+        read = _attempted("its state cannot be read", partial(pickle.loads, value))  # by a class of the user's
+        if isinstance(read, Failed):
+            yield read
             continue
+        state, reason = read
         yield Failed(reason) if reason is not None else (state,)
 
 
@@ -60,13 +60,8 @@ def merge_user_states(component: Component, states: Sequence[Any]) -> Any:
     if failed is not None:
         return failed
     assert component.code is not None
-    try:
-        combine, whole_state = algebra_of(component.code).combine, states[0][0]
-        for state in states[1:]:
-            whole_state = combine(whole_state, state[0])
-    except Exception as error:
-        return Failed(f"combine failed: {told(error)}")
-    return (whole_state,)
+    code = component.code
+    return _attempted("combine failed", lambda: (reduce(algebra_of(code).combine, (state[0] for state in states)),))
 
 
 def invert_user_state(component: Component, whole: Any, part: Any) -> Any:
@@ -75,25 +70,38 @@ def invert_user_state(component: Component, whole: Any, part: Any) -> Any:
     if failed is not None:
         return failed
     assert component.code is not None
-    try:
-        invert = algebra_of(component.code).invert
-        assert invert is not None
-        return (invert(whole[0], part[0]),)
-    except Exception as error:
-        return Failed(f"invert failed: {told(error)}")
+    code = component.code
+    return _attempted("invert failed", lambda: (_invert(algebra_of(code))(whole[0], part[0]),))
+
+
+def _invert(algebra: Algebra) -> Callable[[Any, Any], Any]:
+    """Return the part of an aggregate that takes a state out of another."""
+    assert algebra.invert is not None
+    return algebra.invert
 
 
 def lower_user_state(function: Function, state: Any) -> Any:
     """Turn a state into an answer, or into what the user's code raised; without rows NULL, or that of the identity."""
     if isinstance(state, Failed):
         return state
+    if state is None:
+        return _attempted("lower failed", lambda: _of_no_rows(algebra_of(function)))
+    return _attempted("lower failed", lambda: algebra_of(function).lower(state[0]))
+
+
+def _of_no_rows(algebra: Algebra) -> Any:
+    """Answer without rows."""
+    return None if algebra.identity is None else algebra.lower(algebra.identity())
+
+
+def _attempted(what: str, code: Callable[[], Any]) -> Any:
+    """Run a user's code, which may raise anything, also what asks the process to exit."""
     try:
-        algebra = algebra_of(function)
-        if state is None:
-            return None if algebra.identity is None else algebra.lower(algebra.identity())
-        return algebra.lower(state[0])
-    except Exception as error:
-        return Failed(f"lower failed: {told(error)}")
+        return code()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return Failed(f"{what}: {told(error)}")
 
 
 def told(error: BaseException) -> str:
