@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
+from penstock.kernel.synopsis import Kernel
 from penstock.share.plan import Strategy
 from penstock.sinks.parquet import ParquetSink
-from penstock.store.synopsis import Kernel
 
 
 @dataclass(frozen=True, slots=True)

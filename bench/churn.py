@@ -22,7 +22,7 @@ from bench._measure import Figures, Progress, machine, write_json
 from bench._report import print_targets
 from penstock.engine import Engine
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 MEDIAN_RATIO = 1.25
 WORST_RATIO = 2.0

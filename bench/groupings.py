@@ -35,7 +35,7 @@ from bench._groupings.workloads import (
 from bench._measure import Figures, Progress, interleave, saving, timing
 from bench._report import print_targets
 from penstock.model.strategy import Strategy
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}  # every side is measured with its code compiled
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look

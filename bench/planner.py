@@ -29,15 +29,15 @@ from penstock.model.strategy import Strategy
 from penstock.reproduce import k06_workload
 from penstock.reproduce.w11_workload import strands, windows
 from penstock.share.slices import Progression
+from penstock.share.weave.baselines import exhaustive
 from penstock.share.weave.costs import Rates, UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.loom import Loom
+from penstock.share.weave.incremental import Loom
 from penstock.share.weave.naive import How, Naive
-from penstock.share.weave.rivals import exhaustive
 from penstock.share.weave.sampling import sampled_density
 from penstock.share.weave.weaving import weave_share
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 from penstock.store.rates import keep_rates
 
 SECOND = 1_000_000

@@ -30,7 +30,7 @@ from bench._predicates.running import SHARED, UNSHARED, Ran, bare_limit, differe
 from bench._predicates.searching import COUNTS, compare_searches
 from bench._predicates.thousands import Crowd, live_with_thousands
 from penstock.share.plan import Strategy
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 # As in bench windows: Spark keeps the code of all plans, so that every side is measured with its code compiled.
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}

@@ -113,7 +113,7 @@ def _run(folder: Path, program: str, argument: str) -> dict[str, Any]:
 def _prepare(folder: Path, argument: str) -> dict[str, Any]:
     """Fill a state folder: the queries need all of the last hour, each in its own way."""
     from penstock.engine import Engine
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     workload = json.loads(argument)
     draw = random.Random(workload["seed"])
@@ -143,7 +143,7 @@ def _penstock(folder: Path, state: str) -> dict[str, Any]:
     """Open an engine and let it run to its first answer over new rows."""
     moments = {"process": time.time()}
     from penstock.engine import Engine
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     moments["imported"] = time.time()
     session = embedded()
@@ -174,7 +174,7 @@ def _bare(folder: Path, checkpoint: str) -> dict[str, Any]:
     """Count rows with nothing but Spark: those of one batch, or of all there are, to make a checkpoint."""
     from pyspark.sql import DataFrame
 
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     ends: list[float] = []
 

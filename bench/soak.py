@@ -26,7 +26,7 @@ from penstock.engine import Engine
 from penstock.report.charts import Series, line_chart
 from penstock.report.page import page
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 GROWTH = 1.1  # of the last third over the middle third
 KEEP = " WITH (keep = '10 min')"  # answers; without it they are kept for ever, which is no leak

@@ -25,8 +25,8 @@ from bench._penstock import Ran, Setting, run_penstock
 from bench._plain import Source, Window, bare_limit, differences, hand_tuned, plain_answers, plain_seconds
 from bench._report import print_windows
 from penstock.share.plan import Strategy
-from penstock.spark.generator import Market, write_trades
-from penstock.spark.session import embedded
+from penstock.spark.market import Market, write_trades
+from penstock.spark.session.embedded import embedded
 
 HOUR_S = 3600
 OVERLAPPING = Window(3600, 60)  # every row is in 60 windows

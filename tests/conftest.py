@@ -41,7 +41,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start one embedded session for all tests that need Spark."""
-    from penstock.spark.session import embedded, stop_embedded
+    from penstock.spark.session.embedded import embedded, stop_embedded
 
     yield embedded(settings=KEEP_CODE)
     stop_embedded()
@@ -50,7 +50,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """Let Spark interpret its plans for a while: for a few rows, compiling them takes longer than all the rest."""
-    from penstock.spark.set_for_now import INTERPRETED, set_for_now
+    from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 
     with set_for_now(spark, INTERPRETED):
         yield spark

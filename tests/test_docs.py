@@ -17,12 +17,12 @@ from penstock import errors
 from penstock.cli import EXIT_CODES, cli
 from penstock.engine import Engine
 from penstock.errors import PenstockError
-from penstock.language.canonical import render
-from penstock.language.functions import AGGREGATES, SCALAR
-from penstock.language.limits import LIMITS
+from penstock.language.binding.canonical import render
+from penstock.language.binding.functions import AGGREGATES, SCALAR
+from penstock.language.binding.scope import Scope, Source, resolve
+from penstock.language.grammar.limits import LIMITS
+from penstock.language.grammar.parse import parse_expression
 from penstock.language.options import OPTIONS
-from penstock.language.parse import parse_expression
-from penstock.language.scope import Scope, Source, resolve
 from penstock.language.statements import STATEMENTS
 from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS

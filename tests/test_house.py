@@ -28,6 +28,7 @@ ROOMS = (
     ("sim",),
     ("reproduce",),
     ("store",),
+    ("kernel",),
     ("spark",),
     ("sinks",),
     ("catalog",),

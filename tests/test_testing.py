@@ -28,7 +28,7 @@ from penstock.errors import (
     WrongType,
 )
 from penstock.model.schema import Column, Stream
-from penstock.store.forms import in_form
+from penstock.sinks.forms import in_form
 from penstock.testing import EPOCH, ManualClock, TestBed, compare, run_rows
 from penstock.testing.clock import micros, read_instant
 from penstock.testing.comparison import MOST_DIFFERENCES

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from bench._apart import run_apart
 from penstock.engine import Engine
 from penstock.model.strategy import SPREAD_OVER
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 START_S: Final = 1_767_623_400  # 2026-01-05 14:30:00 UTC
 SAMPLE_S: Final = 0.1

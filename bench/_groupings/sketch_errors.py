@@ -143,6 +143,6 @@ def print_errors(errors: Sequence[SketchError]) -> None:
 
 
 if __name__ == "__main__":
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     print_errors(sketch_errors(embedded(), Path(sys.argv[1])))

@@ -18,8 +18,8 @@ from bench._measure import interleave
 from bench._planner import live as lives
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
+from penstock.share.weave.baselines import exhaustive, share_all
 from penstock.share.weave.costs import Rates
-from penstock.share.weave.rivals import exhaustive, share_all
 
 PRICED = 9  # classes: 21,147 plans
 RUN = 4  # classes: 15 plans

@@ -13,11 +13,11 @@ from penstock.calibrate import let_come
 from penstock.engine import Engine
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
-from penstock.share.weave.board import beside
 from penstock.share.weave.costs import MeasuredCosts, Rates
+from penstock.share.weave.plan_queries import Strand
 from penstock.share.weave.queries import Numbers, Seen
-from penstock.share.weave.strands import Strand
-from penstock.spark.generator import Market, write_trades
+from penstock.share.weave.tree_costs import beside
+from penstock.spark.market import Market, write_trades
 
 SYMBOLS = 3_000
 STEPS = ("plan", "job", "ingest", "commit", "answer")

@@ -23,7 +23,7 @@ from bench._apart import run_apart
 from bench._predicates.market import COLUMNS, Exchange
 from bench._predicates.queries import TUMBLING, Predicate
 from bench._predicates.running import Answers
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 BITS: Final = 62  # of a long
 SLICE_US: Final = TUMBLING.slide_s * 1_000_000

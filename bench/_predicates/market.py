@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.spark.generator import Market, symbols_table, write_trades
+from penstock.spark.market import Market, symbols_table, write_trades
 
 Volumes = Literal["as generated", "round lots"]
 Floats = npt.NDArray[np.float64]

@@ -22,25 +22,25 @@ __all__ = [
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.errors import PenstockError
-    from penstock.language.python_aggregates import aggregate
-    from penstock.language.python_functions import function
+    from penstock.language.functions.python_aggregates import aggregate
+    from penstock.language.functions.python_functions import function
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.terminal import TerminalSink
-    from penstock.spark.generator import Market, write_trades
+    from penstock.spark.market import Market, write_trades
 
 _PLACES = {
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
-    "Market": "penstock.spark.generator",
+    "Market": "penstock.spark.market",
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
     "TerminalSink": "penstock.sinks.terminal",
-    "aggregate": "penstock.language.python_aggregates",
-    "function": "penstock.language.python_functions",
-    "write_trades": "penstock.spark.generator",
+    "aggregate": "penstock.language.functions.python_aggregates",
+    "function": "penstock.language.functions.python_functions",
+    "write_trades": "penstock.spark.market",
 }
 
 

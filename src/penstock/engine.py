@@ -29,38 +29,38 @@ from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition, TypedQuery
-from penstock.language.bind import bind
-from penstock.language.dialect import check_windows_at_a_time
+from penstock.kernel.synopsis import Kernel
+from penstock.kernel.versions import Version
+from penstock.language.binding.bind import bind
 from penstock.language.duration import parse_duration
-from penstock.language.limits import WINDOWS_AT_A_TIME
-from penstock.language.parse import parse_query, parse_script
+from penstock.language.grammar.dialect import check_windows_at_a_time
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
+from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream, Table
 from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
-from penstock.share.explain import Seen, explain_plan
-from penstock.share.explanation import Explanation, StreamPlan
+from penstock.share.explain.explain import Seen, explain_plan
+from penstock.share.explain.explanation import Explanation, StreamPlan
+from penstock.share.explain.what_if import WhatIf, what_if
 from penstock.share.weave.queries import Standing
-from penstock.share.what_if import WhatIf, what_if
+from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
-from penstock.spark import sources
-from penstock.spark.own_session import made_in, own_session
-from penstock.spark.session import adopt, embedded
-from penstock.spark.tables import Tables
+from penstock.spark.job.lookup_tables import Tables
+from penstock.spark.session.embedded import adopt, embedded
+from penstock.spark.session.own_session import made_in, own_session
+from penstock.spark.sources import frames as sources
 from penstock.spark.typing import Typer
 from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
-from penstock.store.forms import Form, in_form
-from penstock.store.synopsis import Kernel
-from penstock.store.versions import Version
-from penstock.stream.at_work import StreamAtWork
-from penstock.stream.changing import Changing
-from penstock.stream.entered import Entered
-from penstock.stream.fleet import Fleet
-from penstock.stream.opening import Settings
+from penstock.stream.admitted import Entered
+from penstock.stream.open_stream import Settings
+from penstock.stream.query_changes import Changing
+from penstock.stream.registry import Fleet
+from penstock.stream.runner import StreamAtWork
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

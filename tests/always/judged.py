@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.engine import Engine
+from penstock.kernel.synopsis import Kernel
 from penstock.model.schema import Column, Stream
 from penstock.share.plan import Strategy
 from penstock.sinks.jsonl import JsonLinesSink
@@ -19,7 +20,6 @@ from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.store import faults
 from penstock.store.folder import StateFolder
-from penstock.store.synopsis import Kernel
 from penstock.testing import ManualClock, TestBed
 from tests.always.delivered import delivered, lines_in, tables_in
 from tests.always.model import TERMS, Entry, Model, Standing

@@ -11,8 +11,8 @@ from bench import groupings
 from bench._groupings import million
 from bench._groupings.workloads import OPTION_KEYS, TRADE_KEYS, grouped_queries, packet_queries
 from bench._measure import Progress, as_json
-from penstock.language.parse import parse_query
-from penstock.store import spread
+from penstock.language.grammar.parse import parse_query
+from penstock.store import executor_state as spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

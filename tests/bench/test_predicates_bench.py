@@ -19,7 +19,7 @@ from bench._predicates.report import BEGIN, END, put_into, readme
 from bench._predicates.running import differences
 from bench._predicates.thousands import Crowd
 from bench.predicates import Workload, measure, sized
-from penstock.share.fragments import count_fragments
+from penstock.share.conditions.fragments import count_fragments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from penstock.catalog.catalog import Origin
 from penstock.control.status import SinkStatus, Standing, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream
 from penstock.store.changes import ChangeLog

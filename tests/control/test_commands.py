@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.cli.standing import troubles
+from penstock.cli.status import troubles
 from penstock.control.serving import Serving
 from penstock.control.status import SinkStatus
 from penstock.store.commits import Commit, DiskCommitLog

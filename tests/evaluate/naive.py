@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.evaluate.components import Component, column_count
+from penstock.evaluate.components.numbers import Component, column_count
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.aggregates import Lowered, bind_aggregate
-from penstock.evaluate.components import ROWS, values_of
+from penstock.evaluate.components.numbers import ROWS, values_of
+from penstock.evaluate.functions.binding import Lowered, bind_aggregate
 from penstock.model.query import Aggregate
 from tests.evaluate.naive import Row, partial_columns
 

@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.components import (
+from penstock.evaluate.components.limbs import (
+    add_carries,
+    decimals_of,
+    float64_of,
+    int64_of,
+    limbs_of_decimal,
+    times_ten_to_19,
+)
+from penstock.evaluate.components.numbers import (
     ROWS,
     Component,
     combine,
@@ -20,7 +28,6 @@ from penstock.evaluate.components import (
     values_from,
     values_of,
 )
-from penstock.evaluate.limbs import add_carries, decimals_of, float64_of, int64_of, limbs_of_decimal, times_ten_to_19
 
 
 def number(limbs: Any) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.aggregates import BoundAggregate, Lowered, bind_aggregate
-from penstock.evaluate.components import ROWS, Component, Int64Array, Values, values_of
-from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.components.numbers import ROWS, Component, Int64Array, Values, values_of
+from penstock.evaluate.functions.binding import BoundAggregate, Lowered, bind_aggregate
+from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager
@@ -253,8 +253,8 @@ def test_a_lane_knows_its_size_before_it_fills_the_arrays() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_many_groups_and_slices_in_portions_equal_the_scan(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.evaluate.lanes.MOST_CELLS", 300)
-    monkeypatch.setattr("penstock.evaluate.scan.MOST_CELLS", 300)
+    monkeypatch.setattr("penstock.evaluate.windows.lanes.MOST_CELLS", 300)
+    monkeypatch.setattr("penstock.evaluate.windows.scan.MOST_CELLS", 300)
     rng = np.random.default_rng(seed)
     lanes = (DenseLane((COUNT, TOTAL, LEAST)), ScanLane((COUNT, TOTAL, LEAST)))
     for batch in range(4):

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from penstock.evaluate import prefixes
-from penstock.evaluate.components import ROWS
-from penstock.evaluate.prefixes import Prefixes
+from penstock.evaluate.components.numbers import ROWS
+from penstock.evaluate.windows import prefix_sums as prefixes
+from penstock.evaluate.windows.prefix_sums import Prefixes
 
 
 class Plain:

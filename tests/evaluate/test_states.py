@@ -18,12 +18,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.evaluate.component import ROWS, STATES, Component
-from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects
-from penstock.evaluate.lanes import DenseLane, Lane
-from penstock.evaluate.scan import ScanLane
-from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_for, merge_sketches, quantiles_in
-from penstock.evaluate.states import read_states
+from penstock.evaluate.components.component import ROWS, STATES, Component
+from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, merge_many, objects
+from penstock.evaluate.components.sketches import (
+    K,
+    distinct_in,
+    frequent_in,
+    k_for,
+    lg_k_for,
+    merge_sketches,
+    quantiles_in,
+)
+from penstock.evaluate.components.states import read_states
+from penstock.evaluate.windows.lanes import DenseLane, Lane
+from penstock.evaluate.windows.scan import ScanLane
 from penstock.model.function import Function, PythonCode
 
 FREQUENCIES = Component("frequencies", "`x`", pa.float64())
@@ -241,7 +249,7 @@ def test_frequent_items_are_exact_while_all_are_tracked() -> None:
 
 
 def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
-    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.evaluate.functions.binding import bind_aggregate
     from penstock.model.query import Aggregate
 
     values = [1.0, 2.0, 4.0, 8.0, 16.0]
@@ -254,7 +262,7 @@ def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
 
 
 def test_a_distinct_sum_fails_only_if_the_true_sum_does_not_fit() -> None:
-    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.evaluate.functions.binding import bind_aggregate
     from penstock.model.query import Aggregate
 
     bound = bind_aggregate(Aggregate("sum", ("`x`",), distinct=True), [pa.int64()])

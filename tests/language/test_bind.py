@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import AmbiguousColumn, PenstockError, UnknownFunction, Unsupported
-from penstock.language.bind import bind
-from penstock.language.functions import AGGREGATES, SCALAR
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.binding.functions import AGGREGATES, SCALAR
+from penstock.language.grammar.parse import parse_query
 from penstock.model.query import Aggregate, Output, Query
 from penstock.model.window import Window
 

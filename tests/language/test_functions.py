@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, UnknownColumn
-from penstock.language.bind import bind
-from penstock.language.limits import MAX_NODES
-from penstock.language.parse import parse_query, parse_statement
+from penstock.language.binding.bind import bind
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.limits import MAX_NODES
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.statements import CreateFunction
-from penstock.language.user_functions import define
 from penstock.model.function import Function, Parameter
 from penstock.model.query import Query
 from tests.language.conftest import Catalog

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, underline
-from penstock.language import limits
-from penstock.language.canonical import render
+from penstock.language.binding.canonical import render
 from penstock.language.duration import parse_duration
-from penstock.language.limits import LIMITS
-from penstock.language.literals import quote
-from penstock.language.parse import parse_expression, parse_query, parse_script
+from penstock.language.grammar import limits
+from penstock.language.grammar.limits import LIMITS
+from penstock.language.grammar.literals import quote
+from penstock.language.grammar.parse import parse_expression, parse_query, parse_script
 from penstock.model.query import Query
 from penstock.printable import columns
 from tests.language.attack import Attack, W, where

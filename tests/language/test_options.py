@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, Unsupported, WrongType
-from penstock.language.altering import with_options, with_window
-from penstock.language.bind import bind
+from penstock.language.binding.altering import with_options, with_window
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.options import OPTIONS, OptionClause, option_us, since_of
-from penstock.language.parse import parse_query, parse_statement
 from penstock.language.statements import AlterQuery
 from penstock.model.duration import format_duration
 from penstock.model.query import Query

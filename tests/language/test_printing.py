@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.language.dialect import WindowClause
+from penstock.language.grammar.dialect import WindowClause
+from penstock.language.grammar.parse import parse_statement
+from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OPTIONS, OptionClause
-from penstock.language.parse import parse_statement
-from penstock.language.readings import RESERVED
 from penstock.language.statements import (
     STATEMENTS,
     AlterQuery,

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from penstock.errors import LanguageError, PenstockError
-from penstock.language.bind import bind
-from penstock.language.fingerprint import digest_of
-from penstock.language.parse import parse_query, parse_statement
-from penstock.language.python_functions import Wish, define_python
+from penstock.language.binding.bind import bind
+from penstock.language.functions.fingerprint import digest_of
+from penstock.language.functions.python_functions import Wish, define_python
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.statements import CreateFunction
-from penstock.language.user_functions import define
 from penstock.model.function import Function
 from penstock.model.query import Query
 from tests.language.conftest import Catalog
@@ -127,7 +127,7 @@ def test_a_function_that_calls_itself_has_a_digest() -> None:
 
 def test_the_digest_is_the_same_in_another_process_and_at_another_line(tmp_path: Path) -> None:
     program = """
-from penstock.language.fingerprint import digest_of
+from penstock.language.functions.fingerprint import digest_of
 WORDS = frozenset({"a", "b", "c", "d"})
 def helper(x): return x in {"x", "y", "z"} or x in WORDS
 def f(x): return helper(x) and not any(w == x for w in WORDS)

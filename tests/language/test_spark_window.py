@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import InvalidWindow, LanguageError, PenstockError, UnknownColumn, Unsupported
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.model.query import Output, Query
 from penstock.model.schema import Column, Stream
 from penstock.model.window import Window

@@ -15,9 +15,8 @@ from penstock.errors import (
     Unsupported,
     WrongType,
 )
-from penstock.language.dialect import WindowClause
-from penstock.language.options import OptionClause
-from penstock.language.parse import (
+from penstock.language.grammar.dialect import WindowClause
+from penstock.language.grammar.parse import (
     CreateQuery,
     CreateStream,
     CreateTable,
@@ -27,6 +26,7 @@ from penstock.language.parse import (
     parse_script,
     parse_statement,
 )
+from penstock.language.options import OptionClause
 from penstock.language.statements import AlterQuery, Describe, Explain, Pause, Resume, Show, ShowCreate
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table

@@ -15,8 +15,8 @@ import datasketches as ds  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
-from penstock.language.functions import AGGREGATES
-from penstock.store import spread
+from penstock.language.binding.functions import AGGREGATES
+from penstock.store import executor_state as spread
 from penstock.testing import TestBed
 from tests.oracle.spark_batch import INSTANT, Meaning, SparkBatch, rows_at, seconds_of
 

@@ -85,7 +85,7 @@ def test_a_project_binds_against_found_columns(tmp_path: Path) -> None:
 
 
 def test_the_formats_and_generated_columns_are_those_of_the_spark_room() -> None:
-    from penstock.spark import sources
+    from penstock.spark.sources import frames as sources
 
     assert FORMATS == sources.FORMATS
     assert [c.name for c in GENERATED] == ["ts", "symbol", "price", "volume", "side", "exchange"]

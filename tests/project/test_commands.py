@@ -313,7 +313,7 @@ def test_no_stack_trace_reaches_the_user(
     monkeypatch.setenv("TMPDIR", str(market))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("penstock.project.folder.read_project", fail)
-    monkeypatch.setattr("penstock.spark.session.jvm_ended", lambda: True)
+    monkeypatch.setattr("penstock.spark.session.embedded.jvm_ended", lambda: True)
     done = penstock("check")
     assert done.code == code
     assert says in done.err

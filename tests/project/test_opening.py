@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.engine import Engine
 from penstock.errors import ProjectError
-from penstock.language.parse import CreateStream, CreateTable, parse_query, parse_statement
+from penstock.language.grammar.parse import CreateStream, CreateTable, parse_query, parse_statement
 from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.declarations import Declared

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 from penstock.model.duration import MINUTE, SECOND
 from penstock.model.window import Window
-from penstock.share.explained_cells import AttributePlan, PartPlan, PredicatesPlan
-from penstock.share.explanation import (
+from penstock.share.explain.cells import AttributePlan, PartPlan, PredicatesPlan
+from penstock.share.explain.explanation import (
     ConditionPlan,
     Explanation,
     GroupingPlan,

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.language.attributes import Attribute
-from penstock.language.predicates import Comparison, Every, Formula, Leaf, read_predicate
+from penstock.language.predicates.attributes import Attribute
+from penstock.language.predicates.split import Comparison, Every, Formula, Leaf, read_predicate
 from penstock.model.recent import Recent
-from penstock.share import cells as cells_module
-from penstock.share import dividing as dividing_module
-from penstock.share import families as families_module
-from penstock.share.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
-from penstock.share.cells import NOBODY, Cells, Part, signatures
-from penstock.share.dividing import divide
+from penstock.share.conditions import cell_parts as dividing_module
+from penstock.share.conditions import cells as cells_module
+from penstock.share.conditions import condition_groups as families_module
+from penstock.share.conditions.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
+from penstock.share.conditions.cell_parts import divide
+from penstock.share.conditions.cells import NOBODY, Cells, Part, signatures
 
 BIGGEST = (1 << 63) - 1
 ATTRIBUTES = {

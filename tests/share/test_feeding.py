@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.typed import Condition
-from penstock.share.feeding import Estimate, Feeding, candidates, choose_feeders, fed_members, from_record, to_record
+from penstock.share.grouping_rollup import (
+    Estimate,
+    Feeding,
+    candidates,
+    choose_feeders,
+    fed_members,
+    from_record,
+    to_record,
+)
 from penstock.share.plan import Grouping
 
 A, B, AB, BC, ABC = ("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c")

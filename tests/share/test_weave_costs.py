@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.board import Board, beside
+from penstock.share.weave.baselines import no_share, share_all
 from penstock.share.weave.costs import (
     HALF_CROWDED,
     Load,
@@ -22,9 +22,9 @@ from penstock.share.weave.costs import (
     shards_of,
 )
 from penstock.share.weave.density import edge_rate
-from penstock.share.weave.loom import Loom
-from penstock.share.weave.rivals import no_share, share_all
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.incremental import Loom
+from penstock.share.weave.plan_queries import Strand
+from penstock.share.weave.tree_costs import Board, beside
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 

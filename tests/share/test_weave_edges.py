@@ -15,9 +15,9 @@ from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.density import MOST_BITS, edge_rate, scale_of, union_density, weaveability
+from penstock.share.weave.edge_sets import Bitmaps, Draws, Universe
 from penstock.share.weave.pairs import meet
 from penstock.share.weave.sampling import coprime_base, multiplicity, sampled_density
-from penstock.share.weave.universe import Bitmaps, Draws, Universe
 from tests.share.weaving import acq
 
 windows = st.builds(Window, st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))

@@ -10,10 +10,10 @@ import pytest
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import strands
-from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
-from penstock.share.weave.loom import CostCurve, Loom
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.incremental import CostCurve, Loom
+from penstock.share.weave.plan_queries import Strand
+from penstock.share.weave.tree_costs import Board
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 

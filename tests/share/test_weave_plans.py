@@ -11,11 +11,7 @@ from penstock.errors import Unsupported
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import TEMPLATES_S, strands
-from penstock.share.weave.board import Board
-from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
-from penstock.share.weave.counting import counted_weave
-from penstock.share.weave.naive import How, Naive
-from penstock.share.weave.rivals import (
+from penstock.share.weave.baselines import (
     exhaustive,
     insert_then_weave,
     local_search,
@@ -24,7 +20,11 @@ from penstock.share.weave.rivals import (
     share_all,
     share_at_random,
 )
-from penstock.share.weave.strands import Strand, Woven
+from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
+from penstock.share.weave.counting import counted_weave
+from penstock.share.weave.naive import How, Naive
+from penstock.share.weave.plan_queries import Strand, Woven
+from penstock.share.weave.tree_costs import Board
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import any_workload, small_workload
 

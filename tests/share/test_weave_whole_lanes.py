@@ -9,9 +9,9 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
+from penstock.share.weave.baselines import exhaustive, share_all
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates
-from penstock.share.weave.rivals import exhaustive, share_all
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import Strand
 
 
 def workload(draw: random.Random) -> tuple[list[Strand], MeasuredCosts]:

@@ -7,7 +7,7 @@ import random
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import strands
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import Strand
 
 SLIDES_S = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30)
 LIGHT, HEAVY = (0.05, 0.3, 1.2, 5.0, 20.0), (50.0, 200.0, 1000.0)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.language.python_functions import VERSION
-from penstock.spark import in_child
-from penstock.spark.calling import Calling
-from penstock.spark.lifting import Lifting
+from penstock.language.functions.python_functions import VERSION
+from penstock.spark.functions import child_processes as in_child
+from penstock.spark.functions.udaf_worker import Lifting
+from penstock.spark.functions.udf_worker import Calling
 
 DOUBLES = pa.float64()
 

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.errors import SourceError, StateError
 from penstock.model.schema import Column, Stream
-from penstock.spark.history import history
-from penstock.spark.running import Running
-from penstock.spark.sources import read_stream
+from penstock.spark.sources.frames import read_stream
+from penstock.spark.sources.history import history
+from penstock.spark.sources.streaming_query import Running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

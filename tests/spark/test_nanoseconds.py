@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from penstock import Engine
 from penstock.errors import SourceError
 from penstock.model.schema import Column, Table
-from penstock.spark.set_for_now import set_for_now
-from penstock.spark.sources import read_batch
-from penstock.spark.unreadable import worded
+from penstock.spark.session.temporary_settings import set_for_now
+from penstock.spark.sources.frames import read_batch
+from penstock.spark.sources.unreadable import worded
 
 SECOND = 10**9
 START = 1_767_603_600 * SECOND  # 2026-01-05 09:00:00

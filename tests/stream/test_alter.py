@@ -20,7 +20,7 @@ from penstock.errors import (
     Unsupported,
     WrongType,
 )
-from penstock.language.parse import parse_statement
+from penstock.language.grammar.parse import parse_statement
 from penstock.store import faults
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_engine(spark: SparkSession, state: Path | None = None) -> Engine:
     engine = Engine(state, spark=spark)
     if not engine.catalog.has("stream", "trades"):
         from penstock.model.schema import Stream
-        from penstock.spark.sources import columns_of
+        from penstock.spark.sources.frames import columns_of
 
         frame = engine.session.createDataFrame(SCHEMA.empty_table())
         engine.catalog.create_stream(Stream("trades", columns_of(frame), "ts"))

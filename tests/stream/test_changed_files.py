@@ -11,7 +11,7 @@ import pytest
 from penstock.control.requests import Request
 from penstock.control.serving import answered
 from penstock.errors import LanguageError, SourceError
-from penstock.spark.source_files import LOG, Look, changed_files, note, noted, remote_look
+from penstock.spark.sources.file_versions import LOG, Look, changed_files, note, noted, remote_look
 from tests.stream.feeding import file_engine, found, put, sums
 
 if TYPE_CHECKING:

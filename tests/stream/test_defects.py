@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import QueryFailed, Unsupported
-from penstock.evaluate import states
-from penstock.evaluate.bound import BoundAggregate
-from penstock.evaluate.cascades import Cascade
+from penstock.evaluate.components import states
 from penstock.evaluate.finishing import Finisher
+from penstock.evaluate.functions.bound import BoundAggregate
 from penstock.evaluate.groups import Groups
-from penstock.evaluate.lanes import DenseLane, ScanLane
-from penstock.spark import finish, lift_states
-from penstock.store import spread
-from penstock.store.last_said import LastSaid
-from penstock.store.revisions import Revisions
-from penstock.stream import rulers
+from penstock.evaluate.windows.lanes import DenseLane, ScanLane
+from penstock.evaluate.windows.lazy_state_tree import Cascade
+from penstock.kernel.emit_changes import LastSaid
+from penstock.kernel.revisions import Revisions
+from penstock.spark.answers import finish
+from penstock.spark.job import lift_states
+from penstock.store import executor_state as spread
+from penstock.stream.derived import row_times as rulers
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:

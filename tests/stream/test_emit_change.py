@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError, Unsupported
+from penstock.kernel.emit_changes import LastSaid
 from penstock.sinks.memory import MemorySink
 from penstock.store.answers import MemoryAnswerLog
-from penstock.store.last_said import LastSaid
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.share.feeding import Feeding
-from penstock.stream import groupings
+from penstock.share.grouping_rollup import Feeding
+from penstock.stream import grouping_plan as groupings
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 

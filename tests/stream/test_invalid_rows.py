@@ -14,8 +14,8 @@ import pytest
 
 from penstock import Engine
 from penstock.errors import PenstockError
-from penstock.spark.computed import marked
-from penstock.spark.partials import PartialsJob
+from penstock.spark.job.partials import PartialsJob
+from penstock.spark.sources.computed_columns import marked
 from penstock.store.commits import Counts
 from penstock.store.invalid import Invalid
 from penstock.testing import EPOCH, ManualClock, TestBed

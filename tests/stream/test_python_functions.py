@@ -15,8 +15,8 @@ import pytest
 
 import penstock
 from penstock.errors import CatalogError, EnvironmentProblem, PenstockError, Unsupported, WrongType
-from penstock.spark.rows import frame_of, schema_of
-from penstock.spark.set_for_now import cloned
+from penstock.spark.session.temporary_settings import cloned
+from penstock.spark.sources.rows import frame_of, schema_of
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
 

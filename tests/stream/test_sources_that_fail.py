@@ -21,7 +21,7 @@ from penstock.errors import PenstockError, SourceError
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.jsonl import JsonLinesSink, JsonLinesWriter
 from penstock.sinks.protocol import Progressing, cannot_write
-from penstock.spark.session import gone_away
+from penstock.spark.session.embedded import gone_away
 from penstock.store.answers import MemoryAnswerLog
 from penstock.store.files import read_record, write_record
 from penstock.store.folder import StateFolder

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import Unsupported
-from penstock.language.parse import parse_query
+from penstock.language.grammar.parse import parse_query
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
-from penstock.store import spread
+from penstock.store import executor_state as spread
 from penstock.store.verifying import verify_state
-from penstock.stream.at_work import StreamAtWork
+from penstock.stream.runner import StreamAtWork
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 

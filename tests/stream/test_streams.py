@@ -15,7 +15,7 @@ import pytest
 from penstock.engine import Engine
 from penstock.errors import CatalogError, InvalidWindow, PenstockError, SourceError, UnknownColumn, WrongType
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.generator import Market, write_trades
+from penstock.spark.market import Market, write_trades
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.too_late import in_some_window
 from penstock.model.window import Window
 from penstock.share.locate import BySearch
 from penstock.store.commits import Counts
-from penstock.store.too_late import in_some_window
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:

@@ -261,7 +261,7 @@ def test_an_aggregate_is_called_where_aggregates_stand_and_stays_while_it_is_cal
 
 
 def test_a_marked_class_is_an_aggregate_of_a_project() -> None:
-    from penstock.language.python_aggregates import aggregate_wish_of
+    from penstock.language.functions.python_aggregates import aggregate_wish_of
 
     marked = penstock.aggregate(samples=SAMPLES)(type("geo", (GeometricMean,), {}))
     wish = aggregate_wish_of(marked)

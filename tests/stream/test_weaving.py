@@ -13,11 +13,11 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
+from penstock.share.weave.baselines import no_share, share_all
 from penstock.share.weave.costs import Rates
 from penstock.share.weave.queries import Numbers, Seen, named
-from penstock.share.weave.rivals import no_share, share_all
 from penstock.store.rates import keep_rates
-from penstock.stream.weaving import Weaving
+from penstock.stream.tree_planner import Weaving
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, moments

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import LanguageError, PenstockError, SourceError, Unsupported
+from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import StrategyName
-from penstock.spark import counting, waiting
+from penstock.spark.kept_rows import row_buffer as waiting
+from penstock.spark.kept_rows import row_numbers as counting
 from penstock.store import faults
-from penstock.store.synopsis import Kernel
-from penstock.stream import parts_fed, pipeline
+from penstock.stream import pipeline
+from penstock.stream.derived import partitioned_rows as parts_fed
 from penstock.testing import ManualClock, TestBed
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
 

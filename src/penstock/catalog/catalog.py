@@ -13,9 +13,9 @@ from penstock.catalog.records import plain, plain_function, read_function, read_
 from penstock.catalog.timeline import Action, Entry
 from penstock.catalog.typed_records import has_typed, write_typed
 from penstock.evaluate.typed import Definition, Handover, TypedQuery
+from penstock.language.grammar.parse import parse_query
 from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
-from penstock.language.parse import parse_query
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
 from penstock.model.derived import ANSWERS, same_line, since_line, source_of

@@ -20,8 +20,10 @@ from penstock.errors import (
     Unsupported,
 )
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.altering import with_options, with_window
-from penstock.language.dialect import WindowClause
+from penstock.language.binding.altering import with_options, with_window
+from penstock.language.binding.query_text import write_name
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.dialect import WindowClause
 from penstock.language.statements import (
     AlterQuery,
     CreateFunction,
@@ -37,8 +39,6 @@ from penstock.language.statements import (
     Select,
     Statement,
 )
-from penstock.language.user_functions import define
-from penstock.language.write import write_name
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 

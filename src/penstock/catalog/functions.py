@@ -9,15 +9,15 @@ from typing import Any
 
 from penstock.catalog.catalog import Catalog
 from penstock.errors import Unsupported
-from penstock.evaluate.ddl import arrow_type
-from penstock.evaluate.laws import check_laws
-from penstock.evaluate.lower_values import check_answer
-from penstock.language.python_aggregates import AggregateWish, Algebra, define_aggregate
-from penstock.language.python_functions import Wish, define_python, wish_of
+from penstock.evaluate.expressions.ddl import arrow_type
+from penstock.evaluate.functions.laws import check_laws
+from penstock.evaluate.functions.lower_values import check_answer
+from penstock.language.functions.python_aggregates import AggregateWish, Algebra, define_aggregate
+from penstock.language.functions.python_functions import Wish, define_python, wish_of
 from penstock.model.function import Function
 from penstock.model.query import Query
 from penstock.model.schema import Column
-from penstock.spark.functions import check_types, continued, provide, require_usable, with_code
+from penstock.spark.functions.register import check_types, continued, provide, require_usable, with_code
 from penstock.spark.typing import Typer
 
 

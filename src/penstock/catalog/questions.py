@@ -10,18 +10,18 @@ import pyarrow as pa
 
 from penstock.catalog.catalog import Catalog
 from penstock.errors import Unsupported
-from penstock.evaluate.ddl import type_name
+from penstock.evaluate.expressions.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
-from penstock.language.parse import parse_expression, parse_statement
+from penstock.language.binding.query_text import write_name
+from penstock.language.functions.sql_functions import parameters_of
+from penstock.language.grammar.parse import parse_expression, parse_statement
 from penstock.language.printing import write_expression, write_function, write_stream, write_table
 from penstock.language.statements import Describe, Explain, Kind, Listed, Question, Select, Show, ShowCreate
-from penstock.language.user_functions import parameters_of
-from penstock.language.write import write_name
 from penstock.model.derived import ANSWERS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
-from penstock.share.explain import Seen, explain_plan
+from penstock.share.explain.explain import Seen, explain_plan
 from penstock.share.plan import Strategy, condition_of
 from penstock.share.weave.queries import Standing
 

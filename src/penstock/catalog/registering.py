@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.catalog.catalog import Catalog
 from penstock.catalog.functions import Functions
-from penstock.language.python_aggregates import AggregateWish, algebra_in
-from penstock.language.python_functions import Types, Wish
+from penstock.language.functions.python_aggregates import AggregateWish, algebra_in
+from penstock.language.functions.python_functions import Types, Wish
 
 
 class Registering:

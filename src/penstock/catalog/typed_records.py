@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.attributes import Attribute
+from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query
 from penstock.model.window import RowsWindow, Window

@@ -16,7 +16,14 @@ from penstock.errors import SinkError, UnknownQuery, nearest
 from penstock.printable import shown
 
 if TYPE_CHECKING:
-    from penstock.share.explanation import ConditionPlan, Explanation, GroupingPlan, QueryPlan, StreamPlan, TreePlan
+    from penstock.share.explain.explanation import (
+        ConditionPlan,
+        Explanation,
+        GroupingPlan,
+        QueryPlan,
+        StreamPlan,
+        TreePlan,
+    )
 
 
 @click.command(short_help="Show who shares what, as text, JSON or a page.")

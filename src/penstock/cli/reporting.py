@@ -89,7 +89,7 @@ def _corrected(stream: dict[str, Any]) -> str:
 
 def table_text(table: pa.Table) -> str:
     """Print a table that a statement gave: a plan as it is, anything else in columns with a head."""
-    from penstock.store.row_values import plain_rows
+    from penstock.sinks.row_values import plain_rows
 
     rows = [list(row.values()) for row in plain_rows(table)]
     return columns_text(table.column_names if table.num_columns > 1 else None, rows)
@@ -118,7 +118,7 @@ def _cell(value: object) -> str:
 
 def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]]:
     """Return the last answers of every query as JSON can hold them."""
-    from penstock.store.row_values import plain_rows
+    from penstock.sinks.row_values import plain_rows
 
     tables = {name: engine.results(name) for name in engine.catalog.query_names()}
     return {name: plain_rows(table.slice(_from(table, number))) for name, table in tables.items()}
@@ -126,8 +126,8 @@ def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]
 
 def shown_text(engine: Engine, number: int) -> str:
     """Print the last answers of every query."""
+    from penstock.sinks.row_values import plain_rows
     from penstock.sinks.terminal import columns_of
-    from penstock.store.row_values import plain_rows
 
     lines = []
     for name in engine.catalog.query_names() if number else []:

@@ -10,7 +10,7 @@ from penstock.catalog import Catalog
 from penstock.control.status import SinkStatus, Standing, Status, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
+from penstock.language.binding.bind import bind
 from penstock.language.statements import Select
 from penstock.model.instants import wall_clock_us
 from penstock.store.changes import Change, ChangeLog, read_changes

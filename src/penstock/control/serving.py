@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.catalog.catalog import Origin
 from penstock.control.requests import VERBS, Request, RequestBox
 from penstock.errors import PenstockError, RequestFailed, Unsupported
-from penstock.evaluate.ddl import type_name
-from penstock.language.parse import parse_script
+from penstock.evaluate.expressions.ddl import type_name
+from penstock.language.grammar.parse import parse_script
 from penstock.language.statements import AlterQuery, Question
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 LOG: Final = logging.getLogger("penstock")
 POLL_S: Final = 0.1

@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
-from penstock.evaluate.due import NO_SILENCE
 from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
-from penstock.stream.pausing import BY_HAND
+from penstock.stream.pauses import BY_HAND
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet
-    from penstock.stream.at_work import StreamAtWork
+    from penstock.stream.runner import StreamAtWork
 
 State = Literal["answering", "paused", "waiting", "finishing"]  # for a first batch; its last windows
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.spark.generator import EXCHANGES
+from penstock.spark.market import EXCHANGES
 
 RANGES_S: Final = (60, 120, 300, 420, 600, 720, 900, 1200, 1800)
 SLIDES_S: Final = (60, 90, 120, 150, 180, 240, 300)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.demo.alone import Alone
 from penstock.demo.asked import Asked
 from penstock.demo.watching import BatchDone
-from penstock.share.explanation import Explanation, StreamPlan
+from penstock.share.explain.explanation import Explanation, StreamPlan
 
 
 @dataclass(frozen=True, slots=True)

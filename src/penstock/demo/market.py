@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.engine import Engine
-from penstock.spark.generator import Market, symbols_table, write_trades
+from penstock.spark.market import Market, symbols_table, write_trades
 
 HOUR_S: Final = 3600
 SYMBOLS: Final = 3_000

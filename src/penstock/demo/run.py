@@ -26,7 +26,7 @@ from penstock.engine import Engine
 from penstock.printable import json_text
 from penstock.report.markup import counted
 from penstock.sinks.parquet import ParquetSink
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 BATCHES: Final = 12
 ROWS: Final = 1_000_000

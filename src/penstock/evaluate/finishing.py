@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.components import Component, Values
-from penstock.evaluate.expressions import Compiled, compile_expression
+from penstock.evaluate.components.numbers import Component, Values
+from penstock.evaluate.expressions.compile import Compiled, compile_expression
 from penstock.evaluate.typed import TypedQuery
 from penstock.model.query import Query
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.raw_times import raw_type, raw_values
+from penstock.evaluate.expressions.raw_times import raw_type, raw_values
 
 Int64Array = npt.NDArray[np.int64]
 

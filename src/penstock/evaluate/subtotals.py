@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.components import Component, Int64Array, planes_of, values_from
+from penstock.evaluate.components.numbers import Component, Int64Array, planes_of, values_from
 from penstock.evaluate.groups import Groups, distinct_rows, sort_keys, value_codes
-from penstock.evaluate.partials import Merged, Partials, compact, concatenate
+from penstock.evaluate.windows.partials import Merged, Partials, compact, concatenate
 
 Sets = Sequence[tuple[int, ...]]
 

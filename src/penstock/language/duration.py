@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from penstock.errors import InvalidWindow
-from penstock.language.literals import word_set
+from penstock.language.grammar.literals import word_set
 from penstock.model.duration import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_duration
 
 __all__ = ["LONGEST_US", "format_duration", "parse_duration"]

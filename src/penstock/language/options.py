@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from penstock.errors import InvalidWindow, LanguageError, Unsupported, WrongType, nearest
 from penstock.language.duration import format_duration, parse_duration
-from penstock.language.limits import LONGEST_WINDOW_US
-from penstock.language.literals import is_plain_word, write_string
+from penstock.language.grammar.limits import LONGEST_WINDOW_US
+from penstock.language.grammar.literals import is_plain_word, write_string
 from penstock.model.query import Query
 
 Value = str | int

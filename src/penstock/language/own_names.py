@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from penstock.errors import CatalogError
-from penstock.language.limits import MAX_OWN_NAME_BYTES
+from penstock.language.grammar.limits import MAX_OWN_NAME_BYTES
 
 _FORBIDDEN: Final = re.compile(r"""[/\\:*?"<>|\[\]{}%#$`]""")
 

@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from sqlglot import exp
 
-from penstock.language.dialect import WindowClause
+from penstock.language.binding.query_text import write_name
+from penstock.language.grammar.dialect import WindowClause
 from penstock.language.options import OptionClause
 from penstock.language.printing import write_definition, write_expression, write_select, write_stream, write_table
-from penstock.language.write import write_name
 from penstock.model.function import Parameter
 from penstock.model.schema import Stream, Table
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock.errors import InvalidWindow, LanguageError, PenstockError, UnknownColumn, WrongType, nearest
+from penstock.language.binding.query_text import write_name
 from penstock.language.duration import parse_duration
-from penstock.language.limits import LONGEST_WINDOW_US, MAX_KEYS
-from penstock.language.write import write_name
+from penstock.language.grammar.limits import LONGEST_WINDOW_US, MAX_KEYS
 from penstock.model.duration import MINUTE, format_duration
 from penstock.model.schema import Column, Stream
 

@@ -11,14 +11,14 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from penstock.errors import PenstockError, SourceError, nearest
 from penstock.language.duration import parse_duration
-from penstock.language.literals import is_plain_word, quote
-from penstock.language.parse import parse_statement
+from penstock.language.grammar.literals import is_plain_word, quote
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream
 from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.columns import FORMATS, UNKNOWN_TYPE, found_columns
 from penstock.project.document import Entries, Place, Reading, options_of, place_of
-from penstock.spark.file_options import FILE_OPTIONS, check_options
+from penstock.spark.sources.file_options import FILE_OPTIONS, check_options
 
 STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", *OWN_OPTIONS)
 TABLE_SETTINGS: Final = ("format", "path", "options", "columns")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
-from penstock.language.parse import parse_statement
+from penstock.language.binding.query_text import write_name
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
-from penstock.language.write import write_name
 from penstock.model.derived import source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
@@ -39,7 +39,7 @@ def open_engine(
 
 def start_spark(project: Project) -> Any:
     """Start the embedded Spark as the project asks, or return the session that runs already."""
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     wish = project.settings.spark
     memory = {} if wish.memory is None else {"memory": wish.memory}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
-from penstock.language.python_aggregates import AggregateWish, aggregate_wish_of, algebra_in, define_aggregate
-from penstock.language.python_functions import Wish, define_python, wish_of
+from penstock.language.functions.python_aggregates import AggregateWish, aggregate_wish_of, algebra_in, define_aggregate
+from penstock.language.functions.python_functions import Wish, define_python, wish_of
 from penstock.model.function import Function
 from penstock.project.files import read_text
 from penstock.project.problems import Problem

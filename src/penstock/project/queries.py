@@ -11,10 +11,10 @@ from typing import Final
 from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
-from penstock.language.dialect import check_windows_at_a_time
-from penstock.language.literals import is_plain_word, quote
-from penstock.language.parse import parse_statement
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.dialect import check_windows_at_a_time
+from penstock.language.grammar.literals import is_plain_word, quote
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
 from penstock.model.derived import answers_stream
 from penstock.model.query import Query
@@ -23,7 +23,7 @@ from penstock.project.columns import UNKNOWN_TYPE
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
-from penstock.stream.deriving import refuse_as_stream
+from penstock.stream.derived.columns import refuse_as_stream
 
 DEEPEST: Final = 2  # queries/big.sql and queries/desk/big.sql
 _TOP_COMMENT: Final = re.compile(r"\s*(?:--[ \t]?(?P<line>[^\n]*)(?:\n|\Z)|/\*(?P<block>.*?)\*/)", re.DOTALL)

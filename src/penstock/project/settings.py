@@ -10,11 +10,11 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import nearest
-from penstock.language.limits import WINDOWS_AT_A_TIME
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import Reading, place_of, scalar
-from penstock.spark.meaning import VALUES, is_pinned
+from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")

@@ -52,7 +52,7 @@ class Trials:
 
     def run(self, case: Case) -> Outcome:
         """Run one case; an error is a difference unless it was expected."""
-        from penstock.store.row_values import plain_rows
+        from penstock.sinks.row_values import plain_rows
         from penstock.testing import compare
 
         began = time.perf_counter()
@@ -111,7 +111,7 @@ class Trials:
         if declared.with_columns:
             return item.columns
         if item.name not in self._found:
-            from penstock.spark.sources import inferred_columns
+            from penstock.spark.sources.frames import inferred_columns
 
             self._found[item.name] = inferred_columns(bed.engine.session, item)
         return self._found[item.name]

@@ -12,7 +12,7 @@ from penstock.model.window import Window
 from penstock.report import svg
 from penstock.report.markup import counted
 from penstock.report.ticks import about, length_labels, time_ticks
-from penstock.share.explanation import TreePlan
+from penstock.share.explain.explanation import TreePlan
 from penstock.share.slices import SliceManager, edges_of
 
 MOST_WINDOWS: Final = 6

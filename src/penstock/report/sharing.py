@@ -8,8 +8,8 @@ from penstock.report.flow import flow
 from penstock.report.markup import code, counted, details, escaped, figures, readable
 from penstock.report.ruler import ruler
 from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
-from penstock.share.explained_cells import PredicatesPlan
-from penstock.share.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
+from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
 
 MOST_TREES: Final = 4
 MOST_CONDITIONS: Final = 12  # of a grouping that are shown unfolded

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.model.duration import format_duration
 from penstock.report.markup import readable
-from penstock.share.explanation import ConditionPlan, GroupingPlan, TreePlan
+from penstock.share.explain.explanation import ConditionPlan, GroupingPlan, TreePlan
 
 _MICROSECONDS: Final = re.compile(r"\b(\d{1,18}) us\b")
 

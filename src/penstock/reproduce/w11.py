@@ -9,9 +9,9 @@ from typing import Final
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size, below
 from penstock.reproduce.w11_workload import strands
+from penstock.share.weave.baselines import insert_then_weave, local_search, no_share, share_all, share_at_random
 from penstock.share.weave.costs import UnitCosts
-from penstock.share.weave.rivals import insert_then_weave, local_search, no_share, share_all, share_at_random
-from penstock.share.weave.strands import Woven
+from penstock.share.weave.plan_queries import Woven
 from penstock.share.weave.weaving import weave_share
 
 COUNTS: Final = (50, 100, 250, 500, 1000)

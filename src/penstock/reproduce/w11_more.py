@@ -14,7 +14,7 @@ from penstock.reproduce.w11 import TEMPLATES
 from penstock.reproduce.w11_workload import strands
 from penstock.share.weave.costs import UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
-from penstock.share.weave.loom import Loom
+from penstock.share.weave.incremental import Loom
 from penstock.share.weave.weaving import weave_share
 
 TOLERANCES: Final = (0.0, 0.1, 0.2, 0.3, 0.5, math.inf)

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import Strand
 
 TEMPLATES_S: Final = tuple(
     sorted((m * 10**k for k in range(6) for m in (1, 2, 5) if m * 10**k <= 100_000), reverse=True)

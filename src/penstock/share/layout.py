@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.model.schema import Column
 from penstock.model.window import Window
-from penstock.share.feeding import Fed, Feeding, fed_members
+from penstock.share.grouping_rollup import Fed, Feeding, fed_members
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
 from penstock.share.plan import Grouping, Plan
 from penstock.share.slices import Progression, SliceManager

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.typed import Condition, Definition
 from penstock.model.duration import SECOND
 from penstock.model.query import Join

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from penstock.printable import json_text
 from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.sinks.row_values import plain_rows
 from penstock.store.faults import reached, tear
 from penstock.store.files import sync_folder
-from penstock.store.row_values import plain_rows
 
 MOST_ROWS: Final = 10_000  # that are text in memory at a time
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.printable import json_text, shown
 from penstock.sinks.protocol import Progressing
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 
 class TerminalSink:

@@ -15,7 +15,7 @@ from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
 from penstock.store.invalid import Invalid
-from penstock.store.listing import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
+from penstock.store.manifest import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
 
 FORMAT: Final = 2
 READABLE: Final = (1, 2)  # a commit of format 1 lacks fields that have defaults

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there: see FLOOR in spark/writer.py
+_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there: see FLOOR in spark/job/writer.py
 FAILED: Final = _BELOW_ALL  # the expression of the time failed
 AHEAD: Final = _BELOW_ALL - 1  # of the clock, by more than max_ahead
 TOO_EARLY: Final = _BELOW_ALL - 2  # to be counted in 64 bits

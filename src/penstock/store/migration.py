@@ -18,7 +18,7 @@ from penstock.store.arrow_files import arrow_file, read_arrow_file
 from penstock.store.changes import migrate_journal
 from penstock.store.commits import Commit, read_commit
 from penstock.store.files import checksum, names_in, write_record, write_whole
-from penstock.store.listing import LIST, Kept, Listing, write_list
+from penstock.store.manifest import LIST, Kept, Listing, write_list
 
 POINT: Final = "migration"
 

@@ -16,9 +16,9 @@ from penstock.store.buckets import read_bucket
 from penstock.store.changes import read_changes
 from penstock.store.checkpoints import check_checkpoint
 from penstock.store.commits import Commit, found_commits, read_commit
+from penstock.store.executor_state import SpreadFolder
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
-from penstock.store.spread import SpreadFolder
 
 WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
 

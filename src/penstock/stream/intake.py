@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
-from penstock.spark.arriving import files_of
-from penstock.spark.aside import example_of, keep_aside
-from penstock.spark.computed import doubtful_columns
-from penstock.spark.duplicates import Duplicates
-from penstock.spark.nanoseconds import by_rounding
-from penstock.spark.sources import FILE_FORMATS, read_whole
-from penstock.spark.waiting import Waiting
-from penstock.spark.writer import Bounds
+from penstock.spark.job.writer import Bounds
+from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
+from penstock.spark.kept_rows.duplicates import Duplicates
+from penstock.spark.kept_rows.row_buffer import Waiting
+from penstock.spark.sources.arriving_files import files_of
+from penstock.spark.sources.computed_columns import doubtful_columns
+from penstock.spark.sources.frames import FILE_FORMATS, read_whole
+from penstock.spark.sources.nanoseconds import by_rounding
 from penstock.store.invalid import Invalid
-from penstock.stream.computing import Computed
-from penstock.stream.past import Past, Places
+from penstock.stream.batch_job import Computed
+from penstock.stream.past_rows import Past, Places
 from penstock.stream.progress import NEVER
 from penstock.stream.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.share.signing import Sent
+from penstock.kernel.signing import Sent
 
 
 @dataclass(slots=True)

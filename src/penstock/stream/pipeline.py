@@ -12,41 +12,41 @@ import pyarrow as pa
 
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
+from penstock.kernel.answering import Answering
+from penstock.kernel.arrived import Arrived
+from penstock.kernel.pending import Pending
+from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.model.schema import Stream
 from penstock.model.strategy import SPREAD_OVER
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Strategy, plan_queries
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
-from penstock.spark.attempted import watched_with
+from penstock.spark.answers.finish import finish
 from penstock.spark.failures import explain_failure
-from penstock.spark.finish import finish
-from penstock.spark.tables import Tables
-from penstock.store.answering import Answering
+from penstock.spark.job.attempting_writer import watched_with
+from penstock.spark.job.lookup_tables import Tables
 from penstock.store.answers import AnswerLog
-from penstock.store.arrived import Arrived
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
-from penstock.store.pending import Pending
-from penstock.store.synopsis import Kernel, Synopsis
-from penstock.stream.agenda import LOG, Agenda
-from penstock.stream.charging import charge_lanes
-from penstock.stream.committing import Step, counts_of
-from penstock.stream.computing import Computed, Computing
-from penstock.stream.entered import Entered
-from penstock.stream.entering import Entering
-from penstock.stream.groupings import Groupings
+from penstock.stream.admission import Entering
+from penstock.stream.admitted import Entered
+from penstock.stream.batch_job import Computed, Computing
+from penstock.stream.defect_isolation import charge_lanes
+from penstock.stream.due_windows import LOG, Agenda
+from penstock.stream.executor_state import open_spreading
+from penstock.stream.grouping_plan import Groupings
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
-from penstock.stream.lateness import note_too_late
-from penstock.stream.ledger import Ledger
+from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Metrics
-from penstock.stream.past import Places
-from penstock.stream.pausing import apply_controls, failed_before, pause_for_rows
+from penstock.stream.past_rows import Places
+from penstock.stream.pauses import apply_controls, failed_before, pause_for_rows
 from penstock.stream.progress import Progress
-from penstock.stream.replaying import Replaying
+from penstock.stream.recovery import Replaying
 from penstock.stream.snapshot import Snapshot
-from penstock.stream.spreading import open_spreading
-from penstock.stream.weaving import Weaving
+from penstock.stream.step import Step, counts_of
+from penstock.stream.step_committer import Ledger
+from penstock.stream.tree_planner import Weaving
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.evaluate.due import NO_SILENCE, Silence
 from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.due import NO_SILENCE, Silence
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan, condition_of

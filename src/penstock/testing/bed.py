@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from penstock.engine import Engine
 from penstock.errors import MalformedSQL, SourceError
+from penstock.kernel.synopsis import Kernel
 from penstock.language.duration import parse_duration
-from penstock.language.parse import CreateStream, CreateTable, parse_script
+from penstock.language.grammar.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
 from penstock.model.strategy import SPREAD_OVER, StrategyName
 from penstock.sinks.protocol import Sink
-from penstock.spark.literals import quoted
-from penstock.spark.rows import columns_in, frame_of, schema_of
-from penstock.spark.set_for_now import INTERPRETED, set_for_now
-from penstock.spark.sources import check_columns
+from penstock.sinks.row_values import python_rows
+from penstock.spark.job.literals import quoted
+from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
+from penstock.spark.sources.frames import check_columns
+from penstock.spark.sources.rows import columns_in, frame_of, schema_of
 from penstock.store.commits import Counts
-from penstock.store.row_values import python_rows
-from penstock.store.synopsis import Kernel
-from penstock.stream.entered import Entered
+from penstock.stream.admitted import Entered
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
 from penstock.testing.comparison import compare
 from penstock.testing.values import Rows, arrow_rows, inferred_schema

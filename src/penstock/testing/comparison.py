@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from penstock.errors import nearest
 from penstock.model.instants import format_instant, format_local
-from penstock.store.row_values import python_rows
+from penstock.sinks.row_values import python_rows
 from penstock.testing.clock import EPOCH, micros
 from penstock.testing.values import read_value
 

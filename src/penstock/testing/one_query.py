@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryFailed, SourceError, UnknownStream, nearest
 from penstock.model.schema import Stream, Table
-from penstock.spark.rows import columns_in
+from penstock.spark.sources.rows import columns_in
 from penstock.testing.bed import Columns, TestBed
 from penstock.testing.clock import EPOCH, Instant, ManualClock
 from penstock.testing.values import Rows, inferred_schema

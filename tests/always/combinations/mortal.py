@@ -10,7 +10,8 @@ from penstock.model.schema import Column, Stream
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
-from penstock.store import faults, spread
+from penstock.store import executor_state as spread
+from penstock.store import faults
 from penstock.testing import ManualClock, TestBed
 from tests.always.combinations.scenario import EPOCH, Setting
 from tests.always.combinations.thresholds import Thresholds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import StrategyName
 from penstock.store.faults import MOMENTS, POINTS
-from penstock.store.synopsis import Kernel
 from tests.always.combinations.expressions import (
     Row,
 )

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from penstock.model.duration import SECOND
-from penstock.share.weave.strands import FloatArray, Places, Strand
+from penstock.share.weave.plan_queries import FloatArray, Places, Strand
 
 
 class Weighing(Protocol):

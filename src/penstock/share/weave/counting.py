@@ -14,10 +14,10 @@ import numpy as np
 
 from penstock.model.duration import SECOND
 from penstock.share.slices import edges_of
-from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.strands import FloatArray, Places, Strand, Woven
+from penstock.share.weave.plan_queries import FloatArray, Places, Strand, Woven
+from penstock.share.weave.tree_costs import Board
 from penstock.share.weave.weaving import weave
 
 STEPS: Final = ("naive", "cost lookup", "edge bitmap", "probing order")

@@ -17,7 +17,7 @@ from penstock.model.duration import SECOND
 from penstock.share.slices import Int64Array, Progression, edges_of
 from penstock.share.weave.costs import Costs, Weighing
 from penstock.share.weave.density import Scale, scale_of
-from penstock.share.weave.strands import Strand, Woven
+from penstock.share.weave.plan_queries import Strand, Woven
 
 
 @dataclass(frozen=True, slots=True)

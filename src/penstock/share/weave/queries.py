@@ -10,8 +10,8 @@ from typing import Final
 
 from penstock.evaluate.typed import Condition, Definition
 from penstock.share.weave.costs import DEFAULT_RATES, Load, MeasuredCosts, Rates
-from penstock.share.weave.loom import Loom
-from penstock.share.weave.strands import Merging, Strand
+from penstock.share.weave.incremental import Loom
+from penstock.share.weave.plan_queries import Merging, Strand
 
 ASSUMED_RATE: Final = 1_000.0  # rows a second, before any came
 ASSUMED_GROUPS: Final = 100.0

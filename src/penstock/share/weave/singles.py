@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.model.window import Window
 from penstock.share.slices import edges_of
-from penstock.share.weave.strands import FloatArray, Places
+from penstock.share.weave.plan_queries import FloatArray, Places
 
 SEVERAL: Final = 0  # the slide of a row whose tree has more than one window
 

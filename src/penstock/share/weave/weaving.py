@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
-from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.strands import FloatArray, Strand, Woven
+from penstock.share.weave.plan_queries import FloatArray, Strand, Woven
+from penstock.share.weave.tree_costs import Board
 
 Watch = Callable[[Board, int, int], None]
 

@@ -1,0 +1,1 @@
+"""Expressions over keys and aggregates, evaluated in Arrow as Spark would."""

@@ -1,0 +1,65 @@
+"""What an aggregate is once its arguments have types: the components it needs, and how answers are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.evaluate.components.component import BoolArray, Component, Values
+from penstock.model.query import Aggregate
+
+ValuesOf: TypeAlias = Mapping[Component, Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One answer column, and the rows that have no answer (None: all have), for a reason."""
+
+    array: pa.Array
+    failed: BoolArray | None
+    reason: str = "a sum does not fit its type"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAggregate:
+    """An aggregate with its argument's type: what it needs stored, and how an answer is made of that."""
+
+    aggregate: Aggregate
+    components: tuple[Component, ...]
+    type: pa.DataType
+    finish: Callable[[BoundAggregate, ValuesOf], Lowered]
+
+    def lower(self, values: ValuesOf) -> Lowered:
+        """Turn merged values into answers of exactly the result type."""
+        return self.finish(self, values)
+
+
+def sum_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type of a sum: of decimals, ten more digits."""
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(min(38, type_.precision + 10), type_.scale)
+    return pa.float64() if pa.types.is_floating(type_) else pa.int64()
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Tell whether Spark adds values of a type up."""
+    tests = (pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_decimal128)
+    return any(test(type_) for test in tests)
+
+
+def is_ordered(type_: pa.DataType) -> bool:
+    """Tell whether the least and greatest value of a type can be kept."""
+    tests = (is_number, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary, pa.types.is_date32)
+    return any(test(type_) for test in tests) or (pa.types.is_timestamp(type_) and type_.unit == "us")
+
+
+def is_comparable(type_: pa.DataType) -> bool:
+    """Tell whether Spark orders values of a type, nested ones included."""
+    if pa.types.is_struct(type_):
+        return all(is_comparable(type_[i].type) for i in range(type_.num_fields))
+    if pa.types.is_list(type_):
+        return is_comparable(type_.value_type)
+    return is_ordered(type_) or pa.types.is_null(type_)

@@ -1,0 +1,1 @@
+"""Structures that merge the partials of sliding windows."""

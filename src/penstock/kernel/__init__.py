@@ -1,0 +1,1 @@
+"""What runs between a batch's job and its answers: partials become lanes, due windows become answers."""

@@ -1,0 +1,105 @@
+"""A batch's partials in, what the batch held out: rows by their fate, its first and last time, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.evaluate.groups import KeyValues, told_apart
+from penstock.kernel.defects import Defect, defect_of
+from penstock.kernel.signing import by_number
+from penstock.share.layout import Layout
+from penstock.share.plan import LaneKey
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What a batch held, as its partials tell."""
+
+    rows: int
+    on_time: int
+    corrected: int  # late, and in a final window whose answer is revised
+    late: int  # all the other late ones
+    invalid: int
+    first_us: int | None  # smallest and greatest valid time
+    last_us: int | None
+    highest: int | None  # slice
+    failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
+    touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(
+        default_factory=dict
+    )  # by late rows: slices, groups
+
+
+def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[int, KeyValues | Defect]]:
+    """Put codes in place of keys, once for all groupings; return what they stand for, too, or why there are none."""
+    values: dict[int, KeyValues | Defect] = {}
+    for slot in sorted({slot for member in layout.members for slot in member.slots}):
+        place = partials.column_names.index(f"k{slot}")
+        try:
+            codes, values[slot] = told_apart(partials.column(place))
+            partials = partials.set_column(place, f"k{slot}", pa.array(codes))
+        except Exception as error:
+            values[slot] = defect_of(error, "keys were told apart")
+    return partials, values
+
+
+def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
+    """Part a batch's partials by their grouping, in one pass however many there are; the only one has them all."""
+    if "grouping" not in partials.column_names:
+        return [partials]
+    numbers = np.asarray(partials["grouping"].to_numpy(), np.int32)
+    order, ends = by_number(numbers, count)
+    parted = partials.combine_chunks().take(pa.array(order))
+    return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
+
+
+def statistics(layout: Layout, rows: pa.Table) -> Arrived:
+    """Read the batch's counts from the partials of the first grouping, which carries every row."""
+    counted = rows["base"] if "base" in rows.column_names else rows["rows"]
+    valid = rows["label"].is_valid().to_numpy()
+    base = counted.to_numpy()
+    last = rows["last"].to_numpy()[valid]
+    first, on_time, corrected, late = _timeliness(layout, rows.filter(pa.array(valid)))
+    failures = {}
+    for definition in layout.attempts:
+        hit = rows[f"f{definition}_rows"].to_numpy() > 0
+        if hit.any():
+            failing = [rows[f"f{definition}_{part}"].to_numpy()[hit] for part in ("first", "last", "rows")]
+            failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
+    return Arrived(
+        int(base.sum()),
+        on_time,
+        corrected,
+        late,
+        int(base[~valid].sum()),
+        first,
+        int(last.max()) if len(last) else None,
+        None,
+        failures,
+    )
+
+
+def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, int]:
+    """Read the first time and the rows on time, corrected and late, from columns of their own or from the labels."""
+    granule = layout.marks_late
+    if granule is None:
+        first, late = rows["first"].to_numpy(), _sum(rows["late"])
+        corrected = _sum(rows["corrected"]) if layout.revising else 0
+        counted = _sum(rows["base" if "base" in rows.column_names else "rows"])
+        return (int(first.min()) if len(first) else None), counted - late, corrected, late - corrected
+    labels, counted = np.asarray(rows["label"].to_numpy(), np.int64), rows["rows"].to_numpy()
+    late_ones = (labels - granule.phase) % granule.step == 1
+    first_us = int((labels - late_ones).min()) if len(labels) else None
+    return first_us, int(counted[~late_ones].sum()), 0, int(counted[late_ones].sum())
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    """Add a column of counts up."""
+    return int(column.to_numpy().sum())

@@ -1,0 +1,57 @@
+"""A grouping's partials as the job's columns in, slice starts and values of components out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.evaluate.components.numbers import (
+    ROWS,
+    Component,
+    Values,
+    column_count,
+    identities,
+    values_from,
+    values_of,
+)
+from penstock.kernel.defects import Defect, defect_of
+from penstock.share.layout import Layout, Member
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
+    """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
+    labels = np.asarray(rows["label"].to_numpy(), np.int64)
+    if member.tree in edges:
+        found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
+        known = edges[member.tree]
+        return np.take(np.array([known[0] - 1, *known], np.int64), found + 1)
+    return layout.managers[member.tree].slice_starts(labels)
+
+
+def read_components(
+    layout: Layout, member: Member, rows: pa.Table
+) -> tuple[dict[Component, Values], dict[Component, Defect]]:
+    """Read a grouping's partials; a component that cannot be read holds nothing, and why is told."""
+    values: dict[Component, Values] = {}
+    unread: dict[Component, Defect] = {}
+    for component in member.grouping.components:
+        try:
+            values[component] = values_of(component, _columns(layout, component, rows))
+        except Exception as error:
+            about = " of " + ", ".join(component.arguments) if component.arguments else ""
+            unread[component] = defect_of(error, f"the partial {component.kind}{about} was read")
+            values[component] = values_from(component, identities(component, rows.num_rows))
+    return values, unread
+
+
+def _columns(layout: Layout, component: Component, rows: pa.Table) -> list[pa.ChunkedArray]:
+    """Return the columns of a component."""
+    if component == ROWS:
+        return [rows["rows"]]
+    number = layout.components.index(component.source)
+    return [rows[f"c{number}_{i}"] for i in range(column_count(component))]

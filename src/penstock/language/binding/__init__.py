@@ -1,0 +1,1 @@
+"""From statements to bound queries in canonical text."""

@@ -1,0 +1,179 @@
+"""A resolved aggregate call comes in; its canonical form, constants read and arguments counted, goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final, NoReturn
+
+from sqlglot import exp
+
+from penstock.errors import LanguageError, Unsupported
+from penstock.language.binding.canonical import strip
+from penstock.language.binding.functions import AGGREGATES, ORDERED, canonical_aggregate
+from penstock.language.binding.joins import From
+from penstock.language.binding.scope import is_aggregate, is_grouping
+from penstock.language.binding.spark_window import mentions_window
+from penstock.language.grammar.cursor import place_of
+from penstock.language.grammar.literals import quote
+from penstock.language.predicates.constants import constant_of
+from penstock.model.query import Aggregate, Parameter
+
+MOST_ITEMS: Final = 10_000  # of a top list
+MOST_TRACKED: Final = 1_000_000  # items that a sketch of frequent ones follows, as Spark bounds it
+# How many arguments, then what the constants after them are.
+_VALUES: Final = {"arg_min": 2, "arg_max": 2}
+_CONSTANTS: Final = {
+    "percentile": ("percentages",),
+    "approx_percentile": ("percentages", "accuracy"),
+    "approx_count_distinct": ("deviation",),
+    "approx_top_k": ("items", "tracked"),
+    "hll_sketch_agg": ("lg_k",),
+    "theta_sketch_agg": ("lg_nominal",),
+    "kll_sketch_agg_double": ("k",),
+}
+_NEEDED: Final = frozenset({"percentages"})
+_BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
+    "items": (1, MOST_ITEMS, "how many items"),
+    "tracked": (1, MOST_TRACKED, "how many items are tracked"),
+    "accuracy": (1, 10_000, "the accuracy"),
+    "lg_k": (4, 21, "the size of the sketch"),
+    "lg_nominal": (4, 26, "the size of the sketch"),
+    "k": (8, 65_535, "the size of the sketch"),
+}
+
+
+def bind_call(call: exp.Expr, read: From) -> Aggregate:
+    """Bring an aggregate call into canonical form."""
+    for argument in call.expressions:
+        _check_argument(argument, read)
+    if call.name.lower() not in AGGREGATES:  # a user's own: counted and cast when its call was expanded
+        return Aggregate(call.name, tuple(read.canonical(argument) for argument in call.expressions))
+    function, arguments = canonical_aggregate(call.name), list(call.expressions)
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        return _distinct(function, call, arguments, read)
+    if function == "count":
+        return _count(call, arguments, read)
+    if function == "top":
+        return _top(call, arguments, read)
+    if function in ORDERED:
+        return _ordered(function, call, arguments, read)
+    values, constants = _VALUES.get(function, 1), _CONSTANTS.get(function, ())
+    needed = values + sum(kind in _NEEDED for kind in constants)
+    weighed = function == "percentile" and len(arguments) == 3
+    if not needed <= len(arguments) <= values + len(constants) + weighed:
+        _miscounted(function, values, constants, call, read)
+    given = zip(constants, arguments[values:], strict=False)
+    parameters = tuple(_constant(kind, argument, read) for kind, argument in given)
+    taken = [*arguments[:values], *(arguments[2:] if weighed else [])]
+    return Aggregate(function, tuple(read.canonical(argument) for argument in taken), parameters)
+
+
+def _check_argument(argument: exp.Expr, read: From) -> None:
+    """Refuse aggregates of aggregates and of windows."""
+    if any(is_aggregate(part) for part in argument.walk()):
+        _complain("an aggregate inside an aggregate is not allowed", argument, read)
+    if any(is_grouping(part) for part in argument.walk()):
+        _complain("grouping() inside an aggregate is not available", argument, read, Unsupported)
+    if mentions_window(argument):
+        _complain("the window inside an aggregate is not available", argument, read, Unsupported)
+
+
+def _miscounted(function: str, values: int, constants: Sequence[str], call: exp.Expr, read: From) -> NoReturn:
+    """Say how many arguments an aggregate takes."""
+    needed = values + sum(kind in _NEEDED for kind in constants)
+    wanted = {1: "one argument", 2: "two arguments"}.get(needed, f"{needed} arguments")
+    most = " or more" if len(constants) > sum(kind in _NEEDED for kind in constants) else ""
+    _complain(f"{function}() takes {wanted}{most}, found {len(call.expressions)}", call, read)
+
+
+def _count(call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind a count; of a constant, which is never NULL, it counts rows."""
+    if not arguments:
+        _complain("count() takes one argument, found 0", call, read)
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Star | exp.Literal | exp.Boolean):
+        return Aggregate("count", ())
+    return Aggregate("count", tuple(read.canonical(argument) for argument in arguments))
+
+
+def _distinct(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind an aggregate of distinct values; the least and greatest are the same with and without."""
+    inner = arguments[0].expressions
+    if any(isinstance(value, exp.Star) for value in inner):
+        _complain("DISTINCT needs a value to tell apart", arguments[0], read)
+    if len(inner) > 1 and function != "count":
+        _complain(f"{function}() takes one argument, found {len(inner)}", call, read)
+    texts = tuple(dict.fromkeys(read.canonical(value) for value in inner))
+    return Aggregate(function, texts, distinct=function not in ("min", "max"))
+
+
+def _top(call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind top(k, x) and top(k, x, weight)."""
+    if not 2 <= len(arguments) <= 3:
+        what = f"top() takes two or three arguments, found {len(arguments)}"
+        _complain(what, call, read, hint="Write top(10, symbol), or top(10, symbol, volume).")
+    k = _constant("items", arguments[0], read)
+    return Aggregate("top", tuple(read.canonical(argument) for argument in arguments[1:]), (k,))
+
+
+def _ordered(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind first and last, which need the whole row to put rows of one time in order."""
+    if not 1 <= len(arguments) <= 3:
+        _complain(f"{function}() takes one or two arguments, found {len(arguments)}", call, read)
+    ignored = constant_of(arguments[1]) if len(arguments) > 1 else None
+    if len(arguments) > 1 and (ignored is None or ignored.kind != "boolean"):
+        _complain(f"whether {function}() ignores NULLs is TRUE or FALSE", arguments[1], read)
+    texts = [read.canonical(arguments[0]), *(read.canonical(argument) for argument in arguments[2:])]
+    row = tuple(quote(column) for column in read.scope.sources[0].columns)
+    return Aggregate(function, tuple(texts), (bool(ignored and ignored.value),), row=row)
+
+
+def _constant(kind: str, node: exp.Expr, read: From) -> Parameter:
+    """Read a constant of an aggregate."""
+    if kind == "percentages":
+        return _percentages(node, read)
+    value = _number(node, read)
+    if kind == "deviation":
+        if not 0.0008 <= value <= 0.39:
+            _complain("the relative deviation is from 0.0008 to 0.39", node, read)
+        return float(value)
+    least, most, what = _BOUNDS[kind]
+    if value.denominator != 1 or not least <= value <= most:
+        _complain(f"{what} is a whole number from {least:,} to {most:,}", node, read)
+    return int(value)
+
+
+def _percentages(node: exp.Expr, read: From) -> Parameter:
+    """Read a percentage, or an array of them."""
+    bare = strip(node)
+    if isinstance(bare, exp.Anonymous) and bare.name.lower() == "array":
+        if not bare.expressions:
+            _complain("an array of percentages has at least one", node, read)
+        return tuple(_percentage(value, read) for value in bare.expressions)
+    return _percentage(bare, read)
+
+
+def _percentage(node: exp.Expr, read: From) -> float:
+    """Read one percentage."""
+    value = _number(node, read)
+    if not 0 <= value <= 1:
+        _complain("a percentage is from 0 to 1", node, read, hint="Write 0.95 for 95 %.")
+    return float(value)
+
+
+def _number(node: exp.Expr, read: From) -> Fraction:
+    """Read a number that is written out."""
+    found = constant_of(node)
+    if found is None or found.kind not in ("integer", "decimal", "double") or isinstance(found.value, str | None):
+        _complain("this must be a number that is written out", node, read, Unsupported)
+    try:
+        return Fraction(found.value)
+    except (ValueError, OverflowError):
+        _complain("this must be a number", node, read)
+
+
+def _complain(
+    what: str, node: exp.Expr, read: From, kind: type[LanguageError] = LanguageError, hint: str | None = None
+) -> NoReturn:
+    """Raise an error at a node."""
+    raise kind(what, text=read.scope.text, place=place_of(node), hint=hint)

@@ -1,0 +1,1 @@
+"""Functions and aggregates that users define."""

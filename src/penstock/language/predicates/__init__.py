@@ -1,0 +1,1 @@
+"""WHERE clauses as formulas of single tests."""

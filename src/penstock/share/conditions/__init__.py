@@ -1,0 +1,1 @@
+"""How one number per row tells which queries' conditions take it."""

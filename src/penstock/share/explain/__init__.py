@@ -1,0 +1,1 @@
+"""Plans as text, as values and as what-if questions."""

@@ -1,0 +1,1 @@
+"""Answers that Spark computes or its executors keep."""

@@ -1,0 +1,1 @@
+"""Users' Python functions and aggregates in Spark's workers."""

@@ -1,0 +1,1 @@
+"""The one Spark job of a batch: from rows to partials."""

@@ -1,0 +1,132 @@
+"""Tables in, broadcastable frames with numbered rows out; read again only when their files have changed."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import SourceError
+from penstock.model.query import Join
+from penstock.model.schema import Table
+from penstock.spark.job.literals import quoted
+from penstock.spark.session.own_session import taken_over
+from penstock.spark.sources.frames import is_pattern, read_batch
+from penstock.spark.sources.unreadable import worded
+
+LOG: Final = logging.getLogger("penstock")
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """One join's side of a table, at one version."""
+
+    version: str
+    frame: DataFrame
+
+
+class Tables:
+    """Keeps each joined table in memory at its current version."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Start with nothing loaded."""
+        self.session = session
+        self._frames: dict[str, DataFrame] = {}
+        self._told: set[str] = set()  # tables of whose times in nanoseconds users know
+        self._loaded: dict[str, _Loaded] = {}
+        self._owner = uuid.uuid4().hex
+
+    def register(self, name: str, frame: DataFrame) -> None:
+        """Take a table of the program itself."""
+        if frame.isStreaming:
+            hint = "Give a DataFrame that is not streaming, or enter it with create_stream."
+            raise SourceError(f'table "{name}" cannot be a streaming DataFrame', hint=hint)
+        self._frames[name] = frame
+        for join_id in [j for j in self._loaded if j.rpartition("#")[0] == name]:
+            self._loaded.pop(join_id).frame.unpersist()
+
+    def current(
+        self, joins: tuple[Join, ...], tables: Mapping[str, Table]
+    ) -> tuple[dict[str, DataFrame], dict[str, str]]:
+        """Return each join's frame and version, reading what has changed since the last batch."""
+        frames, versions = {}, {}
+        for join in joins:
+            table = tables[join.table]
+            version = _version(table)
+            loaded = self._loaded.get(join.id)
+            if loaded is None or loaded.version != version:
+                if loaded is not None:
+                    loaded.frame.unpersist()
+                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table, version))
+            frames[join.id], versions[join.id] = loaded.frame, version
+        return frames, versions
+
+    def _prepare(self, join: Join, table: Table, version: str) -> DataFrame:
+        """Name columns after the join, add its keys and number the rows of each key from 0.
+
+        To Spark's cache, which all sessions share, two reads of one folder are the same whatever its files: the plan
+        says which version it reads, and for whom, or it would find rows that another engine once read.
+        """
+        frame = self._frames.get(table.name)
+        if frame is None:
+            frame = read_batch(self.session, table, lambda text: self._tell(table, text))
+        else:
+            frame = taken_over(frame, self.session)
+        keys = [f"{join.id}.@{i}" for i in range(len(join.table_keys))]
+        columns = [F.col(quoted(c.name)).alias(f"{join.id}.{c.name}") for c in table.columns]
+        keyed = frame.select(*columns, *(F.expr(k).alias(n) for k, n in zip(join.table_keys, keys, strict=True)))
+        names = ", ".join(quoted(k) for k in keys)
+        present = " AND ".join(f"{quoted(k)} IS NOT NULL" for k in keys)  # NULL never equals anything
+        number = F.expr(f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) - 1")
+        mine = keyed.where(present).where(F.lit(f"{join.id} {version} {self._owner}").isNotNull())
+        prepared = mine.select("*", number.alias(f"{join.id}.#")).persist()
+        try:
+            prepared.count()
+        except Exception as error:
+            prepared.unpersist()
+            raise worded(f'table "{table.name}": ', error) from None
+        return prepared
+
+    def _tell(self, table: Table, text: str) -> None:
+        """Tell users of something about a table, once."""
+        if table.name not in self._told:
+            self._told.add(table.name)
+            LOG.warning(text, extra={"event": "report"})
+
+
+def _version(table: Table) -> str:
+    """Name a table's version by the names, sizes and times of its files."""
+    path = table.options.get("path")
+    if table.format is None or path is None:
+        return "given"
+    files = _files_of(path)
+    if not files:
+        what = "holds no files" if Path(path).is_dir() else "does not exist"
+        hint = "Put its files back and start again (an empty table is a file without rows), or drop its queries."
+        raise SourceError(f'table "{table.name}": {path} {what}', hint=hint)
+    seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+
+
+def _files_of(path: str) -> list[Path]:
+    """List a table's files, without those that Spark does not read either."""
+    root = Path(path)
+    if root.is_dir():
+        found = [p for p in root.rglob("*") if p.is_file()]
+        return sorted(p for p in found if not any(map(_is_hidden, p.relative_to(root).parts)))
+    if is_pattern(path) and not root.exists():
+        return sorted(Path(p) for p in glob.glob(path, recursive=True))
+    return [root] if root.exists() else []
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell whether Spark passes over a file or folder."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -1,0 +1,1 @@
+"""Rows that are kept in Parquet files from batch to batch."""

@@ -1,0 +1,1 @@
+"""Sources of rows: files and DataFrames, as Spark streaming queries."""

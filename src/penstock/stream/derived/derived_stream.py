@@ -1,0 +1,95 @@
+"""Commits of one stream in, batches of another out: a stream that has no source of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from penstock.catalog import Catalog
+from penstock.errors import SourceError
+from penstock.model.schema import Stream
+from penstock.sinks.delivery import Delivery
+from penstock.spark.functions.register import provide
+from penstock.spark.sources.streaming_query import as_for_batches
+from penstock.stream.pipeline import Pipeline
+from penstock.stream.progress import NEVER
+from penstock.stream.runner import StreamAtWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Fed(StreamAtWork):
+    """A stream at work that goes on whenever the one that feeds it does; it has no thread of its own."""
+
+    def __init__(
+        self, stream: Stream, catalog: Catalog, pipeline: Pipeline, delivery: Delivery, leader: StreamAtWork
+    ) -> None:
+        """Bring back what was committed; ``leader`` feeds it from its next step on."""
+        self.leader, self.followed = leader, -1
+        self.attach(pipeline)
+        super().__init__(stream, catalog, pipeline, delivery, self._no_source, Path())
+        self.begin()
+        leader.followers.append(self)
+
+    def attach(self, pipeline: Pipeline) -> None:
+        """Set the pipeline up before it is brought back."""
+
+    def begin(self) -> None:
+        """Go on where the last commit stood."""
+        self.followed = self.pipeline.progress.batch
+
+    @property
+    def until_us(self) -> int | None:
+        """Return the time before which it needs no rows that wait: of the leader's own rows, it needs none."""
+        return NEVER
+
+    def follow(self) -> None:
+        """Take what is new of the leader's commits."""
+        with self._busy:
+            last = self.leader.pipeline.progress.number
+            if last > self.followed:
+                self.take()
+                self.followed = last
+            self.tick()
+
+    @abstractmethod
+    def take(self) -> None:
+        """Take the commits that were not taken yet."""
+
+    def run_available(self) -> bool:
+        """Take all that the leader has."""
+        self.follow()
+        return True
+
+    def start(self) -> None:
+        """Run on as the leader does."""
+
+    def stop(self) -> None:
+        """Stop as the leader does."""
+
+    def leave(self) -> None:
+        """Be fed no more."""
+        self.leader.followers.remove(self)
+        super().leave()
+
+    @property
+    def running(self) -> bool:
+        """Tell whether the leader runs in the background."""
+        return self.leader.running
+
+    def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
+        """Refuse rows that come another way."""
+        self._no_source()
+
+    def session(self) -> SparkSession:
+        """Return a session with the settings that batches run under."""
+        session = as_for_batches(self.pipeline.session)
+        provide(session, self.catalog.python_functions())
+        return session
+
+    def _no_source(self) -> NoReturn:
+        """Raise for a wish to read rows where none can be read."""
+        what = f'the rows of stream "{self.stream.name}" come from stream "{self.leader.stream.name}" alone'
+        raise SourceError(what, hint="Give rows to that one.")

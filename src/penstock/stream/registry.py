@@ -1,0 +1,86 @@
+"""Names of streams in, streams at work out: each is opened once, with all that it feeds."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.errors import UnknownStream, nearest
+from penstock.evaluate.typed import Definition
+from penstock.model.derived import is_line, source_of
+from penstock.model.schema import Stream
+from penstock.store.answers import DiskAnswerLog, answers_of
+from penstock.stream.open_stream import Settings, put_to_work
+from penstock.stream.runner import StreamAtWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Fleet:
+    """All streams of an engine that are at work."""
+
+    def __init__(self, settings: Settings, open_frame: Callable[[Stream], DataFrame]) -> None:
+        """Start with none; ``open_frame`` opens a stream's source."""
+        self.settings, self.catalog = settings, settings.catalog
+        self._open_frame = open_frame
+        self.at_work: dict[str, StreamAtWork] = {}
+        self._opening = threading.RLock()
+
+    def stream(self, name: str) -> StreamAtWork:
+        """Return a stream at work, or the numbered rows of one."""
+        found = self.catalog.stream(source_of(name))
+        if found is None:
+            raise UnknownStream(f'there is no stream "{name}"', hint=nearest(name, self.catalog.stream_names()))
+        stream = self.catalog.feeding(name) if is_line(name) else found
+        with self._opening:
+            if stream.name not in self.at_work:
+                leaders = self.catalog.leaders(stream.name)
+                leader = self.stream(leaders[-1]) if leaders else None
+                if stream.name not in self.at_work:  # a leader opens those that it feeds
+                    self._open(stream, leader)
+            return self.at_work[stream.name]
+
+    def _open(self, stream: Stream, leader: StreamAtWork | None) -> None:
+        """Put a stream to work, and all that it feeds."""
+        self.at_work[stream.name] = put_to_work(stream, self.settings, lambda: self._open_frame(stream), leader)
+        for follower in self.catalog.followers(stream.name):
+            self.stream(follower)
+
+    def with_past(self, names: Iterable[str]) -> dict[str, StreamAtWork]:
+        """Return the streams among some that have had rows, here or before a restart, with those that feed them."""
+        folder, found = self.settings.folder, list[str]()
+        for name in names:
+            line = [*self.catalog.leaders(name), name]
+            if any(n in self.at_work or (folder is not None and folder.commits(n).is_dir()) for n in line):
+                found += line
+        return {name: self.stream(name) for name in found}
+
+    def answers_elsewhere(self, definition: Definition) -> dict[int, list[pa.Table]]:
+        """Collect, by version, what a query said as long as it read another stream, or rows in place of time."""
+        editions, here = self.catalog.editions(definition.name), definition.query.stream
+        return {e.version: self._answers(e.stream, n) for n, e in editions.items() if e.stream != here}
+
+    def _answers(self, name: str, number: int) -> list[pa.Table]:
+        """Read the answers of a definition over some stream, also if no query needs that any more."""
+        if name in self.at_work:
+            return answers_of(self.at_work[name].pipeline.answers, [number])
+        folder = self.settings.folder
+        if folder is None or not folder.answers(name).is_dir():
+            return []
+        return answers_of(DiskAnswerLog(folder.answers(name)), [number])
+
+    def in_order(self) -> list[StreamAtWork]:
+        """List the streams at work in the order in which everybody waits for them: first those that feed others."""
+        at_work = list(self.at_work.values())
+        return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))
+
+    def leave(self, name: str) -> None:
+        """Stop a stream that was dropped; without a state folder its position is forgotten too."""
+        for known in [known for known in self.at_work if source_of(known).lower() == name.lower()]:
+            self.at_work.pop(known).leave()
+            shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

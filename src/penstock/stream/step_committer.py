@@ -1,0 +1,229 @@
+"""Steps of a stream in, their commits and then their answers out, each durable before the next begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.evaluate.typed import Definition
+from penstock.kernel.answering import Answering, Due, Failure
+from penstock.kernel.defect_bisection import answer_apart
+from penstock.kernel.defects import defect_of
+from penstock.kernel.emit_changes import LastSaid
+from penstock.kernel.pending import Pending, Rounds
+from penstock.language.options import says_changes
+from penstock.share.layout import Layout
+from penstock.store.answer_files import Part
+from penstock.store.answers import AnswerLog
+from penstock.store.commits import CommitLog
+from penstock.stream.corrections import Revising, Touched
+from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
+from penstock.stream.due_windows import Agenda
+from penstock.stream.executor_state import Spreading
+from penstock.stream.handover import forget_departed
+from penstock.stream.intake import Intake
+from penstock.stream.metrics import Metrics
+from penstock.stream.pauses import before_failures
+from penstock.stream.step import Step, commit_of
+
+Said = Callable[[Sequence[pa.Table]], list[pa.Table]]
+
+
+class Ledger:
+    """Writes down what happens to a stream."""
+
+    def __init__(
+        self,
+        commits: CommitLog,
+        answers: AnswerLog,
+        agenda: Agenda,
+        answering: Answering,
+        metrics: Metrics,
+        checkpoint: Path,
+    ) -> None:
+        """Write to two logs."""
+        self.commits, self.answers, self.agenda, self.answering = commits, answers, agenda, answering
+        self.progress, self.synopsis = agenda.progress, agenda.synopsis
+        self.metrics, self.checkpoint = metrics, checkpoint
+        self.revising = Revising(self.synopsis, self.progress, answering)
+        self.said, self.rounds = LastSaid(), Rounds(self.synopsis)
+        self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
+        self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
+        self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
+        self.spreading: Spreading | None = None  # set where there is a state folder
+        self._defective = False  # a query was paused by a defect, and no commit tells so yet
+
+    def commit(self, step: Step, layout: Layout) -> None:
+        """Write the atomic record of a step."""
+        commit = commit_of(step, layout, self.progress, self.checkpoint, self.answers.last())
+        partials = pa.table({}) if step.computed is None else step.computed.partials
+        if step.computed is not None:
+            self.metrics.add(step.computed.job.signing.sent)
+            if step.computed.collected is not None and self.spreading is not None:  # named before the commit is
+                entry = self.spreading.entry(commit.number, layout, step.computed.collected, commit.edges)
+                self.spreading.store.add(replace(entry, high=step.highest))
+                self.metrics.spread += sum(file.rows for file in entry.files)
+        with self.metrics.timed("commit"):
+            self.commits.append(commit, partials, step.about)
+        self.progress.number, self.progress.batch = commit.number, commit.batch
+
+    def answer(
+        self, due: Sequence[Pending], layout: Layout, touched: Touched | None = None, judged_us: int | None = None
+    ) -> None:
+        """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
+
+        What is due is answered in rounds that fit into memory; the answers of all but the last one wait in files.
+        """
+        with self.metrics.timed("answer"):
+            number, here = self.progress.number, [one for one in due if self.synopsis.keeps(one.lane)]
+            written = list(self._written(due, layout)) if len(here) < len(due) else []
+            again = self.answers.last() == number  # a restart answers again, to know what failed
+            tables: list[pa.Table] = []
+            for answered, failures in self._answered(here, layout, touched, judged_us):
+                if tables and not again and (parts := self.answers.spill(number, tables)) is not None:
+                    written, tables = [*written, *parts], []
+                tables = tables + self._settled(answered, failures, layout, again=again)
+            self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
+            if not again:
+                self.answers.append(number, tables, written)
+                self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
+            if self.deliver is not None:
+                self.deliver(number, self.answers.large(number) or tables)
+            self._expire(layout)
+        if charge_lanes(self.agenda, layout) or self._defective:
+            self._defective = False  # written down at once: what comes after a restart may not have the defect
+            last = self.commits.last()
+            self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
+
+    def _answered(
+        self, due: Sequence[Pending], layout: Layout, touched: Touched | None, judged_us: int | None
+    ) -> Iterator[tuple[list[pa.Table], list[Failure]]]:
+        """Answer what the driver keeps, round by round; with the last one comes what late rows have changed."""
+        tables, failures = list[pa.Table](), list[Failure]()
+        for place, listed in enumerate(self.rounds.cut(due)):
+            if place:
+                yield tables, failures
+            chosen = [one for one in map(self._before_pause, listed) if len(one.ends)]
+            tables, failures = answer_apart(self.answering, chosen)
+            self.rounds.note(sum(table.num_rows for table in tables))
+        for place, (revised, failed) in enumerate(self.revising.corrections(layout, touched or {}, judged_us)):
+            if place:
+                yield tables, failures
+                tables, failures = [], []
+            tables, failures = tables + revised, failures + failed
+        yield tables, failures
+
+    def _settled(
+        self, tables: list[pa.Table], failures: Sequence[Failure], layout: Layout, *, again: bool
+    ) -> list[pa.Table]:
+        """Pause the queries that failed, and return what is to be said, as users see it."""
+        if failures:
+            self._pause(failures, layout)
+            tables = before_failures(tables, self.progress.paused)
+        tables = self._each("its answers were written", self.shown, tables, layout)
+        if not again:
+            changed = partial(self.said.changed, wanted=_saying_changes(layout))
+            tables = self._each("its answers were compared with the last ones", changed, tables, layout)
+            tables = self._each("its answers were remembered", partial(self.revising.note, layout), tables, layout)
+        return tables
+
+    def restore(self, layout: Layout) -> None:
+        """Know again what was said before a restart."""
+        failures = list[Failure]()
+        for definition in layout.plan.definitions:
+            try:
+                self.revising.restore(layout, self.answers, definition)
+                self.said.restore([definition.id] if says_changes(definition.query) else [], self.answers)
+            except Exception as error:
+                failures.append(failed_by(definition, defect_of(error, "its last answers were read")))
+        self._pause(failures, layout)
+
+    def forget(self, current: Collection[int]) -> None:
+        """Forget the queries that are gone."""
+        self.answering.forget(current)
+        self.rounds.forget(current)
+        self.said.forget_others(current)
+
+    def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[Part]:
+        """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
+        assert self.spreading is not None
+        away = [one for one in due if not self.synopsis.keeps(one.lane)]
+        while away:
+            try:
+                answered = self.spreading.answer(away, layout, self.progress.number)
+            except Exception as error:
+                defect = defect_of(error, "the executors were asked for its answers")
+                self._pause([failed_by(one.definition, defect) for one in away], layout)
+                return ()
+            if not answered.failures:
+                self.answering.evaluations += answered.evaluations
+                self.answering.shared += answered.shared
+                return answered.parts
+            self._pause(answered.failures, layout)
+            pauses = self.progress.paused
+            cut = [one.upto(pauses[d].until_us) if (d := one.definition.id) in pauses else one for one in away]
+            away = [one for one in cut if len(one.ends)]
+        return ()
+
+    def _before_pause(self, due: Due) -> Due:
+        """Leave out the windows that a query does not answer because an earlier one failed."""
+        paused = self.progress.paused.get(due.definition.id)
+        if paused is None:
+            return due
+        kept = due.ends <= paused.until_us
+        return replace(due, ends=due.ends[kept], starts=None if due.starts is None else due.starts[kept])
+
+    def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
+        """Pause the queries whose windows could not be answered."""
+        self._defective = pause_failed(self.agenda, layout, failures) or self._defective
+
+    def _each(self, doing: str, do: Said, tables: list[pa.Table], layout: Layout) -> list[pa.Table]:
+        """Do something with answers; the queries that it fails for are paused, and the others go on."""
+        tables, failures = by_query(doing, do, tables)
+        self._pause(failures, layout)
+        return tables
+
+    def _expire(self, layout: Layout) -> None:
+        """Drop slices and partials before all that is still needed."""
+        if self.let_go is not None:
+            self.let_go(layout)
+            return
+        floors = self.progress.floors(layout)
+        self.synopsis.expire(floors)
+        self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
+        if self.synopsis.lanes.keys() <= floors.keys():
+            self.commits.expire(min(floors.values(), default=1 << 62))
+        if self.spreading is not None and self.spreading.groupings:
+            away = [floors.get(key) for key in self.synopsis.lanes if not self.synopsis.keeps(key)]
+            if None not in away:
+                self.spreading.store.expire(min((f for f in away if f is not None), default=1 << 62))
+
+    def tidy_up(
+        self,
+        intake: Intake,
+        definitions: Sequence[Definition],
+        layout: Layout,
+        taken: Callable[[], int] | None,
+        *,
+        compact: bool,
+    ) -> None:
+        """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
+        watermark = self.progress.watermark_us
+        if watermark is None:
+            return
+        kept_us = intake.kept_for_us(definitions)
+        intake.forget(watermark, kept_us)
+        forget_departed(self.progress, layout, watermark, kept_us)
+        if compact:
+            self.synopsis.forget_groups(self.revising.groupings(layout))
+            self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
+            self.answers.compact(self.progress.number if taken is None else taken())
+
+
+def _saying_changes(layout: Layout) -> list[int]:
+    """List the queries that say only answers that differ from the last one of their group."""
+    return [d.id for d in layout.plan.definitions if says_changes(d.query)]
