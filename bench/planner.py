@@ -33,8 +33,8 @@ from penstock.share.weave.baselines import exhaustive
 from penstock.share.weave.costs import Rates, UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.incremental import Loom
-from penstock.share.weave.naive import How, Naive
+from penstock.share.weave.incremental import IncrementalPlanner
+from penstock.share.weave.naive import Naive, Optimizations
 from penstock.share.weave.sampling import sampled_density
 from penstock.share.weave.weaving import weave_share
 from penstock.spark.session.embedded import embedded
@@ -94,7 +94,7 @@ def _time_planning(workload: Workload, figures: Figures) -> None:
     """Weave all queries, then add some more one by one."""
     all_of_them = strands(workload.queries, seed=workload.seed)
     began = time.perf_counter()
-    loom = Loom(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
+    loom = IncrementalPlanner(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
     planned = time.perf_counter() - began
     more = strands(workload.added, seed=workload.seed + 1)
     began = time.perf_counter()
@@ -138,7 +138,7 @@ def _compare_small(workload: Workload, figures: Figures) -> None:
     for number in range(workload.twins):
         some = [s for s in strands(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
         costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0)))
-        same += not some or Naive(some, costs, How()).run().trees == weave_share(some, costs).trees
+        same += not some or Naive(some, costs, Optimizations()).run().trees == weave_share(some, costs).trees
     figures.measurements["small"] = {"equal": equal, "of": workload.small, "worst_dearer": worst, "same_as_naive": same}
     figures.expect("plans as cheap as the best of all, of 100", 100.0 * equal / workload.small, ">=", 90.0)
     figures.expect_true("the naive algorithm's plans", same == workload.twins)

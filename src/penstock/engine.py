@@ -42,13 +42,13 @@ from penstock.model.query import Query
 from penstock.model.schema import Stream, Table
 from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
-from penstock.share.explain.explain import Seen, explain_plan
+from penstock.share.explain.explain import ObservedStream, explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.what_if import WhatIf, what_if
-from penstock.share.weave.queries import Standing
+from penstock.share.weave.queries import WovenSoFar
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
-from penstock.spark.job.lookup_tables import Tables
+from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.embedded import adopt, embedded
 from penstock.spark.session.own_session import made_in, own_session
 from penstock.spark.sources import frames as sources
@@ -56,11 +56,11 @@ from penstock.spark.typing import Typer
 from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
-from penstock.stream.admitted import Entered
-from penstock.stream.open_stream import Settings
-from penstock.stream.query_changes import Changing
-from penstock.stream.registry import Fleet
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.admitted import Admitted
+from penstock.stream.open_stream import StreamSettings
+from penstock.stream.query_changes import QueryChanges
+from penstock.stream.registry import StreamRegistry
+from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,13 +92,13 @@ class Engine(Registering):
         self.session = own_session(embedded() if spark is None else adopt(spark))
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
-        self._typer, self._tables = Typer(self.session), Tables(self.session)
+        self._typer, self._tables = Typer(self.session), LookupTables(self.session)
         self._frames: dict[str, DataFrame] = {}
         shared = self.session, self._tables, self.catalog, self._folder, Path(self._scratch.name)
-        settings = Settings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
-        self._fleet = Fleet(settings, self._frame)
+        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
+        self._fleet = StreamRegistry(settings, self._frame)
         self._at_work = self._fleet.at_work
-        self._changing = Changing(self.catalog, self._fleet.with_past)
+        self._changing = QueryChanges(self.catalog, self._fleet.with_past)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self._functions = Functions(self.catalog, self._typer)
         self.catalog.restore(self.typed)
@@ -140,11 +140,11 @@ class Engine(Registering):
         self._tables.register(name, frame)
         self.catalog.create_table(Table(name, sources.columns_of(frame)))
 
-    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
+    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Admitted:
         """Enter a query at any time, between two batches; say from which window on it is answered."""
         return self._changing.create([self.typed(parse_query(text), name)], origin)[0]
 
-    def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Entered:
+    def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Admitted:
         """Give a query a new SELECT: it answers the windows that begin from now on, the old one those before.
 
         One that means the same changes nothing. Answers so far stay in the sinks.
@@ -278,7 +278,7 @@ class Engine(Registering):
         rows = [self._at_work[n].row(c) if n in self._at_work else StreamRow(n, c) for n, c in counted.items()]
         return engine_summary(rows, self.explain())
 
-    def stream(self, name: str) -> StreamAtWork:
+    def stream(self, name: str) -> StreamRunner:
         """Return a stream at work: its pipeline has counts, metrics and reports."""
         return self._fleet.stream(name)
 
@@ -326,14 +326,14 @@ class Engine(Registering):
         whole = sources.with_columns(self.session, source)
         self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
 
-    def _seen(self, name: str) -> Seen | None:
+    def _seen(self, name: str) -> ObservedStream | None:
         """Return what is known of a stream that has run."""
         pipeline = self._at_work[name].pipeline if name in self._at_work else None
         return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
 
-    def _standing(self, name: str) -> Standing:
+    def _standing(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""
-        known, unknown = self._at_work.get(name), Standing(rates=self._fleet.settings.rates)
+        known, unknown = self._at_work.get(name), WovenSoFar(rates=self._fleet.settings.rates)
         return unknown if known is None else known.pipeline.weaving.standing()
 
     def _frame(self, stream: Stream) -> DataFrame:

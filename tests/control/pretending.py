@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
-from penstock.control.status import SinkStatus, Standing, status_at
+from penstock.control.status import SinkStatus, StreamFacts, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
@@ -109,5 +109,5 @@ class Pretended:
         folder.mkdir()
 
     def status(self) -> dict[str, Any]:
-        standing = Standing(replace(self.progress), self.sinks)
+        standing = StreamFacts(replace(self.progress), self.sinks)
         return status_at(self.catalog, {"trades": standing}, NOW).to_dict()

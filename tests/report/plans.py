@@ -12,10 +12,10 @@ from penstock.share.explain.explanation import (
     Explanation,
     GroupingPlan,
     JoinPlan,
+    OperationCounts,
     QueryPlan,
     StreamPlan,
     TreePlan,
-    Work,
 )
 from penstock.share.slices import SliceManager
 
@@ -65,7 +65,9 @@ def explanation(
     """Make a plan of so many queries, spread over conditions and two groupings."""
     plans = tuple(_tree(f"t{t}", queries // trees, name, condition, conditions) for t in range(trees))
     join = JoinPlan("listing#1f0c9b", "listing", "inner", ("`symbol`",))
-    return Explanation((StreamPlan("trades", "shared paired", 1000.0, False, (join,), plans, Work(2000.0, 12000.0)),))
+    return Explanation(
+        (StreamPlan("trades", "shared paired", 1000.0, False, (join,), plans, OperationCounts(2000.0, 12000.0)),)
+    )
 
 
 def _predicates(text: str, queries: list[str]) -> PredicatesPlan:

@@ -22,7 +22,7 @@ from penstock.share.conditions import cells as cells_module
 from penstock.share.conditions import condition_groups as families_module
 from penstock.share.conditions.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
 from penstock.share.conditions.cell_parts import divide
-from penstock.share.conditions.cells import NOBODY, Cells, Part, signatures
+from penstock.share.conditions.cells import NOBODY, CellPart, Cells, signatures
 
 BIGGEST = (1 << 63) - 1
 ATTRIBUTES = {
@@ -191,7 +191,7 @@ def position(axis: Axis, value: Any) -> int:
     return FIRST_AT + 2 * at + (1 if hit else 0)
 
 
-def number(part: Part, places: Sequence[int]) -> int:
+def number(part: CellPart, places: Sequence[int]) -> int:
     head = sum(int(digit.table[places[digit.axis]]) for digit in part.heads)
     starts = [0 if digit.starts is None else int(digit.starts[head]) for digit in part.digits]
     cell = int(part.bases[head]) + sum(

@@ -15,7 +15,7 @@ from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.density import MOST_BITS, edge_rate, scale_of, union_density, weaveability
-from penstock.share.weave.edge_sets import Bitmaps, Draws, Universe
+from penstock.share.weave.edge_sets import Bitmaps, Draws, EdgeSets
 from penstock.share.weave.pairs import meet
 from penstock.share.weave.sampling import coprime_base, multiplicity, sampled_density
 from tests.share.weaving import acq
@@ -129,7 +129,7 @@ def test_a_union_of_listed_slides_is_the_same_listed_drawn_and_by_pairs() -> Non
     some = [Window(draw.randint(1, 90) * SECOND, draw.choice((2, 3, 5, 6, 10, 15)) * SECOND) for _ in range(12)]
     progressions = [p for w in some for p in edges_of(w, "paired")]
     rows = np.arange(12)
-    whole, listed = Universe(some, 12), Bitmaps(scale_of(progressions), 12)
+    whole, listed = EdgeSets(some, 12), Bitmaps(scale_of(progressions), 12)
     drawn = Draws(progressions, 12)
     for universe in (whole, listed, drawn):
         for row, window in enumerate(some):

@@ -11,27 +11,27 @@ from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import strands
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
-from penstock.share.weave.incremental import CostCurve, Loom
-from penstock.share.weave.plan_queries import Strand
-from penstock.share.weave.tree_costs import Board
+from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
+from penstock.share.weave.plan_queries import PlanQuery
+from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 
 
-def check_plan(loom: Loom[int]) -> None:
+def check_plan(loom: IncrementalPlanner[int]) -> None:
     """Hold what a loom tells against a board laid out anew."""
     names = list(loom.strands)
     place = {name: i for i, name in enumerate(names)}
     trees = [[place[name] for name in tree] for tree in loom.trees]
     assert sorted(i for tree in trees for i in tree) == list(range(len(names)))
     if names:
-        fresh = Board([loom.strands[n] for n in names], loom.costs, trees).woven()
+        fresh = TreeCosts([loom.strands[n] for n in names], loom.costs, trees).woven()
         assert loom.cost == pytest.approx(fresh.cost)
 
 
 def test_strands_come_and_go_and_the_trees_hold_just_those_that_are_there() -> None:
     draw, pool = random.Random(1), strands(60, seed=4)
-    loom: Loom[int] = Loom(UnitCosts(40.0), tolerance=math.inf)
+    loom: IncrementalPlanner[int] = IncrementalPlanner(UnitCosts(40.0), tolerance=math.inf)
     for name, strand in enumerate(pool):
         loom.add(name, strand)
         if len(loom.strands) > 3 and draw.random() < 0.4:
@@ -46,7 +46,7 @@ def test_strands_come_and_go_and_the_trees_hold_just_those_that_are_there() -> N
 
 def test_a_name_can_come_again() -> None:
     first, second, third = EXAMPLE
-    loom = Loom(UnitCosts(0.3), {0: first, 1: second, 2: third})
+    loom = IncrementalPlanner(UnitCosts(0.3), {0: first, 1: second, 2: third})
     loom.drop(0)
     loom.add(0, second)
     check_plan(loom)
@@ -55,27 +55,27 @@ def test_a_name_can_come_again() -> None:
 
 def test_a_new_strand_joins_the_tree_it_weaves_best_with() -> None:
     first, second, third = EXAMPLE
-    loom = Loom(UnitCosts(0.3), {0: first, 1: second})
+    loom = IncrementalPlanner(UnitCosts(0.3), {0: first, 1: second})
     loom.add(2, third)
     assert {frozenset(tree) for tree in loom.trees} == {frozenset({0, 2}), frozenset({1})}
 
 
 def test_new_conditions_groupings_and_slides_beyond_the_board_are_taken_in() -> None:
     costs = MeasuredCosts(Rates(), Load(100.0, (1.0, 50.0)))
-    loom: Loom[int] = Loom(costs, tolerance=math.inf)
+    loom: IncrementalPlanner[int] = IncrementalPlanner(costs, tolerance=math.inf)
     draw = random.Random(7)
     for name in range(80):
         window = small_workload(draw, 2)[0][0].window
-        loom.add(name, Strand(window, draw.randrange(2), name // 2, "prefix"))
+        loom.add(name, PlanQuery(window, draw.randrange(2), name // 2, "prefix"))
     check_plan(loom)
 
 
 @pytest.mark.parametrize("slides", [(10, 1), (10, 2), (10, 3), (20, 15), (6, 4), (30, 10, 1)])
 def test_a_slide_that_divides_those_before_is_taken_in(slides: tuple[int, ...]) -> None:
     """Edges are marked in granules that all slides so far have in common; a finer slide needs finer ones."""
-    loom: Loom[int] = Loom(UnitCosts(40.0), tolerance=math.inf)
+    loom: IncrementalPlanner[int] = IncrementalPlanner(UnitCosts(40.0), tolerance=math.inf)
     for name, slide in enumerate(slides):
-        loom.add(name, Strand(Window(3 * slide * SECOND, slide * SECOND), 0, name, "prefix"))
+        loom.add(name, PlanQuery(Window(3 * slide * SECOND, slide * SECOND), 0, name, "prefix"))
         check_plan(loom)
 
 
@@ -98,7 +98,7 @@ def test_without_tolerance_every_rise_is_woven_anew_and_with_all_of_it_none_is()
     pool = strands(80, seed=6)
     counts = {}
     for tolerance in (0.0, 0.3, math.inf):
-        loom = Loom(UnitCosts(50.0), dict(enumerate(pool[:40])), tolerance)
+        loom = IncrementalPlanner(UnitCosts(50.0), dict(enumerate(pool[:40])), tolerance)
         for name, strand in enumerate(pool[40:], 40):
             loom.add(name, strand)
             if loom.owing:
@@ -111,7 +111,7 @@ def test_without_tolerance_every_rise_is_woven_anew_and_with_all_of_it_none_is()
 
 def test_a_plan_woven_aside_takes_in_what_came_meanwhile_and_leaves_out_what_went() -> None:
     pool = strands(50, seed=8)
-    loom = Loom(UnitCosts(50.0), dict(enumerate(pool[:40])), math.inf)
+    loom = IncrementalPlanner(UnitCosts(50.0), dict(enumerate(pool[:40])), math.inf)
     aside = loom.woven()
     for name in range(40, 50):
         loom.add(name, pool[name])

@@ -19,18 +19,18 @@ import pytest
 
 from penstock.language.functions.python_functions import VERSION
 from penstock.spark.functions import child_processes as in_child
-from penstock.spark.functions.udaf_worker import Lifting
-from penstock.spark.functions.udf_worker import Calling
+from penstock.spark.functions.udaf_worker import UdafWorker
+from penstock.spark.functions.udf_worker import UdfWorker
 
 DOUBLES = pa.float64()
 
 
-def calling(function: Any, returns: pa.DataType = DOUBLES, *, vectorised: bool = False) -> Calling:
+def calling(function: Any, returns: pa.DataType = DOUBLES, *, vectorised: bool = False) -> UdfWorker:
     """Call a function of this module without a worker."""
-    return Calling("f", pickle.dumps(function), VERSION, vectorised, returns)
+    return UdfWorker("f", pickle.dumps(function), VERSION, vectorised, returns)
 
 
-def outcome(called: Calling, *arguments: list[Any] | pa.Array) -> tuple[list[Any], list[str | None]]:
+def outcome(called: UdfWorker, *arguments: list[Any] | pa.Array) -> tuple[list[Any], list[str | None]]:
     arrays = [a if isinstance(a, pa.Array) else pa.array(a) for a in arguments]
     found = called(*arrays)
     assert len(found) == len(arrays[0])
@@ -148,11 +148,11 @@ def test_rows_whose_argument_failed_are_not_called() -> None:
 
 
 def test_code_that_cannot_be_loaded_is_an_error_of_every_row() -> None:
-    old = Calling("f", pickle.dumps(divided), "3.0", False, DOUBLES)
+    old = UdfWorker("f", pickle.dumps(divided), "3.0", False, DOUBLES)
     why = f"it was registered under Python 3.0, and this is {VERSION}; register it again"
     says = f"f() cannot be loaded: RuntimeError: {why}"
     assert outcome(old, [1.0, 2.0], [1.0, 2.0]) == ([None, None], [says, says])
-    torn = Calling("f", b"torn", VERSION, True, DOUBLES)
+    torn = UdfWorker("f", b"torn", VERSION, True, DOUBLES)
     assert "f() cannot be loaded: UnpicklingError" in str(outcome(torn, [1.0])[1][0])
 
 
@@ -179,7 +179,7 @@ def test_a_year_that_python_has_not_fails_its_row_alone() -> None:
 
 def test_a_year_that_python_has_not_fails_its_state_alone() -> None:
     lists = pa.ListArray.from_arrays([0, 1, 2, 2], pa.StructArray.from_arrays([FAR], ["a"]))
-    states = Lifting("f", pickle.dumps((year, summed)), VERSION)(lists).to_pylist()
+    states = UdafWorker("f", pickle.dumps((year, summed)), VERSION)(lists).to_pylist()
     assert pickle.loads(states[0]) == (None, "failed on a row: OverflowError: date value out of range")
     assert pickle.loads(states[1]) == (1970, None)
     assert states[2] is None
@@ -265,7 +265,7 @@ def test_values_that_cannot_leave_a_child_have_another_type() -> None:
 
 
 def test_an_aggregate_that_ends_its_process_is_charged_with_its_lists() -> None:
-    lifting = Lifting("f", pickle.dumps((ending_on_threes, operator.add)), VERSION, apart=True)
+    lifting = UdafWorker("f", pickle.dumps((ending_on_threes, operator.add)), VERSION, apart=True)
     lists = pa.array([[{"a": 1}, {"a": 2}], [{"a": 3}], [], [{"a": 5}]])
     found = [None if one is None else pickle.loads(one) for one in lifting(lists).to_pylist()]
     assert found == [(3.0, None), (None, "ended its process, with exit code 7"), None, (5.0, None)]

@@ -13,7 +13,7 @@ from penstock.errors import SourceError, StateError
 from penstock.model.schema import Column, Stream
 from penstock.spark.sources.frames import read_stream
 from penstock.spark.sources.history import history
-from penstock.spark.sources.streaming_query import Running
+from penstock.spark.sources.streaming_query import SparkQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ class Recorder:
 
     def run(self) -> None:
         columns = [c.name for c in self.stream.columns]
-        Running(self.stream.name, read_stream(self.spark, self.stream), self.checkpoint, self._take).run_available(
+        SparkQuery(self.stream.name, read_stream(self.spark, self.stream), self.checkpoint, self._take).run_available(
             columns
         )
 

@@ -16,8 +16,8 @@ from penstock.evaluate.finishing import Finisher
 from penstock.evaluate.functions.bound import BoundAggregate
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.windows.lanes import DenseLane, ScanLane
-from penstock.evaluate.windows.lazy_state_tree import Cascade
-from penstock.kernel.emit_changes import LastSaid
+from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
+from penstock.kernel.emit_changes import EmitChanges
 from penstock.kernel.revisions import Revisions
 from penstock.spark.answers import finish
 from penstock.spark.job import lift_states
@@ -82,7 +82,7 @@ def defects(bed: TestBed) -> Iterator[None]:
     places: list[tuple[Any, str, Callable[..., bool]]] = [
         (states, "read_frequencies", lambda component, column: True),
         (DenseLane, "add", lambda lane, *_: holds(lane, "kll")),
-        (Cascade, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
+        (LazyStateTree, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
         (DenseLane, "expire", lambda lane, *_: holds(lane, "items")),
         (Groups, "number", lambda groups, *_: len(groups.types) == 2),
         (BoundAggregate, "lower", lambda bound, *_: bound.aggregate.function == "mode"),
@@ -90,7 +90,7 @@ def defects(bed: TestBed) -> Iterator[None]:
         (finish, "_take", lambda rows, request, *_: "md5" in str(request.outputs)),
         (Revisions, "changed", lambda revisions, definition, *_: definition == ids.get("revising")),
         (Revisions, "note", lambda revisions, table, *_: of(table, "remembered")),
-        (LastSaid, "_kept", lambda said, table, *_: of(table, "said")),
+        (EmitChanges, "_kept", lambda said, table, *_: of(table, "said")),
         (rulers, "_dated", lambda table, *_: of(table, "rows dated")),
     ]
     with pytest.MonkeyPatch.context() as patch:

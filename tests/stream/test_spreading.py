@@ -16,7 +16,7 @@ from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.store import executor_state as spread
 from penstock.store.verifying import verify_state
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.runner import StreamRunner
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 
@@ -261,7 +261,7 @@ def test_a_promise_is_kept_though_the_next_batch_makes_its_grouping_large(
         bed.query("q", BY_A)
         bed.feed("r", rows_of(range(3), groups=5))
         with monkeypatch.context() as patch:
-            patch.setattr(StreamAtWork, "running", True)  # what changes takes effect with the next batch
+            patch.setattr(StreamRunner, "running", True)  # what changes takes effect with the next batch
             entered = [bed.query("past", PAST.format("'beginning'")), bed.query("plain", BY_A.replace("2 s", "3 s"))]
         assert [(e.first_end_us or 0) / 1e6 - START.timestamp() for e in entered] == [1, 1]
         bed.feed("r", rows_of(range(3, 6)))  # twenty groups

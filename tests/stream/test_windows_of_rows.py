@@ -212,7 +212,7 @@ def test_partials_of_parts_are_let_go_of_and_put_together(
     with opened(spark, tmp_path) as bed:
         bed.flush()
         check(bed, model, {"q": query}, {})
-        [line] = [one for one in bed.engine._at_work.values() if isinstance(one, parts_fed.PartsFed)]
+        [line] = [one for one in bed.engine._at_work.values() if isinstance(one, parts_fed.PartitionedRowStream)]
         lanes = line.pipeline.synopsis.lanes.values()
         assert max(lane.cells for lane in lanes) <= 3 * 4  # of each key, what windows to come hold
 

@@ -21,9 +21,9 @@ from penstock.model.derived import ANSWERS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
-from penstock.share.explain.explain import Seen, explain_plan
+from penstock.share.explain.explain import ObservedStream, explain_plan
 from penstock.share.plan import Strategy, condition_of
-from penstock.share.weave.queries import Standing
+from penstock.share.weave.queries import WovenSoFar
 
 Rows = Sequence[Sequence[str | None]]
 MOST_NAMES = 8
@@ -36,8 +36,8 @@ class Questions:
     catalog: Catalog
     strategy: Strategy
     bound: Callable[[Select, str], TypedQuery]
-    seen: Callable[[str], Seen | None]
-    standing: Callable[[str], Standing]
+    seen: Callable[[str], ObservedStream | None]
+    standing: Callable[[str], WovenSoFar]
 
     def answer(self, question: Question) -> pa.Table:
         """Answer one question."""

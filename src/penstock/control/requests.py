@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """How far a request came: its state, and its answer when it has ended."""
 
     state: str
@@ -119,14 +119,14 @@ class RequestBox:
         assert key is not None
         return int(key[0])
 
-    def outcome(self, number: int) -> Outcome:
+    def outcome(self, number: int) -> RequestOutcome:
         """Look how far a request came."""
         asked = sa.select(REQUESTS.c.state, REQUESTS.c.answer).where(REQUESTS.c.id == number)
         with self._transaction() as connection:
             row = connection.execute(asked).first()
         if row is None:
-            return Outcome("lost", None)
-        return Outcome(row.state, None if row.answer is None else json.loads(row.answer))
+            return RequestOutcome("lost", None)
+        return RequestOutcome(row.state, None if row.answer is None else json.loads(row.answer))
 
     def withdraw(self, number: int) -> bool:
         """Take a request back; False: the engine has taken it already."""

@@ -18,7 +18,7 @@ from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet
-    from penstock.stream.runner import StreamAtWork
+    from penstock.stream.runner import StreamRunner
 
 State = Literal["answering", "paused", "waiting", "finishing"]  # for a first batch; its last windows
 
@@ -90,7 +90,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StreamFacts:
     """What is known of a stream: where it stands, its sinks, and what stopped it."""
 
     progress: Progress = field(default_factory=Progress)
@@ -99,18 +99,18 @@ class Standing:
     state_bytes: int = 0
 
 
-def status_of(catalog: Catalog, at_work: Mapping[str, StreamAtWork], clock_us: int, *, running: bool) -> dict[str, Any]:
+def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
     """Tell how an engine's streams and queries are; no lock is taken, so that a long batch keeps nobody waiting."""
     standings = {name: _standing(stream) for name, stream in list(at_work.items())}
     return {"running": running, **status_at(catalog, standings, clock_us).to_dict()}
 
 
-def _standing(at_work: StreamAtWork) -> Standing:
+def _standing(at_work: StreamRunner) -> StreamFacts:
     """Tell where a stream at work stands."""
     progress, failure = at_work.pipeline.progress, at_work.failure
     sinks = [_sink(outlet, progress.number) for outlet in at_work.delivery.outlets]
     reason = None if failure is None else str(getattr(failure, "what", failure))
-    return Standing(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
+    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
 
 
 def _sink(outlet: Outlet, last: int) -> SinkStatus:
@@ -121,16 +121,16 @@ def _sink(outlet: Outlet, last: int) -> SinkStatus:
     return SinkStatus(outlet.name, lag, failing.error.what, failing.since_us, failing.attempts)
 
 
-def status_at(catalog: Catalog, standings: Mapping[str, Standing], clock_us: int) -> Status:
+def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:
     """Tell how every stream and query of a catalog is; a stream that is not at work yet stands nowhere."""
     streams, queries = [], []
     for name in catalog.stream_names():
-        standing, definitions = standings.get(name, Standing()), catalog.definitions(name)
+        standing, definitions = standings.get(name, StreamFacts()), catalog.definitions(name)
         mine = [_query(catalog, definition, standing.progress) for definition in definitions]
         streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
         queries += mine
     for line in catalog.line_names():
-        progress, leader = (standings.get(name, Standing()).progress for name in (line, source_of(line)))
+        progress, leader = (standings.get(name, StreamFacts()).progress for name in (line, source_of(line)))
         late = leader.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
@@ -142,7 +142,7 @@ def _stream(
     name: str,
     queries: Sequence[QueryStatus],
     definitions: Sequence[Definition],
-    standing: Standing,
+    standing: StreamFacts,
     clock_us: int,
 ) -> StreamStatus:
     """Tell where a stream stands."""

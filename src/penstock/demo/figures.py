@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.demo.alone import Alone
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.demo.watching import BatchDone
 from penstock.share.explain.explanation import Explanation, StreamPlan
 
@@ -19,8 +19,8 @@ class Figures:
 
     seed: int
     cores: int  # that Spark has
-    asked: tuple[Asked, ...]
-    shown: tuple[Asked, ...]  # whose answers are told
+    asked: tuple[DemoQuery, ...]
+    shown: tuple[DemoQuery, ...]  # whose answers are told
     batches: tuple[BatchDone, ...]
     late: int
     answers: int

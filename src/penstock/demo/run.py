@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.demo.alone import Alone, choose_alone, run_alone
-from penstock.demo.asked import TEMPLATES, Asked, draw_queries, script_of
+from penstock.demo.asked import TEMPLATES, DemoQuery, draw_queries, script_of
 from penstock.demo.figures import Figures
 from penstock.demo.folder import QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.market import Files, enter_market, make_market
@@ -190,6 +190,6 @@ def _sample(figures: Figures) -> Iterator[str]:
             yield json_text({"query_name": query.name, **row}) + "\n"
 
 
-def _charted(figures: Figures) -> Sequence[Asked]:
+def _charted(figures: Figures) -> Sequence[DemoQuery]:
     """List the queries whose answers were kept."""
     return [q for q in figures.asked if q.name in figures.results]

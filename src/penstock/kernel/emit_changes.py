@@ -23,7 +23,7 @@ Int64Array = npt.NDArray[np.int64]
 WINDOW = ("window_start", "window_end")
 
 
-class LastSaid:
+class EmitChanges:
     """Remembers, query by query, the last answer of every group."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ Place = tuple[str, Keys]  # tree, keys
 
 
 @dataclass(slots=True)
-class Fill:
+class GroupsPerRow:
     """What the last batches made of a grouping in a tree: partials, slices with rows, and rows that arrived."""
 
     conditions: int
@@ -38,16 +38,16 @@ class Fill:
 
 
 @dataclass(slots=True)
-class Filling:
+class GroupFill:
     """The fills of all groupings with keys."""
 
-    fills: dict[Place, Fill] = field(default_factory=dict)
+    fills: dict[Place, GroupsPerRow] = field(default_factory=dict)
 
     def note(self, place: Place, conditions: int, counts: tuple[int, int, int]) -> None:
         """Add a batch's partials, slices and rows; with other conditions than before, begin anew."""
         fill = self.fills.get(place)
         if fill is None or fill.conditions != conditions:
-            fill = self.fills[place] = Fill(conditions)
+            fill = self.fills[place] = GroupsPerRow(conditions)
         fill.note(*counts)
 
     def keep(self, trees: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from penstock.share.plan import LaneKey
 Int64Array = npt.NDArray[np.int64]
 
 
-class Parts:
+class Partitions:
     """The parts seen so far: the stretch of each key, and how many of its rows are numbered."""
 
     def __init__(self, stride: int, types: Sequence[pa.DataType]) -> None:
@@ -104,14 +104,14 @@ class Parts:
         return np.maximum(ends - window.range_us, base), ends
 
 
-class PartsSynopsis(Synopsis):
+class PartitionedSynopsis(Synopsis):
     """Stored partials of numbered parts; lanes scan what they hold, which is little of many parts."""
 
     def __init__(self, kernel: Kernel = "scan") -> None:
         """Start empty, whatever the kernel of other lines."""
         super().__init__("scan")
         self.presence = NothingKept()
-        self.parts: Parts | None = None  # until the first query tells its keys
+        self.parts: Partitions | None = None  # until the first query tells its keys
         self.partition: tuple[str, ...] = ()  # keys as groupings write them
 
     def prepare(self, layout: Layout) -> None:
@@ -122,7 +122,7 @@ class PartsSynopsis(Synopsis):
             assert isinstance(window, RowsWindow)
             self.partition = tuple(f"`{column.replace('`', '``')}`" for column in window.partition)
             types = [definition.typed.key_types[query.keys.index(key)] for key in self.partition]
-            self.parts = Parts(stride_of(window), types)
+            self.parts = Partitions(stride_of(window), types)
             return
 
     def ingest(self, layout: Layout, partials: pa.Table, edges: Mapping[int, Sequence[int]]) -> Arrived:

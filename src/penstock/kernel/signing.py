@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.share.conditions.cells import NOBODY, Cells, Part, Signatures, signatures
+from penstock.share.conditions.cells import NOBODY, CellPart, Cells, Signatures, signatures
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import BITS_PER_WORD
 
@@ -41,10 +41,10 @@ class FailedRows(Exception):
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenCells:
     """The cells of one part seen so far, in order, with their signatures."""
 
-    part: Part
+    part: CellPart
     cells: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     words: Int64Array = field(init=False)
     failed: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -78,7 +78,9 @@ class Signing:
         """Prepare; ``tried`` are the expressions whose failures the columns ``e0``… count."""
         self.layout, self.cells = layout, cells
         self.members = {m.number: m for m in layout.members if m.signed}
-        self.seen = {(m, i): Seen(p) for m in self.members for i, p in enumerate(cells.parts[m]) if p.numbers is None}
+        self.seen = {
+            (m, i): SeenCells(p) for m in self.members for i, p in enumerate(cells.parts[m]) if p.numbers is None
+        }
         self.tried = list(tried)
         self.users = [[_users(layout, member, text) for text in self.tried] for member in layout.members]
         self.copied = any(len(parts) > 1 for parts in cells.parts)

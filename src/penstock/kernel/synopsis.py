@@ -18,11 +18,11 @@ from penstock.evaluate.windows.partials import Distinct
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.kernel.breakable_lanes import BreakableLanes, Kernel, components_of, named
 from penstock.kernel.defects import Defect, defect_of
-from penstock.kernel.group_fill import Filling
+from penstock.kernel.group_fill import GroupFill
 from penstock.kernel.partial_columns import read_components, slice_starts
 from penstock.kernel.presence import Presence
 from penstock.share.conditions.fragments import Words, taken_pairs, takes
-from penstock.share.grouping_rollup import Fed
+from penstock.share.grouping_rollup import RolledUp
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import LaneKey, Tree
 
@@ -69,7 +69,7 @@ class Synopsis(BreakableLanes):
         self.spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
         self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)
         self._retired_operations = 0
-        self.filling = Filling()
+        self.filling = GroupFill()
         self.presence = Presence()
         self._touched: dict[LaneKey, tuple[Int64Array, Int64Array]] = {}
 
@@ -227,7 +227,7 @@ class Synopsis(BreakableLanes):
         """Tell whether all partials of a member are kept elsewhere."""
         return all(((tree.name, fed.grouping.keys) in self.spread) == self.in_driver for fed in member.feeds)
 
-    def _add_fed(self, tree: Tree, member: Member, fed: Fed, rows: pa.Table, added: _Added) -> None:
+    def _add_fed(self, tree: Tree, member: Member, fed: RolledUp, rows: pa.Table, added: _Added) -> None:
         """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
         if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
             return
@@ -252,7 +252,7 @@ class Synopsis(BreakableLanes):
             self.defects |= {(key, c): defect for c, defect in added.unread.items() if c in self.lanes[key].components}
 
     def _add_to_bundles(
-        self, tree: Tree, fed: Fed, labels: Int64Array, values: Mapping[Component, Values], words: Words
+        self, tree: Tree, fed: RolledUp, labels: Int64Array, values: Mapping[Component, Values], words: Words
     ) -> frozenset[int]:
         """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
         found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
@@ -305,7 +305,7 @@ class Synopsis(BreakableLanes):
             self._dissolve(lane.bundle)
 
     def _number(
-        self, space: str, member: Member, fed: Fed, rows: pa.Table, keys: Mapping[int, KeyValues | Defect]
+        self, space: str, member: Member, fed: RolledUp, rows: pa.Table, keys: Mapping[int, KeyValues | Defect]
     ) -> Int64Array | Defect:
         """Number the groups of the rows, or tell why they have no numbers."""
         if not fed.keys:

@@ -31,7 +31,7 @@ Entries = dict[str, tuple[ScalarNode, Node]]
 
 
 @dataclass(slots=True)
-class Reading:
+class YamlFile:
     """One file while it is read: its name, its text, and the problems so far."""
 
     file: str
@@ -198,7 +198,7 @@ def scalar(node: Node) -> Any:
             return text
 
 
-def options_of(reading: Reading, node: Node, what: str) -> Mapping[str, str]:
+def options_of(reading: YamlFile, node: Node, what: str) -> Mapping[str, str]:
     """Read a mapping of names to scalars, all as text."""
     found = {key: reading.words(value, f'{what} "{key}"') for key, (_, value) in reading.entries(node, what).items()}
     return {key: value for key, value in found.items() if value is not None}

@@ -10,13 +10,13 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
 from penstock.model.query import Query
 from penstock.model.schema import Stream
-from penstock.project.document import Reading
+from penstock.project.document import YamlFile
 from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
 from penstock.project.queries import QueryFile, bind_query, in_order, read_queries
-from penstock.project.settings import Settings, read_settings
+from penstock.project.settings import ProjectSettings, read_settings
 from penstock.store.changes import ChangeLog
 
 SETTINGS_FILE: Final = "penstock.yml"
@@ -27,7 +27,7 @@ class Project:
     """A folder as far as it could be read; with problems it can be looked at, but not run."""
 
     folder: Path
-    settings: Settings
+    settings: ProjectSettings
     functions: tuple[PythonFunction | FunctionFile, ...]  # each after those that it calls
     queries: tuple[QueryFile, ...]
     bound: tuple[Query, ...]
@@ -74,19 +74,19 @@ def read_project(path: Path) -> Project:
     return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes)
 
 
-def _settings(folder: Path, problems: list[Problem]) -> tuple[Settings, str]:
+def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, str]:
     """Read penstock.yml."""
     text = read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
     if isinstance(text, Problem):
         problems.append(text)
-        return Settings(folder.absolute().name), ""
-    reading = Reading(SETTINGS_FILE, text)
+        return ProjectSettings(folder.absolute().name), ""
+    reading = YamlFile(SETTINGS_FILE, text)
     settings = read_settings(reading, folder)
     problems += sorted(reading.problems, key=lambda problem: problem.error.place or (0, 0))
     return settings, text
 
 
-def _catalog(settings: Settings, text: str, problems: list[Problem]) -> Catalog:
+def _catalog(settings: ProjectSettings, text: str, problems: list[Problem]) -> Catalog:
     """Enter streams and tables in a catalog that is kept nowhere."""
     catalog = Catalog(ChangeLog(None))
     for declared in (*settings.streams, *settings.tables):
@@ -106,7 +106,7 @@ def _follows(problem: Problem) -> bool:
     return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn", "UnknownFunction")
 
 
-def _notes(settings: Settings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
+def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
     """Say what is not wrong, but will be missed."""
     notes = []
     for declared in (*settings.streams, *settings.tables):

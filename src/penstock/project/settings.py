@@ -13,7 +13,7 @@ from penstock.errors import nearest
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
-from penstock.project.document import Reading, place_of, scalar
+from penstock.project.document import YamlFile, place_of, scalar
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
@@ -44,7 +44,7 @@ class SparkSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProjectSettings:
     """All that penstock.yml says."""
 
     name: str
@@ -58,18 +58,18 @@ class Settings:
     windows_at_a_time: int = WINDOWS_AT_A_TIME
 
 
-def read_settings(reading: Reading, folder: Path) -> Settings:
+def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
     """Read every part; mistakes in one do not hide those in the next."""
     root, name = reading.root(), folder.absolute().name or "project"
     if root is None:
         if not reading.problems:
             reading.complain(f"{reading.file} is empty", (0, 1), hint="Declare a stream under streams.")
-        return Settings(name)
+        return ProjectSettings(name)
     entries = reading.entries(root, reading.file, SETTINGS)
     if isinstance(root, MappingNode) and "streams" not in entries:
         reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
     parts = {key: value for key, (_, value) in entries.items()}
-    return Settings(
+    return ProjectSettings(
         name=(reading.words(parts["name"], "the name") if "name" in parts else None) or name,
         streams=tuple(read_declarations(reading, parts["streams"], "stream", folder)) if "streams" in parts else (),
         tables=tuple(read_declarations(reading, parts["tables"], "table", folder)) if "tables" in parts else (),
@@ -80,13 +80,13 @@ def read_settings(reading: Reading, folder: Path) -> Settings:
     )
 
 
-def _folder(reading: Reading, node: Node, what: str, folder: Path) -> Path | None:
+def _folder(reading: YamlFile, node: Node, what: str, folder: Path) -> Path | None:
     """Read a folder relative to the project."""
     text = reading.words(node, what)
     return None if text is None else folder / text
 
 
-def _defaults(reading: Reading, node: Node) -> dict[str, Any]:
+def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     """Read the defaults."""
     entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
     found: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def _defaults(reading: Reading, node: Node) -> dict[str, Any]:
 # Sinks.
 
 
-def _sinks(reading: Reading, node: Node, folder: Path) -> tuple[SinkSetting, ...]:
+def _sinks(reading: YamlFile, node: Node, folder: Path) -> tuple[SinkSetting, ...]:
     """Read the list of sinks; two may not write into one folder."""
     found: list[SinkSetting] = []
     for one in reading.items(node, "sinks"):
@@ -125,7 +125,7 @@ def _sinks(reading: Reading, node: Node, folder: Path) -> tuple[SinkSetting, ...
     return tuple(found)
 
 
-def _sink(reading: Reading, kind: str, key: Node, node: Node, folder: Path) -> SinkSetting | None:
+def _sink(reading: YamlFile, kind: str, key: Node, node: Node, folder: Path) -> SinkSetting | None:
     """Read one sink: a folder, or a mapping with more."""
     what = f"the {kind} sink"
     if isinstance(node, ScalarNode):
@@ -143,7 +143,7 @@ def _sink(reading: Reading, kind: str, key: Node, node: Node, folder: Path) -> S
 # Spark.
 
 
-def _spark(reading: Reading, node: Node) -> SparkSetting:
+def _spark(reading: YamlFile, node: Node) -> SparkSetting:
     """Read cores, memory, master and Spark's own settings."""
     cores: int | None = None
     texts: dict[str, str] = {}

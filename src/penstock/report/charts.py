@@ -28,7 +28,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ChartColumn:
     """One column: its label below, its value, and whether it is set apart from the others."""
 
     label: str
@@ -89,7 +89,7 @@ def line_chart(title: str, series: Sequence[Series], *, unit: str, from_zero: bo
     return svg.drawing(WIDTH, HEIGHT, parts, label=_described(title, unit, kept))
 
 
-def column_chart(title: str, columns: Sequence[Column], *, unit: str, across: str) -> str:
+def column_chart(title: str, columns: Sequence[ChartColumn], *, unit: str, across: str) -> str:
     """Draw a column for each value; columns set apart are outlined only."""
     if not columns:
         return _empty(title)

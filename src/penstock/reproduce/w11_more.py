@@ -14,7 +14,7 @@ from penstock.reproduce.w11 import TEMPLATES
 from penstock.reproduce.w11_workload import strands
 from penstock.share.weave.costs import UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
-from penstock.share.weave.incremental import Loom
+from penstock.share.weave.incremental import IncrementalPlanner
 from penstock.share.weave.weaving import weave_share
 
 TOLERANCES: Final = (0.0, 0.1, 0.2, 0.3, 0.5, math.inf)
@@ -31,7 +31,7 @@ def kept(count: int, tolerance: float, seed: int) -> tuple[float, int, int]:
     """Add queries one by one; return the mean relative error in percent, pairs compared and plans woven anew."""
     pool = strands(count, seed=seed)
     begun = count // 5
-    loom = Loom(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
+    loom = IncrementalPlanner(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
     errors = []
     for number in range(begun, count):
         loom.add(number, pool[number])

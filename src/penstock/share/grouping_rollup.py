@@ -27,7 +27,7 @@ ADD_US: Final = 0.2  # to add a partial to the lanes of a grouping
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class RolledUp:
     """A grouping that a member of the job feeds: where its keys and conditions stand among the member's."""
 
     grouping: Grouping
@@ -112,10 +112,10 @@ def _feeder(keys: Keys, made: Iterable[Keys], estimate: Estimate) -> Keys | None
     return min(able, key=lambda one: (estimate.partials[one], one), default=None)
 
 
-def fed_members(groupings: Sequence[Grouping], feeders: Feeders) -> list[tuple[Grouping, tuple[Fed, ...]]]:
+def fed_members(groupings: Sequence[Grouping], feeders: Feeders) -> list[tuple[Grouping, tuple[RolledUp, ...]]]:
     """Put groupings under their feeders; what a plan no longer asks for is left out, what is alone stays as it is."""
     by_keys = {grouping.keys: grouping for grouping in groupings}
-    found: list[tuple[Grouping, tuple[Fed, ...]]] = []
+    found: list[tuple[Grouping, tuple[RolledUp, ...]]] = []
     under: set[Keys] = set()
     for keys, fed in feeders.items():
         members = [by_keys[one] for one in fed if one in by_keys and set(one) <= set(keys)]
@@ -126,12 +126,12 @@ def fed_members(groupings: Sequence[Grouping], feeders: Feeders) -> list[tuple[G
     return sorted([*alone, *found], key=lambda pair: (len(pair[0].keys), pair[0].keys))
 
 
-def itself(grouping: Grouping) -> Fed:
+def itself(grouping: Grouping) -> RolledUp:
     """Let a grouping feed itself alone."""
-    return Fed(grouping, tuple(range(len(grouping.keys))), tuple(range(len(grouping.conditions))))
+    return RolledUp(grouping, tuple(range(len(grouping.keys))), tuple(range(len(grouping.conditions))))
 
 
-def _feeding(keys: Keys, members: Sequence[Grouping]) -> tuple[Grouping, tuple[Fed, ...]]:
+def _feeding(keys: Keys, members: Sequence[Grouping]) -> tuple[Grouping, tuple[RolledUp, ...]]:
     """Make the grouping that feeds some others: all their conditions and components, by all their keys."""
     types = {key: type_ for one in members for key, type_ in zip(one.keys, one.key_types, strict=True)}
     own = tuple(key for key in keys if key in types)
@@ -151,7 +151,8 @@ def _feeding(keys: Keys, members: Sequence[Grouping]) -> tuple[Grouping, tuple[F
         tuple(tuple(sorted(used)) for used in users.values()),
     )
     fed = [
-        Fed(one, tuple(own.index(key) for key in one.keys), tuple(place[c] for c in one.conditions)) for one in members
+        RolledUp(one, tuple(own.index(key) for key in one.keys), tuple(place[c] for c in one.conditions))
+        for one in members
     ]
     return grouping, tuple(fed)
 

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Technique:
+class ClusterTechnique:
     """How the best cluster is found and what runs then."""
 
     name: str
@@ -31,7 +31,7 @@ class Technique:
     charge: float = 0.0
 
 
-def clustered(net: Network, arrivals: Arrivals, values: Array, technique: Technique) -> Array:
+def clustered(net: Network, arrivals: Arrivals, values: Array, technique: ClusterTechnique) -> Array:
     """Return the slowdowns of all answers; every query has three operators in a row."""
     leaves = np.flatnonzero(net.stream >= 0)
     order = np.argsort(technique.cluster_of, kind="stable")

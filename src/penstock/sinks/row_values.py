@@ -22,7 +22,7 @@ from penstock.model.instants import format_day, format_instant, format_local, py
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class TimeForm:
     """What instants, times of no zone, and days are read as."""
 
     instant: Callable[[int, str], Any]  # and its zone
@@ -39,8 +39,8 @@ def _in_zone(us: int, zone: str) -> datetime | str:
         return format_instant(us)
 
 
-_PYTHON: Final = Times(_in_zone, python_local, python_day)
-_TEXT: Final = Times(lambda us, _: format_instant(us), format_local, format_day)
+_PYTHON: Final = TimeForm(_in_zone, python_local, python_day)
+_TEXT: Final = TimeForm(lambda us, _: format_instant(us), format_local, format_day)
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-def _read(array: pa.Array, times: Times) -> list[Any]:
+def _read(array: pa.Array, times: TimeForm) -> list[Any]:
     """Read the values of an array."""
     kind = array.type
     if pt.is_timestamp(kind):
@@ -121,21 +121,21 @@ def _each(numbers: pa.Array, read: Callable[[int], Any]) -> list[Any]:
     return [known[n] for n in found]
 
 
-def _structs(array: pa.StructArray, times: Times) -> list[Any]:
+def _structs(array: pa.StructArray, times: TimeForm) -> list[Any]:
     """Read structs as dictionaries."""
     names = [field.name for field in array.type]
     rows = zip(*(_read(part, times) for part in array.flatten()), strict=True) if names else iter([()] * len(array))
     return [dict(zip(names, row, strict=True)) if ok else None for ok, row in zip(_valid(array), rows, strict=True)]
 
 
-def _lists(array: pa.Array, times: Times) -> list[Any]:
+def _lists(array: pa.Array, times: TimeForm) -> list[Any]:
     """Read lists as lists."""
     inside = iter(_read(array.flatten(), times))
     lengths = pc.list_value_length(array).to_pylist()
     return [None if length is None else [next(inside) for _ in range(length)] for length in lengths]
 
 
-def _maps(array: pa.MapArray, times: Times) -> list[Any]:
+def _maps(array: pa.MapArray, times: TimeForm) -> list[Any]:
     """Read maps as lists of pairs."""
     kind = array.type
     entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))

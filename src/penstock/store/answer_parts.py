@@ -21,7 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class AnswerContents:
     """What a table of answers holds: enough to know whether it has to be read."""
 
     rows: int
@@ -41,13 +41,13 @@ class Holds:
         return all(one in keep and self.high_us < keep[one] for one in each)
 
 
-def look_at(table: pa.Table) -> Holds:
+def look_at(table: pa.Table) -> AnswerContents:
     """Say what a table holds."""
     definitions = np.unique(_numbers(table, DEFINITION))
     runs = np.split(definitions, np.flatnonzero(np.diff(definitions) != 1) + 1) if len(definitions) else []
     ends = _ends(table)
     low, high = (int(ends.min()), int(ends.max())) if ends is not None and len(ends) else (None, None)
-    return Holds(table.num_rows, tuple((int(run[0]), int(run[-1])) for run in runs), low, high)
+    return AnswerContents(table.num_rows, tuple((int(run[0]), int(run[-1])) for run in runs), low, high)
 
 
 def of_queries(table: pa.Table, definitions: Iterable[int], keep: Mapping[int, int]) -> pa.Table:

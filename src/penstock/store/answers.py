@@ -14,9 +14,9 @@ import pyarrow as pa
 from penstock.errors import StateError
 from penstock.store.answer_files import (
     AnswerFile,
+    AnswerPart,
     AnswersTogether,
     LargeTables,
-    Part,
     PassingAnswers,
     file_name,
     hold_in_memory,
@@ -55,7 +55,7 @@ class AnswerLog(ABC):
         self._keep: dict[int, int] = {}
         self._changing = threading.Lock()
 
-    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[Part] = ()) -> None:
+    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = ()) -> None:
         """Make a batch's answers durable; one without answers leaves nothing behind.
 
         Parts that executors have ``written`` to files of their own hold from now on, together with the tables.
@@ -67,7 +67,7 @@ class AnswerLog(ABC):
             self._last, self._new = batch, self._new + 1
 
     @abstractmethod
-    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part] | None:
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[AnswerPart] | None:
         """Write answers of a batch to a file that :meth:`append` is to name; None: memory is all there is."""
 
     def last(self) -> int | None:
@@ -123,7 +123,11 @@ class AnswerLog(ABC):
 
     @abstractmethod
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> AnswersTogether:
         """Keep tables together: first and last commit, the last one before them, batches."""
 
@@ -195,7 +199,11 @@ class MemoryAnswerLog(AnswerLog):
         """Do nothing: there is no folder."""
 
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> PassingAnswers:
         """Hold tables; without a folder, executors write nothing."""
         return hold_in_memory(about, tables)
@@ -221,12 +229,16 @@ class DiskAnswerLog(AnswerLog):
         self._files, self._last, self._new = found_files(folder)
         self._tidy(self._files)
 
-    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part]:
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[AnswerPart]:
         """Write answers to a file of their own."""
         return write_parts(self.folder, f"{batch:012d}-{uuid.uuid4().hex[:12]}.spread", tables)
 
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> AnswerFile:
         """Write tables to one file."""
         return write_answers(AnswerFile(self.folder, *about, ()), tables, point, written)

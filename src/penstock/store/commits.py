@@ -15,7 +15,7 @@ from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
 from penstock.store.invalid import Invalid
-from penstock.store.manifest import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
+from penstock.store.manifest import KeptCommits, Manifest, check_files, later_numbers, read_list, sweep, write_list
 
 FORMAT: Final = 2
 READABLE: Final = (1, 2)  # a commit of format 1 lacks fields that have defaults
@@ -239,31 +239,31 @@ class DiskCommitLog:
         files = [Weighed(k.weight, k.shape, self._size(k)) for k in earlier]
         for stretch in reversed(list(worth_merging(files))):
             earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop])]
-        write_list(self.folder, Listing(last.number - 1, tuple(earlier)))
+        write_list(self.folder, Manifest(last.number - 1, tuple(earlier)))
         self._through, self._kept = last.number - 1, [*earlier, last]
         sweep(self.folder, self._kept)
 
-    def _merge(self, files: Sequence[Kept]) -> Kept:
+    def _merge(self, files: Sequence[KeptCommits]) -> KeptCommits:
         """Write the partials of neighbours as one file, under a name of its own."""
         content = arrow_file(self.needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
         highest = max(k.highest for k in files if k.highest is not None)
         weight = sum(k.weight for k in files)
-        merged = Kept(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
+        merged = KeptCommits(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
         assert merged.partials is not None
         write_whole(self.folder / merged.partials, lambda file: file.write(content), "compaction.partials")
         return merged
 
-    def _table(self, kept: Kept) -> pa.Table:
+    def _table(self, kept: KeptCommits) -> pa.Table:
         """Read the partials of a commit."""
         assert kept.partials is not None
         return read_arrow_file(self.folder / kept.partials, kept.sum)
 
-    def _size(self, kept: Kept) -> int:
+    def _size(self, kept: KeptCommits) -> int:
         """Return how long the file of a commit's partials is."""
         return (self.folder / kept.partials).stat().st_size if kept.partials else 0
 
 
-def found_commits(folder: Path) -> tuple[int, list[Kept], Commit | None]:
+def found_commits(folder: Path) -> tuple[int, list[KeptCommits], Commit | None]:
     """Read how far the list goes, which commits are kept, and the last one; nothing is changed."""
     listing = read_list(folder)
     kept, last = list(listing.kept), None
@@ -274,10 +274,10 @@ def found_commits(folder: Path) -> tuple[int, list[Kept], Commit | None]:
     return listing.through, kept, last
 
 
-def _kept(commit: Commit, shape: str | None) -> Kept:
+def _kept(commit: Commit, shape: str | None) -> KeptCommits:
     """Tell of a commit what deciding on its files takes."""
     has_partials = commit.partials_sum is not None
-    return Kept(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
+    return KeptCommits(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
 
 
 def _shape(commit: Commit, partials: pa.Table) -> str | None:

@@ -21,7 +21,7 @@ BUCKETS: Final = 32  # that keys are told apart by; fixed for a folder once some
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExecutorFiles:
     """The partials that one commit brought, and what they were made by."""
 
     number: int
@@ -41,20 +41,20 @@ class Entry:
         return {**told, "edges": edges, "feeding": dict(self.feeding), "files": files}
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Entry:
+    def from_record(record: Mapping[str, Any]) -> ExecutorFiles:
         """Read back what was written."""
         files = tuple(BucketFile.from_record(file) for file in record["files"])
-        return Entry(**{**record, "files": files, "attempts": tuple(record["attempts"])})
+        return ExecutorFiles(**{**record, "files": files, "attempts": tuple(record["attempts"])})
 
 
-class SpreadFolder:
+class ExecutorStateFolder:
     """The partials of one stream that the executors keep."""
 
     def __init__(self, folder: Path) -> None:
         """Read what is there; nothing is made before something is spread."""
         self.folder = folder.absolute()
         self.groupings: frozenset[GroupingName] = frozenset()
-        self.entries: list[Entry] = []
+        self.entries: list[ExecutorFiles] = []
         self.buckets = BUCKETS
         if (self.folder / GROUPINGS).exists():
             self._read()
@@ -66,7 +66,7 @@ class SpreadFolder:
             self.buckets = int(record["buckets"])
             self.groupings = frozenset((tree, tuple(keys)) for tree, keys in record["groupings"])
             names = [name for name in names_in(self.folder) if name[:12].isdigit() and name[12:] == ".json"]
-            self.entries = [Entry.from_record(read_record(self.folder / name)) for name in names]
+            self.entries = [ExecutorFiles.from_record(read_record(self.folder / name)) for name in names]
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(self.folder / GROUPINGS, "it is no record of spread partials") from error
 
@@ -75,14 +75,14 @@ class SpreadFolder:
         self.entries = [entry for entry in self.entries if entry.number <= number]
         self._sweep()
 
-    def begin(self, grouping: GroupingName, entries: Iterable[Entry]) -> None:
+    def begin(self, grouping: GroupingName, entries: Iterable[ExecutorFiles]) -> None:
         """Let a grouping's partials be here from now on; ``entries`` hold what was stored of it before."""
         make_folder(self.folder)
         for entry in entries:
             self.add(entry)
         self._settle(self.groupings | {grouping})
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ExecutorFiles) -> None:
         """Name the files of a commit, before the commit itself is durable; the same number again adds to it."""
         known = next((one for one in self.entries if one.number == entry.number), None)
         if known is not None:

@@ -13,7 +13,7 @@ LIST: Final = "list.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCommits:
     """A commit whose record, and partials if any, are there; it may stand for earlier ones too."""
 
     number: int
@@ -38,32 +38,32 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Manifest:
     """The commits kept up to a number; after it, every commit has its record."""
 
     through: int
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptCommits, ...]
 
 
-def read_list(folder: Path) -> Listing:
+def read_list(folder: Path) -> Manifest:
     """Read the list; a folder that was never compacted has none."""
     path = folder / LIST
     if not path.exists():
-        return Listing(-1, ())
+        return Manifest(-1, ())
     record = read_record(path)
     try:
-        return Listing(record["through"], tuple(Kept(**one) for one in record["kept"]))
+        return Manifest(record["through"], tuple(KeptCommits(**one) for one in record["kept"]))
     except (TypeError, KeyError) as error:
         raise damaged(path, "it is no list of commits") from error
 
 
-def write_list(folder: Path, listing: Listing, point: str = "compaction.list") -> None:
+def write_list(folder: Path, listing: Manifest, point: str = "compaction.list") -> None:
     """Replace the list: from here on it holds."""
     kept = [asdict(one) for one in listing.kept]
     write_record(folder / LIST, {"through": listing.through, "kept": kept}, point)
 
 
-def later_numbers(folder: Path, listing: Listing) -> list[int]:
+def later_numbers(folder: Path, listing: Manifest) -> list[int]:
     """Return the commits after the list, each with its record; a gap is damage."""
     stems = [name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json")]
     found = {int(stem) for stem in stems if stem.isdigit()}
@@ -79,7 +79,7 @@ def later_numbers(folder: Path, listing: Listing) -> list[int]:
     return later
 
 
-def check_files(folder: Path, kept: Iterable[Kept]) -> None:
+def check_files(folder: Path, kept: Iterable[KeptCommits]) -> None:
     """Say which file of the kept commits is missing, if one is."""
     for one in kept:
         for name in (one.record, one.partials):
@@ -87,7 +87,7 @@ def check_files(folder: Path, kept: Iterable[Kept]) -> None:
                 raise damaged(folder / name, "it is not there")
 
 
-def sweep(folder: Path, kept: Iterable[Kept]) -> None:
+def sweep(folder: Path, kept: Iterable[KeptCommits]) -> None:
     """Remove what is not kept: replaced or expired files, and what a crash left."""
     wanted = {LIST, *(name for one in kept for name in (one.record, one.partials) if name is not None)}
     for name in names_in(folder):

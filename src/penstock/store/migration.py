@@ -18,7 +18,7 @@ from penstock.store.arrow_files import arrow_file, read_arrow_file
 from penstock.store.changes import migrate_journal
 from penstock.store.commits import Commit, read_commit
 from penstock.store.files import checksum, names_in, write_record, write_whole
-from penstock.store.manifest import LIST, Kept, Listing, write_list
+from penstock.store.manifest import LIST, KeptCommits, Manifest, write_list
 
 POINT: Final = "migration"
 
@@ -39,8 +39,10 @@ def _migrate_commits(folder: Path) -> None:
     numbers = [int(name[:12]) for name in names_in(folder) if name.endswith(".json")]
     commits = [_with_sum(folder, number) for number in numbers]
     if commits:
-        kept = [Kept(c.number, c.number, 1, c.highest, c.partials_sum, None) for c in commits[:-1] if c.partials_sum]
-        write_list(folder, Listing(commits[-1].number - 1, tuple(kept)), POINT)
+        kept = [
+            KeptCommits(c.number, c.number, 1, c.highest, c.partials_sum, None) for c in commits[:-1] if c.partials_sum
+        ]
+        write_list(folder, Manifest(commits[-1].number - 1, tuple(kept)), POINT)
 
 
 def _with_sum(folder: Path, number: int) -> Commit:

@@ -16,7 +16,7 @@ from penstock.store.buckets import read_bucket
 from penstock.store.changes import read_changes
 from penstock.store.checkpoints import check_checkpoint
 from penstock.store.commits import Commit, found_commits, read_commit
-from penstock.store.executor_state import SpreadFolder
+from penstock.store.executor_state import ExecutorStateFolder
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
 
@@ -128,10 +128,10 @@ def _spread_problems(folder: Path) -> Iterator[StateError]:
     """Read all partials of a stream that the executors keep."""
     if not folder.exists():
         return
-    if (problem := _problem_of(SpreadFolder, folder)) is not None:
+    if (problem := _problem_of(ExecutorStateFolder, folder)) is not None:
         yield problem
         return
-    for file in (file for entry in SpreadFolder(folder).entries for file in entry.files):
+    for file in (file for entry in ExecutorStateFolder(folder).entries for file in entry.files):
         found = (_problem_of(read_bucket, folder, file, stretch.bucket) for stretch in file.stretches)
         if (problem := next((one for one in found if one is not None), None)) is not None:
             yield problem

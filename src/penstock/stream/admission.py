@@ -14,10 +14,10 @@ from penstock.language.options import accepts_changed_files, since_of
 from penstock.model.schema import Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, condition_of, tree_of
-from penstock.stream.batch_job import Computed, Computing
-from penstock.stream.due_windows import Agenda
-from penstock.stream.grouping_plan import Groupings
-from penstock.stream.past_rows import Past
+from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.due_windows import DueWindows
+from penstock.stream.grouping_plan import GroupingChooser
+from penstock.stream.past_rows import PastRows
 from penstock.stream.pauses import pause_by_hand
 from penstock.stream.progress import Progress
 from penstock.stream.step import Step
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Since = int | None  # None: the stream's first row
-Pause = Callable[["DataFrame", Computed, Arrived], None]
+Pause = Callable[["DataFrame", BatchPartials, Arrived], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class FirstWindow:
     """From which window on a query is answered; ``stored``: because partials are stored, which others may drop."""
 
     first_end_us: int | None  # None: no row has come yet
@@ -44,21 +44,21 @@ class ReadPast:
 
     asking: Mapping[int, Since]
     rows: DataFrame
-    computed: Computed
+    computed: BatchPartials
 
 
-class Entering:
+class Admission:
     """Lets queries in between two batches."""
 
     def __init__(
         self,
-        past: Past,
+        past: PastRows,
         progress: Progress,
         synopsis: Synopsis,
-        computing: Computing,
-        agenda: Agenda,
+        computing: BatchJob,
+        agenda: DueWindows,
         pause: Pause,
-        groupings: Groupings,
+        groupings: GroupingChooser,
     ) -> None:
         """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past.
 
@@ -69,15 +69,15 @@ class Entering:
 
     def promise(
         self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
-    ) -> Promise:
+    ) -> FirstWindow:
         """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.starts:
-            return Promise(progress.first_ends.get(new.id), "it is there already")
+            return FirstWindow(progress.first_ends.get(new.id), "it is there already")
         if progress.ended:
-            return Promise(None, "the stream has ended, and answers no more")
+            return FirstWindow(None, "the stream has ended, and answers no more")
         if layout is None or progress.frontier_us is None:
-            return Promise(None, "no row has come yet")
+            return FirstWindow(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
         progress.enter(new, same_tree, lane, progress.floor(lane, layout))
@@ -89,13 +89,13 @@ class Entering:
             why = "what is stored covers it" if stored else "what it needs is kept from now on"
             if new.begins_us is not None and new.begins_us == covered:
                 why = "the windows that begin before it are answered by the definition before"
-            return Promise(progress.next_ends[new.id], why, stored)
+            return FirstWindow(progress.next_ends[new.id], why, stored)
         progress.forget(new.id)  # it is entered with its past, in one step
         self.groupings.refuse_the_past([new])
         if checked:
             self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
-        return Promise(self._first_end(new, asked), kept)
+        return FirstWindow(self._first_end(new, asked), kept)
 
     def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
         """Raise if a query asks for a past that cannot be had; nothing is promised."""

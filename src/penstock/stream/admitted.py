@@ -12,7 +12,7 @@ from penstock.printable import shown
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class Admitted:
     """What CREATE and ALTER say of a query: its definition, and the end of the first window that it will answer."""
 
     definition: Definition

@@ -21,12 +21,12 @@ from penstock.share.slices import SliceManager
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.group_estimates import estimate
-from penstock.spark.job.lookup_tables import Tables
+from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.job.partials import PartialsJob, time_span
 from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
-from penstock.stream.executor_state import Spreading
+from penstock.stream.executor_state import ExecutorState
 from penstock.stream.progress import NEVER, Progress
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ BEFORE_ALL_EDGES: Final = -1  # the label of a row before the first edge it was 
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class BatchPartials:
     """A batch's partials, with what they were computed by."""
 
     job: PartialsJob
@@ -58,10 +58,12 @@ class Computed:
         return self.job.layout
 
 
-class Computing:
+class BatchJob:
     """Runs the jobs of one stream."""
 
-    def __init__(self, stream: Stream, tables: Tables, progress: Progress, spreading: Spreading | None) -> None:
+    def __init__(
+        self, stream: Stream, tables: LookupTables, progress: Progress, spreading: ExecutorState | None
+    ) -> None:
         """Prepare; ``progress`` tells what rows are judged by, ``spreading`` keeps what the driver does not."""
         self.stream, self.tables, self.progress, self.spreading = stream, tables, progress, spreading
         self._job: PartialsJob | None = None
@@ -89,7 +91,7 @@ class Computing:
             self._span_us = max(self._span_us, last_us - self.progress.last_us)
             self._back_us = max(self._back_us, self.progress.last_us - first_us)
 
-    def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> Computed:
+    def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
         judged = replace(judged, revised=self.progress.revised(layout))
         self._batch = batch
@@ -128,7 +130,7 @@ class Computing:
             judged = replace(self.judged_by(clock_us), revised=self.progress.revised(job.layout))
             job.compile(batch, self._with_edges(batch, job.layout, judged, foreseen=True))
 
-    def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> Computed:
+    def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
         """Run a job over rows of the past, none of which is late."""
         judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
         try:
@@ -139,7 +141,7 @@ class Computing:
             what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
             raise SourceError(what, hint="Mend what it names, and ask again.") from None
 
-    def once_more(self, rows: DataFrame, layout: Layout, before: Computed) -> Computed:
+    def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
         """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""
         bounds = replace(before.bounds, edges={}, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
         job = PartialsJob(layout.listed({}))
@@ -148,11 +150,11 @@ class Computing:
         except Exception as error:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             partials = _attempted(job, rows, before.frames, bounds, error, None)
-        return Computed(job, bounds, partials, before.frames, before.versions)
+        return BatchPartials(job, bounds, partials, before.frames, before.versions)
 
     def _run(
         self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds, *, foreseen: bool
-    ) -> Computed:
+    ) -> BatchPartials:
         """Run a job, and what has to be run again."""
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
@@ -174,7 +176,7 @@ class Computing:
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
-        return Computed(job, bounds, partials, frames, versions, into, doubting)
+        return BatchPartials(job, bounds, partials, frames, versions, into, doubting)
 
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""

@@ -28,7 +28,7 @@ MOST_PLACES: Final = 100_000  # windows by groups that are computed anew at a ti
 Touched = Mapping[LaneKey, tuple[Int64Array, Int64Array]]  # lane → slices and groups that late rows fell into
 
 
-class Revising:
+class Corrections:
     """Computes anew what late rows touched in windows that are final, while these may still be revised."""
 
     def __init__(self, synopsis: Synopsis, progress: Progress, answering: Answering) -> None:

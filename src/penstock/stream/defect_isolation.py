@@ -23,7 +23,7 @@ from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
 from penstock.store.commits import Paused
 from penstock.stream.derived.row_times import RULERS
-from penstock.stream.due_windows import LOG, Agenda
+from penstock.stream.due_windows import LOG, DueWindows
 from penstock.stream.pauses import pause_for_window
 from penstock.stream.progress import NEVER
 
@@ -31,7 +31,7 @@ Answers = Callable[[Sequence[pa.Table]], list[pa.Table]]
 Place = tuple[LaneKey, Component | None]  # a lane, or one component of it
 
 
-def charge_lanes(agenda: Agenda, layout: Layout, last_us: int | None = None) -> bool:
+def charge_lanes(agenda: DueWindows, layout: Layout, last_us: int | None = None) -> bool:
     """Pause the queries of lanes that broke; tell whether there are any. ``last_us`` is the last time just seen."""
     if not agenda.synopsis.defects:
         return False
@@ -43,7 +43,7 @@ def charge_lanes(agenda: Agenda, layout: Layout, last_us: int | None = None) -> 
     return True
 
 
-def pause_failed(agenda: Agenda, layout: Layout, failures: Sequence[Failure]) -> bool:
+def pause_failed(agenda: DueWindows, layout: Layout, failures: Sequence[Failure]) -> bool:
     """Pause queries at the windows that could not be answered; tell whether a defect is among the reasons."""
     by_id, new = {d.id: d for d in layout.plan.definitions}, dict[Defect, list[Definition]]()
     for failure in sorted(failures, key=lambda f: f.window_end_us):
@@ -98,7 +98,7 @@ def users_of(layout: Layout, place: Place) -> list[Definition]:
 
 
 def pause_users(
-    agenda: Agenda, layout: Layout, concerned: Iterable[Definition], defect: Defect, since_us: int | None
+    agenda: DueWindows, layout: Layout, concerned: Iterable[Definition], defect: Defect, since_us: int | None
 ) -> None:
     """Let queries answer nothing any more; resumed, they begin where their lane is whole."""
     by_id, new, progress = {d.id: d for d in layout.plan.definitions}, list[Definition](), agenda.progress

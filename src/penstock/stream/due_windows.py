@@ -22,7 +22,7 @@ LOG = logging.getLogger("penstock")
 
 
 @dataclass(slots=True)
-class Agenda:
+class DueWindows:
     """Lists due windows and moves each query's next one behind them."""
 
     progress: Progress

@@ -26,7 +26,7 @@ from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Colle
 from penstock.spark.session.own_session import made_in
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
-from penstock.store.executor_state import Entry, SpreadFolder
+from penstock.store.executor_state import ExecutorFiles, ExecutorStateFolder
 from penstock.stream.past_rows import Places
 from penstock.stream.snapshot import Snapshot
 
@@ -38,11 +38,11 @@ Edges = Mapping[str, Sequence[int]]  # of searched trees
 
 
 @dataclass(slots=True)
-class Spreading:
+class ExecutorState:
     """What the executors keep and answer for one stream."""
 
     session: SparkSession
-    store: SpreadFolder
+    store: ExecutorStateFolder
     answers: Path  # where answers are written
     kernel: Kernel
     strategy: Strategy
@@ -86,9 +86,9 @@ class Spreading:
             return None
         return Collecting(self.store.folder, number, self.store.buckets)
 
-    def entry(self, number: int, layout: Layout, collected: Collecting, edges: Edges) -> Entry:
+    def entry(self, number: int, layout: Layout, collected: Collecting, edges: Edges) -> ExecutorFiles:
         """Say what the files of a commit were made by."""
-        return Entry(
+        return ExecutorFiles(
             number,
             layout.plan.version,
             tuple(collected.files),
@@ -100,7 +100,7 @@ class Spreading:
 
     def begin(self, grouping: GroupingName, commits: CommitLog) -> bool:
         """Take over a grouping with all that is stored of it, commit by commit; False: something of it cannot be."""
-        entries: list[Entry] = []
+        entries: list[ExecutorFiles] = []
         for commit, partials in commits.replay():
             if partials is None:
                 continue
@@ -110,7 +110,7 @@ class Spreading:
         self.store.begin(grouping, entries)
         return True
 
-    def _taken_over(self, grouping: GroupingName, commit: Commit, partials: pa.Table) -> Iterator[Entry]:
+    def _taken_over(self, grouping: GroupingName, commit: Commit, partials: pa.Table) -> Iterator[ExecutorFiles]:
         """Write the partials of one commit by bucket."""
         layout = replace(self._laid_out(commit.catalog_version, commit.feeding), attempts=frozenset(commit.attempts))
         layout = replace(layout, spread=frozenset([grouping]))
@@ -144,7 +144,7 @@ class Spreading:
         task = AnswerBuckets(entries, plain, tuple(due), self.kernel, folder, self.answers, number)
         return answer_buckets(self.session, task, self.store.buckets)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[ExecutorFiles]:
         """Return the entries, laid out; those read back are laid out once."""
         known: dict[str, Layout] = {}
         for place, entry in enumerate(self.store.entries):
@@ -159,14 +159,14 @@ class Spreading:
 
 def open_spreading(
     session: SparkSession, places: Places, kernel: Kernel, strategy: Strategy, time: str
-) -> Spreading | None:
+) -> ExecutorState | None:
     """Open what the executors keep of a stream; None without a state folder, which they and the driver share.
 
     Nor is anything handed to them from woven trees: what they keep is filed by tree, and cannot move.
     """
     if places.spread is None or places.answers is None or strategy == "weave":
         return None
-    return Spreading(session, SpreadFolder(places.spread), places.answers.absolute(), kernel, strategy, time)
+    return ExecutorState(session, ExecutorStateFolder(places.spread), places.answers.absolute(), kernel, strategy, time)
 
 
 def _name(layout: Layout, tree: int, keys: tuple[str, ...]) -> GroupingName:

@@ -15,7 +15,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.defects import defect_of
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.schema import Table
-from penstock.share.explain.explain import Seen
+from penstock.share.explain.explain import ObservedStream
 from penstock.share.grouping_rollup import Estimate, Feeders, Feeding, choose_feeders, from_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Tree, tree_of
@@ -23,9 +23,9 @@ from penstock.spark.job.group_estimates import is_large
 from penstock.spark.job.writer import Bounds
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog
-from penstock.stream.batch_job import Computing
+from penstock.stream.batch_job import BatchJob
 from penstock.stream.defect_isolation import log_defect
-from penstock.stream.due_windows import LOG, Agenda
+from penstock.stream.due_windows import LOG, DueWindows
 from penstock.stream.executor_state import SnapshotAt
 from penstock.stream.pauses import pause_by_hand
 
@@ -42,14 +42,14 @@ CANNOT_BE: Final = (
 )
 
 
-class Groupings:
+class GroupingChooser:
     """Decides for one stream which groupings feed others, and which are kept by the executors.
 
     It looks at a batch when the groupings have changed, and again each time four times as many rows have come as at
     the last look.
     """
 
-    def __init__(self, computing: Computing, synopsis: Synopsis, commits: CommitLog, spread_over: int) -> None:
+    def __init__(self, computing: BatchJob, synopsis: Synopsis, commits: CommitLog, spread_over: int) -> None:
         """Begin with every grouping on its own, in the driver."""
         self.computing, self.synopsis, self.commits, self.spread_over = computing, synopsis, commits, spread_over
         self.spreading = computing.spreading
@@ -87,7 +87,7 @@ class Groupings:
         laid_out = lay_out(layout.plan, layout.time, feeding, layout.doubtful)
         return replace(laid_out, attempts=layout.attempts, spread=spread)
 
-    def seen(self, layout: Layout | None) -> Seen:
+    def seen(self, layout: Layout | None) -> ObservedStream:
         """Say how fast rows came, and how groupings are made where it is not from rows in the driver."""
         found: dict[GroupingName, str] = {}
         for member in layout.members if layout is not None else ():
@@ -95,7 +95,7 @@ class Groupings:
             for fed in member.feeds if len(member.feeds) > 1 else ():
                 found[tree, fed.grouping.keys] = f"fed by {', '.join(member.grouping.keys)}"
         found |= dict.fromkeys(layout.spread if layout is not None else (), "kept by the executors")
-        return Seen(self.computing.progress.rate(), found)
+        return ObservedStream(self.computing.progress.rate(), found)
 
     # -- who feeds whom ------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Groupings:
                 hint="Ask for keys and aggregates alone, or group by other keys as well.",
             )
 
-    def pause_what_cannot_be(self, layout: Layout, agenda: Agenda) -> None:
+    def pause_what_cannot_be(self, layout: Layout, agenda: DueWindows) -> None:
         """Pause queries that joined a spread grouping and cannot be answered there: older catalogs may have some."""
         for definition in layout.plan.definitions if self.spread else ():
             if self._cannot_be(definition) and definition.id not in agenda.progress.paused:

@@ -12,14 +12,14 @@ from penstock.model.schema import Stream
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
 from penstock.spark.kept_rows.duplicates import Duplicates
-from penstock.spark.kept_rows.row_buffer import Waiting
+from penstock.spark.kept_rows.row_buffer import RowBuffer
 from penstock.spark.sources.arriving_files import files_of
 from penstock.spark.sources.computed_columns import doubtful_columns
 from penstock.spark.sources.frames import FILE_FORMATS, read_whole
 from penstock.spark.sources.nanoseconds import by_rounding
 from penstock.store.invalid import Invalid
-from penstock.stream.batch_job import Computed
-from penstock.stream.past_rows import Past, Places
+from penstock.stream.batch_job import BatchPartials
+from penstock.stream.past_rows import PastRows, Places
 from penstock.stream.progress import NEVER
 from penstock.stream.snapshot import Snapshot
 
@@ -35,8 +35,8 @@ class Intake:
     def __init__(self, session: SparkSession, stream: Stream, places: Places) -> None:
         """Open the folders of keys and rows."""
         self.stream, self.places = stream, places
-        self.past = Past(session, stream, places)
-        self.waiting = Waiting(session, places.waiting, stream)
+        self.past = PastRows(session, stream, places)
+        self.waiting = RowBuffer(session, places.waiting, stream)
         self.doubtful = doubtful_columns(session, stream.columns)  # computed ones that may fail on a row
         self._explained = False  # a time that failed; one example tells enough
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
@@ -52,7 +52,7 @@ class Intake:
         finally:
             self.duplicates.release()
 
-    def put_aside(self, rows: DataFrame, number: int, arrival: Arrival, computed: Computed) -> Invalid:
+    def put_aside(self, rows: DataFrame, number: int, arrival: Arrival, computed: BatchPartials) -> Invalid:
         """Keep a batch's invalid rows where they can be looked at; return why they are, with an example if need be."""
         told, judged = computed.job.invalid, computed.bounds
         folder = None if self.places.invalid is None else self.places.invalid / f"{number:012d}"

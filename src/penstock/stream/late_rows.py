@@ -11,14 +11,16 @@ from penstock.kernel.too_late import count_too_late
 from penstock.share.layout import lay_out
 from penstock.share.plan import plan_queries
 from penstock.spark.kept_rows.dead_letters import micros_of
-from penstock.stream.batch_job import Computed, Computing
+from penstock.stream.batch_job import BatchJob, BatchPartials
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def note_too_late(rows: DataFrame, computed: Computed, arrived: Arrived, computing: Computing, at: Snapshot) -> None:
+def note_too_late(
+    rows: DataFrame, computed: BatchPartials, arrived: Arrived, computing: BatchJob, at: Snapshot
+) -> None:
     """Count a batch's late rows for the queries that they came too late for.
 
     The batch's partials tell, but for those that executors keep and rows before all edges that were searched: then a
@@ -39,7 +41,7 @@ def note_too_late(rows: DataFrame, computed: Computed, arrived: Arrived, computi
     progress.too_late = {number: rows for number, rows in both.items() if rows}
 
 
-def _of_late_rows(rows: DataFrame, computed: Computed, computing: Computing) -> Computed:
+def _of_late_rows(rows: DataFrame, computed: BatchPartials, computing: BatchJob) -> BatchPartials:
     """Run a job over the late rows of a batch, for their slices and conditions alone."""
     layout, watermark = computed.layout, computed.bounds.watermark_us
     plan = plan_queries([_bare(d) for d in layout.plan.definitions], "shared paired", layout.plan.version)

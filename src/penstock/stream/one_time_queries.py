@@ -37,7 +37,7 @@ ASKED: Final = 0  # the number of a definition that is in no catalog
 MOST_EDGES: Final = 100_000  # edges before the watermark at which a window's end is looked for
 
 
-class Asking:
+class OneTimeQueries:
     """Answers one-time queries over one stream."""
 
     def __init__(self, pipeline: Pipeline, tables: Mapping[str, Table]) -> None:

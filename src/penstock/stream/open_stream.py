@@ -18,29 +18,29 @@ from penstock.sinks.delivery import Delivery
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.spark.answers.large_answers import executor_writer
-from penstock.spark.job.lookup_tables import Tables
+from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
 from penstock.store.rates import stored_rates
 from penstock.store.verifying import check_together
-from penstock.stream.derived.partitioned_rows import PartsFed, PartsPipeline
-from penstock.stream.derived.query_answers import AnswersFed
-from penstock.stream.derived.row_windows import RowsFed
+from penstock.stream.derived.partitioned_rows import PartitionedRowStream, PartitionPipeline
+from penstock.stream.derived.query_answers import QueryStream
+from penstock.stream.derived.row_windows import RowWindowStream
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StreamSettings:
     """What all streams of an engine have in common; ``scratch`` serves where there is no state folder."""
 
     session: SparkSession
-    tables: Tables
+    tables: LookupTables
     catalog: Catalog
     folder: StateFolder | None
     scratch: Path
@@ -53,15 +53,15 @@ class Settings:
 
 
 def put_to_work(
-    stream: Stream, settings: Settings, open_frame: Callable[[], DataFrame], leader: StreamAtWork | None = None
-) -> StreamAtWork:
+    stream: Stream, settings: StreamSettings, open_frame: Callable[[], DataFrame], leader: StreamRunner | None = None
+) -> StreamRunner:
     """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it."""
     places = _places(stream.name, settings)
     commits, answers = _logs(stream.name, settings.folder)
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
-    pipeline = (PartsPipeline if is_apart(stream.name) else Pipeline)(
+    pipeline = (PartitionPipeline if is_apart(stream.name) else Pipeline)(
         stream,
         settings.session,
         settings.tables,
@@ -81,14 +81,14 @@ def put_to_work(
     delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, *called)
     if leader is not None:
         return _fed_as(stream)(stream, settings.catalog, pipeline, delivery, leader)
-    return StreamAtWork(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
+    return StreamRunner(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
 
 
-def _fed_as(stream: Stream) -> type[AnswersFed | RowsFed]:
+def _fed_as(stream: Stream) -> type[QueryStream | RowWindowStream]:
     """Choose how a stream is fed by another one."""
     if stream.format != ROWS:
-        return AnswersFed
-    return PartsFed if is_apart(stream.name) else RowsFed
+        return QueryStream
+    return PartitionedRowStream if is_apart(stream.name) else RowWindowStream
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
@@ -98,7 +98,7 @@ def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
     return DiskCommitLog(folder.commits(name)), DiskAnswerLog(folder.answers(name))
 
 
-def _places(name: str, settings: Settings) -> Places:
+def _places(name: str, settings: StreamSettings) -> Places:
     """Choose a stream's folders."""
     folder, scratch = settings.folder, settings.scratch
     if folder is None:

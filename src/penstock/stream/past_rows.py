@@ -31,7 +31,7 @@ class Places:
     answers: Path | None = None  # where executors write answers
 
 
-class Past:
+class PastRows:
     """The rows that a stream had."""
 
     def __init__(self, session: SparkSession, stream: Stream, places: Places) -> None:

@@ -25,16 +25,16 @@ from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.spark.answers.finish import finish
 from penstock.spark.failures import explain_failure
 from penstock.spark.job.attempting_writer import watched_with
-from penstock.spark.job.lookup_tables import Tables
+from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
-from penstock.stream.admission import Entering
-from penstock.stream.admitted import Entered
-from penstock.stream.batch_job import Computed, Computing
+from penstock.stream.admission import Admission
+from penstock.stream.admitted import Admitted
+from penstock.stream.batch_job import BatchJob, BatchPartials
 from penstock.stream.defect_isolation import charge_lanes
-from penstock.stream.due_windows import LOG, Agenda
+from penstock.stream.due_windows import LOG, DueWindows
 from penstock.stream.executor_state import open_spreading
-from penstock.stream.grouping_plan import Groupings
+from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
@@ -42,11 +42,11 @@ from penstock.stream.metrics import Metrics
 from penstock.stream.past_rows import Places
 from penstock.stream.pauses import apply_controls, failed_before, pause_for_rows
 from penstock.stream.progress import Progress
-from penstock.stream.recovery import Replaying
+from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
-from penstock.stream.step_committer import Ledger
-from penstock.stream.tree_planner import Weaving
+from penstock.stream.step_committer import StepCommitter
+from penstock.stream.tree_planner import TreePlanner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,13 +59,13 @@ class Pipeline:
     """Processes the batches of one stream in order."""
 
     synopsis_of: ClassVar[type[Synopsis]] = Synopsis
-    agenda_of: ClassVar[type[Agenda]] = Agenda
+    agenda_of: ClassVar[type[DueWindows]] = DueWindows
 
     def __init__(
         self,
         stream: Stream,
         session: SparkSession,
-        tables: Tables,
+        tables: LookupTables,
         commits: CommitLog,
         answers: AnswerLog,
         places: Places,
@@ -93,16 +93,18 @@ class Pipeline:
         self.synopsis, self.progress = self.synopsis_of(self.kernel), Progress()
         self.agenda = self.agenda_of(self.progress, self.synopsis)
         answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
-        self.ledger = Ledger(self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint)
+        self.ledger = StepCommitter(
+            self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint
+        )
         self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
         self.ledger.shown = lambda tables: self.shown(tables)
         self.spreading = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
         self.ledger.spreading = self.spreading
-        self.computing = Computing(self.stream, self.tables, self.progress, self.spreading)
-        self.groupings = Groupings(self.computing, self.synopsis, self.commits, self.spread_over)
-        self.weaving = Weaving(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
+        self.computing = BatchJob(self.stream, self.tables, self.progress, self.spreading)
+        self.groupings = GroupingChooser(self.computing, self.synopsis, self.commits, self.spread_over)
+        self.weaving = TreePlanner(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
         shared = self.progress, self.synopsis, self.computing, self.agenda
-        self.entering = Entering(self.intake.past, *shared, self._pause, self.groupings)
+        self.entering = Admission(self.intake.past, *shared, self._pause, self.groupings)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -209,14 +211,14 @@ class Pipeline:
             self.ledger.answer(step.due, layout)
         return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
 
-    def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Entered]:
+    def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Admitted]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
         self._mend()
         promises = [self.entering.promise(d, snapshot.definitions, self.layout) for d in new]
         if self.layout is not None and any(promise.stored for promise in promises):
             with self._whole():
                 self.ledger.commit(Step("change", (), self.clock()), self.layout)
-        return [Entered(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
+        return [Admitted(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
 
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
         """Raise if a query asks for a past that cannot be had."""
@@ -263,7 +265,7 @@ class Pipeline:
                 self.ledger.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
         self.weaving.look()
 
-    def _pause(self, batch: DataFrame, computed: Computed, arrived: Arrived) -> None:
+    def _pause(self, batch: DataFrame, computed: BatchPartials, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on; and for defects."""
         charge_lanes(self.agenda, self.layout or computed.layout, arrived.last_us)
         by_id = {d.id: d for d in computed.layout.plan.definitions}
@@ -330,7 +332,7 @@ class Pipeline:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
-        replaying = Replaying(self.agenda, self.entering.lanes_of, self.stream.name)
+        replaying = Recovery(self.agenda, self.entering.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.groupings.recover(snapshot_at, number)
         for commit, partials in self.commits.replay():

@@ -12,22 +12,22 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us, since_of
 from penstock.model.derived import answers_stream, is_apart, is_line, source_of
 from penstock.model.query import Query
-from penstock.stream.admitted import Entered
+from penstock.stream.admitted import Admitted
 from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming
 from penstock.stream.handover import said_before
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.runner import StreamRunner
 
-Opened = Callable[[Iterable[str]], Mapping[str, StreamAtWork]]
+Opened = Callable[[Iterable[str]], Mapping[str, StreamRunner]]
 
 
-class Changing:
+class QueryChanges:
     """Enters, replaces, pauses and resumes queries; ``opened`` returns the streams among some that have had rows."""
 
     def __init__(self, catalog: Catalog, opened: Opened) -> None:
         """Change a catalog and its streams."""
         self.catalog, self.opened = catalog, opened
 
-    def create(self, typed: Sequence[TypedQuery], origin: Origin = "") -> list[Entered]:
+    def create(self, typed: Sequence[TypedQuery], origin: Origin = "") -> list[Admitted]:
         """Enter queries, all of them or none."""
         with self._waiting({one.query.stream for one in typed}) as streams:
             self._check(typed, streams)
@@ -46,13 +46,13 @@ class Changing:
         with self._waiting({typed.query.stream}) as streams:
             self._check([typed], streams)
 
-    def _check(self, typed: Sequence[TypedQuery], streams: Mapping[str, StreamAtWork]) -> None:
+    def _check(self, typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> None:
         """Let streams refuse queries; one that is there as it is changes nothing, and is not refused."""
         for one in typed:
             if one.query.stream in streams and not self.catalog.holds(one):
                 streams[one.query.stream].check_past(one)
 
-    def create_stream(self, name: str, typed: TypedQuery) -> Entered:
+    def create_stream(self, name: str, typed: TypedQuery) -> Admitted:
         """Enter a query whose answers are a stream."""
         query = typed.query
         stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
@@ -62,7 +62,7 @@ class Changing:
             self.opened([name])
             return entered
 
-    def replace(self, typed: TypedQuery, origin: Origin | None = None) -> Entered:
+    def replace(self, typed: TypedQuery, origin: Origin | None = None) -> Admitted:
         """Put a query in the place of the one of its name; windows that have begun remain that one's."""
         before = self.catalog.query(typed.query.name)
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
@@ -109,7 +109,7 @@ class Changing:
                 stream.settle()
 
     @contextmanager
-    def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamAtWork]]:
+    def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamRunner]]:
         """Keep the batches of some streams waiting; numbered rows wait with their stream."""
         sources = {source_of(name) for name in names}
         streams = self.opened(sorted(sources, key=lambda name: (len(self.catalog.leaders(name)), name)))
@@ -118,28 +118,28 @@ class Changing:
                 stack.enter_context(stream.between_batches())
             yield streams
 
-    def _admitted(self, definitions: Sequence[Definition]) -> list[Entered]:
+    def _admitted(self, definitions: Sequence[Definition]) -> list[Admitted]:
         """Let streams that have had rows say from when on they answer queries."""
-        found: dict[int, Entered] = {}
+        found: dict[int, Admitted] = {}
         for name, stream in self.opened(dict.fromkeys(d.query.stream for d in definitions)).items():
             found |= {e.id: e for e in stream.admit([d for d in definitions if d.query.stream == name])}
-        return [found.get(d.id) or Entered(d, None, "no row has come yet") for d in definitions]
+        return [found.get(d.id) or Admitted(d, None, "no row has come yet") for d in definitions]
 
 
-def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamAtWork]) -> dict[str, int | None]:
+def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> dict[str, int | None]:
     """Tell, for the numbered rows that queries read, the first time of which their stream has seen no row."""
     lines = {one.query.stream for one in typed if is_line(one.query.stream)}
     known = {line: streams.get(source_of(line)) for line in lines}
     return {line: None if stream is None else stream.pipeline.progress.frontier_us for line, stream in known.items()}
 
 
-def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
     return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.frontier_us
 
 
-def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time before which a replaced definition's last windows begin; None: it goes at once.
 
     That is so if it answers nothing, if the new one answers all windows, and where numbers of rows cannot be told:
@@ -155,7 +155,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     return min(progress.frontier_us, since) if isinstance(since, int) else progress.frontier_us
 
 
-def _said_before(typed: TypedQuery, streams: Mapping[str, StreamAtWork]) -> int | None:
+def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time before which the windows begin that a query of that name has answered; None: it has none."""
     stream = streams.get(typed.query.stream)
     if stream is None or since_of(typed.query) is not None:

@@ -17,15 +17,15 @@ from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.store.commits import Commit
 from penstock.stream.defect_isolation import Place, pause_users, users_of
-from penstock.stream.due_windows import Agenda
+from penstock.stream.due_windows import DueWindows
 
 LanesOf = Callable[[Collection[int], Layout], Layout]
 
 
-class Replaying:
+class Recovery:
     """Reads commits back, oldest first, and knows of lanes that broke since when each of them is whole."""
 
-    def __init__(self, agenda: Agenda, lanes_of: LanesOf, stream: str) -> None:
+    def __init__(self, agenda: DueWindows, lanes_of: LanesOf, stream: str) -> None:
         """Read back into an agenda's synopsis and progress; ``lanes_of`` lays out the lanes of some queries alone."""
         self.agenda, self.lanes_of, self.stream = agenda, lanes_of, stream
         self.synopsis, self.progress = agenda.synopsis, agenda.progress

@@ -14,24 +14,24 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.store.answers import DiskAnswerLog, answers_of
-from penstock.stream.open_stream import Settings, put_to_work
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.open_stream import StreamSettings, put_to_work
+from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Fleet:
+class StreamRegistry:
     """All streams of an engine that are at work."""
 
-    def __init__(self, settings: Settings, open_frame: Callable[[Stream], DataFrame]) -> None:
+    def __init__(self, settings: StreamSettings, open_frame: Callable[[Stream], DataFrame]) -> None:
         """Start with none; ``open_frame`` opens a stream's source."""
         self.settings, self.catalog = settings, settings.catalog
         self._open_frame = open_frame
-        self.at_work: dict[str, StreamAtWork] = {}
+        self.at_work: dict[str, StreamRunner] = {}
         self._opening = threading.RLock()
 
-    def stream(self, name: str) -> StreamAtWork:
+    def stream(self, name: str) -> StreamRunner:
         """Return a stream at work, or the numbered rows of one."""
         found = self.catalog.stream(source_of(name))
         if found is None:
@@ -45,13 +45,13 @@ class Fleet:
                     self._open(stream, leader)
             return self.at_work[stream.name]
 
-    def _open(self, stream: Stream, leader: StreamAtWork | None) -> None:
+    def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
         self.at_work[stream.name] = put_to_work(stream, self.settings, lambda: self._open_frame(stream), leader)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
 
-    def with_past(self, names: Iterable[str]) -> dict[str, StreamAtWork]:
+    def with_past(self, names: Iterable[str]) -> dict[str, StreamRunner]:
         """Return the streams among some that have had rows, here or before a restart, with those that feed them."""
         folder, found = self.settings.folder, list[str]()
         for name in names:
@@ -74,7 +74,7 @@ class Fleet:
             return []
         return answers_of(DiskAnswerLog(folder.answers(name)), [number])
 
-    def in_order(self) -> list[StreamAtWork]:
+    def in_order(self) -> list[StreamRunner]:
         """List the streams at work in the order in which everybody waits for them: first those that feed others."""
         at_work = list(self.at_work.values())
         return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))

@@ -25,13 +25,13 @@ from penstock.sinks.delivery import Delivery
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.sources.computed_columns import with_inputs
-from penstock.spark.sources.streaming_query import Halted, Running
+from penstock.spark.sources.streaming_query import Halted, SparkQuery
 from penstock.store.answers import answers_of
 from penstock.store.commits import Commit
-from penstock.stream.admitted import Entered
+from penstock.stream.admitted import Admitted
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
-from penstock.stream.one_time_queries import Asking
+from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.progress import NEVER
 from penstock.stream.snapshot import Snapshot
@@ -58,7 +58,7 @@ class Follower(Protocol):
         """Take what is new."""
 
 
-class StreamAtWork:
+class StreamRunner:
     """Runs one stream; a query that needs a new column restarts its stateless Spark query between two batches."""
 
     def __init__(
@@ -73,7 +73,7 @@ class StreamAtWork:
         """Bring back what was committed before the first batch."""
         self.stream, self.catalog, self.pipeline, self.delivery = stream, catalog, pipeline, delivery
         self._open_frame, self._checkpoint = open_frame, checkpoint
-        self._running: Running | None = None
+        self._running: SparkQuery | None = None
         self._supervisor: threading.Thread | None = None
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -248,11 +248,11 @@ class StreamAtWork:
                 with suppress(SinkError):  # it is kept, and told by status
                     self.delivery.roll()
 
-    def _open(self) -> Running:
+    def _open(self) -> SparkQuery:
         """Open the source once."""
         if self._running is None:
             source = self.stream.name, self._open_frame(), self._checkpoint
-            self._running = Running(*source, self.process, self.stream, self.pipeline.session, self._tell)
+            self._running = SparkQuery(*source, self.process, self.stream, self.pipeline.session, self._tell)
         return self._running
 
     def _tell(self, text: str) -> None:
@@ -275,7 +275,7 @@ class StreamAtWork:
             self.pipeline.try_out(self.snapshot(), new)
 
     @_telling
-    def admit(self, new: Sequence[Definition]) -> list[Entered]:
+    def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
             found = self.pipeline.admit(self.snapshot(), new)
@@ -318,7 +318,7 @@ class StreamAtWork:
         """Answer a one-time query from what is stored, as of the watermark."""
         with self._busy:
             self.pipeline.settle(self.snapshot())
-            return Asking(self.pipeline, self.catalog.tables()).answer(typed)
+            return OneTimeQueries(self.pipeline, self.catalog.tables()).answer(typed)
 
     def results(
         self, definition: Definition, elsewhere: Mapping[int, list[pa.Table]], version: Version, *, revisions: bool

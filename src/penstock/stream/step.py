@@ -13,7 +13,7 @@ from penstock.share.grouping_rollup import to_record
 from penstock.share.layout import Layout
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
-from penstock.stream.batch_job import Computed
+from penstock.stream.batch_job import BatchPartials
 from penstock.stream.progress import Progress
 
 
@@ -24,7 +24,7 @@ class Step:
     kind: Kind
     due: Sequence[Pending]
     clock_us: int
-    computed: Computed | None = None
+    computed: BatchPartials | None = None
     highest: int | None = None  # slice among the partials
     judged_us: int | None = None  # the watermark before it
     batch: int | None = None  # Spark's number; None: no batch of Spark's

@@ -13,17 +13,17 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Due, Failure
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
-from penstock.kernel.emit_changes import LastSaid
+from penstock.kernel.emit_changes import EmitChanges
 from penstock.kernel.pending import Pending, Rounds
 from penstock.language.options import says_changes
 from penstock.share.layout import Layout
-from penstock.store.answer_files import Part
+from penstock.store.answer_files import AnswerPart
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
-from penstock.stream.corrections import Revising, Touched
+from penstock.stream.corrections import Corrections, Touched
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
-from penstock.stream.due_windows import Agenda
-from penstock.stream.executor_state import Spreading
+from penstock.stream.due_windows import DueWindows
+from penstock.stream.executor_state import ExecutorState
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
@@ -33,14 +33,14 @@ from penstock.stream.step import Step, commit_of
 Said = Callable[[Sequence[pa.Table]], list[pa.Table]]
 
 
-class Ledger:
+class StepCommitter:
     """Writes down what happens to a stream."""
 
     def __init__(
         self,
         commits: CommitLog,
         answers: AnswerLog,
-        agenda: Agenda,
+        agenda: DueWindows,
         answering: Answering,
         metrics: Metrics,
         checkpoint: Path,
@@ -49,12 +49,12 @@ class Ledger:
         self.commits, self.answers, self.agenda, self.answering = commits, answers, agenda, answering
         self.progress, self.synopsis = agenda.progress, agenda.synopsis
         self.metrics, self.checkpoint = metrics, checkpoint
-        self.revising = Revising(self.synopsis, self.progress, answering)
-        self.said, self.rounds = LastSaid(), Rounds(self.synopsis)
+        self.revising = Corrections(self.synopsis, self.progress, answering)
+        self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
         self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
-        self.spreading: Spreading | None = None  # set where there is a state folder
+        self.spreading: ExecutorState | None = None  # set where there is a state folder
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
 
     def commit(self, step: Step, layout: Layout) -> None:
@@ -148,7 +148,7 @@ class Ledger:
         self.rounds.forget(current)
         self.said.forget_others(current)
 
-    def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[Part]:
+    def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[AnswerPart]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
         assert self.spreading is not None
         away = [one for one in due if not self.synopsis.keeps(one.lane)]

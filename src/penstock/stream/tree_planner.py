@@ -17,20 +17,20 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import MeasuredCosts, Rates
-from penstock.share.weave.incremental import CostCurve, Loom
-from penstock.share.weave.queries import Numbers, Seen, Standing, loom_of, named
-from penstock.stream.batch_job import Computing
+from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
+from penstock.share.weave.queries import Numbers, ObservedLoad, WovenSoFar, loom_of, named
+from penstock.stream.batch_job import BatchJob
 from penstock.stream.progress import Progress
 
 LOOKED_EVERY: Final = 8  # batches
 WORTH: Final = 0.05  # of its cost by which a plan must be cheaper: another plan is other code, to be generated anew
 
 
-class Weaving:
+class TreePlanner:
     """Keeps the trees of one stream."""
 
     def __init__(
-        self, strategy: Strategy, rates: Rates, progress: Progress, synopsis: Synopsis, computing: Computing
+        self, strategy: Strategy, rates: Rates, progress: Progress, synopsis: Synopsis, computing: BatchJob
     ) -> None:
         """Weave, if that is the strategy, by the engine's rates and by what the stream is seen to bring."""
         self.woven = strategy == "weave" and not is_line(computing.stream.name)  # rows have no rate on their own line
@@ -39,11 +39,13 @@ class Weaving:
         self.trees: dict[int, str] = {}  # definition → tree
         self._definitions: dict[int, Definition] = {}
         self._numbers = Numbers()
-        self._loom: Loom[int] | None = None
-        self._known = Seen()
+        self._loom: IncrementalPlanner[int] | None = None
+        self._known = ObservedLoad()
         self._aside: threading.Thread | None = None
-        self._fresh: tuple[Loom[int], Seen, Numbers] | None = None
-        self._priced: tuple[Loom[int], Numbers] | None = None  # the trees as they are, at the prices of now
+        self._fresh: tuple[IncrementalPlanner[int], ObservedLoad, Numbers] | None = None
+        self._priced: tuple[IncrementalPlanner[int], Numbers] | None = (
+            None  # the trees as they are, at the prices of now
+        )
         self._batches = 0
         self._rows = 0  # of these batches
 
@@ -128,7 +130,7 @@ class Weaving:
         if self._aside is not None:
             self._aside.join()
 
-    def seen(self) -> Seen:
+    def seen(self) -> ObservedLoad:
         """Tell what the stream brings: rows and batches a second, groups, how rows fill them, fragments a condition."""
         groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
         conditions = self._lanes()
@@ -137,11 +139,11 @@ class Weaving:
         rate, counts = self.progress.rate(), {keys: n for keys, n in groups.items() if n}
         batches = (rate or 0.0) * self._batches / max(1, self._rows)
         filled = self.synopsis.filling.groups(counts, max(0.1, fragments))
-        return Seen(rate, counts, max(0.1, fragments), batches, filled)
+        return ObservedLoad(rate, counts, max(0.1, fragments), batches, filled)
 
-    def standing(self) -> Standing:
+    def standing(self) -> WovenSoFar:
         """Tell all that a plan is explained by."""
-        return Standing(self.seen(), self.rates, dict(self.trees))
+        return WovenSoFar(self.seen(), self.rates, dict(self.trees))
 
     def _weave_aside(self) -> None:
         """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
@@ -158,7 +160,7 @@ class Weaving:
         else:
             self._priced = current, same
 
-    def _woven(self, seen: Seen, curve: CostCurve | None = None) -> tuple[Loom[int], Numbers]:
+    def _woven(self, seen: ObservedLoad, curve: CostCurve | None = None) -> tuple[IncrementalPlanner[int], Numbers]:
         """Weave all queries from scratch; ``curve`` has the costs of plans so far, at much the same prices."""
         numbers = Numbers(self.synopsis.kernel == "scan")
         loom = loom_of(list(self._definitions.values()), numbers, self.rates, seen)
@@ -167,7 +169,7 @@ class Weaving:
             loom.reconstruct()
         return loom, numbers
 
-    def _numbered(self, loom: Loom[int], new: Sequence[Definition]) -> bool:
+    def _numbered(self, loom: IncrementalPlanner[int], new: Sequence[Definition]) -> bool:
         """Tell whether there are numbers for the keys of new queries."""
         assert isinstance(loom.costs, MeasuredCosts)
         coming = {d.query.keys for d in new} - self._numbers.keys.keys()

@@ -27,7 +27,7 @@ from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.frames import check_columns
 from penstock.spark.sources.rows import columns_in, frame_of, schema_of
 from penstock.store.commits import Counts
-from penstock.stream.admitted import Entered
+from penstock.stream.admitted import Admitted
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
 from penstock.testing.comparison import compare
 from penstock.testing.values import Rows, arrow_rows, inferred_schema
@@ -114,7 +114,7 @@ class TestBed:
         with self._working():
             self.engine.create_table(name, arrow_rows(rows, found, owner, self.epoch))
 
-    def query(self, name: str, text: str) -> Entered:
+    def query(self, name: str, text: str) -> Admitted:
         """Enter a query between two batches; the return value says from which window on it is answered."""
         with self._working():
             return self.engine.create_query(name, text)

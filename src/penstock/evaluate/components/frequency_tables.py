@@ -1,7 +1,7 @@
 """Many frequency tables of numbers as three flat arrays: whole columns of them are taken, merged and read at once.
 
-`Tables` stand in for an array of `Frequencies` objects, None where a table holds nothing, and become one where code
-asks numpy for it; so only what is worth it treats them apart.
+`FrequencyTables` stand in for an array of `Frequencies` objects, None where a table holds nothing, and become one where
+code asks numpy for it; so only what is worth it treats them apart.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from penstock.evaluate.components.reading import ordered_type, whole
 Ranked = tuple[list[Array], BoolArray]  # values at each rank, and which tables hold none
 
 
-class Tables(ABC):
+class FrequencyTables(ABC):
     """Frequency tables, one after the other."""
 
     dtype = np.dtype(object)  # of the array that they stand for
 
     @property
     @abstractmethod
-    def flat(self) -> Flat:
+    def flat(self) -> FlatTables:
         """Return the tables as flat arrays."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Tables(ABC):
         each = pairwise(flat.bounds.tolist())
         return objects([table_of(flat.values[lo:hi], flat.weights[lo:hi]) for lo, hi in each])
 
-    def __getitem__(self, rows: Int64Array | BoolArray) -> Tables:
+    def __getitem__(self, rows: Int64Array | BoolArray) -> FrequencyTables:
         """Take some of the tables."""
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
@@ -92,9 +92,9 @@ class Tables(ABC):
         flat, lengths = self.flat, self.lengths[rows]
         bounds = bounds_of(lengths)
         places = np.arange(bounds[-1]) + np.repeat(flat.bounds[rows] - bounds[:-1], lengths)
-        return Flat(flat.values[places], flat.weights[places], bounds)
+        return FlatTables(flat.values[places], flat.weights[places], bounds)
 
-    def reduced(self, starts: Int64Array) -> Flat:
+    def reduced(self, starts: Int64Array) -> FlatTables:
         """Merge each run of tables, given where runs begin."""
         owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(self)))
         owner, values, weights = np.repeat(owner, self.lengths), self.flat.values, self.flat.weights
@@ -104,7 +104,7 @@ class Tables(ABC):
         return counted(owner, values, weights, len(starts))
 
 
-class Flat(Tables):
+class FlatTables(FrequencyTables):
     """Values in order, how often each came, and where each table begins and ends."""
 
     def __init__(self, values: Array, weights: Int64Array, bounds: Int64Array) -> None:
@@ -112,7 +112,7 @@ class Flat(Tables):
         self.values, self.weights, self.bounds = values, weights, bounds
 
     @property
-    def flat(self) -> Flat:
+    def flat(self) -> FlatTables:
         """Return the tables."""
         return self
 
@@ -142,31 +142,31 @@ def are_flat(component: Component) -> bool:
     return single or component.packed
 
 
-def read_tables(component: Component, column: Column) -> Flat:
+def read_tables(component: Component, column: Column) -> FlatTables:
     """Read tables from structs of sorted values and where the runs of each begin."""
     array = whole(column)
     lists = pc.struct_field(array, [0])
     weights, lengths = read_counts(pc.struct_field(array, [1]))
     assert bool((np.diff(list_bounds(lists)) == lengths).all()), "values and their counts differ in number"
-    return Flat(read_values(component, lists.flatten()), weights, bounds_of(lengths))
+    return FlatTables(read_values(component, lists.flatten()), weights, bounds_of(lengths))
 
 
-def tables_of(plane: Array) -> Tables:
+def tables_of(plane: Array) -> FrequencyTables:
     """Take an array of tables, all plain counts of numbers, apart."""
-    if isinstance(plane, Tables):
+    if isinstance(plane, FrequencyTables):
         return plane
     held = [table for table in plane if table is not None]
     bounds = bounds_of([0 if table is None else len(table) for table in plane])
     if not held:
-        return Flat(np.empty(0, np.int64), np.empty(0, np.int64), bounds)
-    return Flat(np.concatenate([t.values for t in held]), np.concatenate([t.weights for t in held]), bounds)
+        return FlatTables(np.empty(0, np.int64), np.empty(0, np.int64), bounds)
+    return FlatTables(np.concatenate([t.values for t in held]), np.concatenate([t.weights for t in held]), bounds)
 
 
-def join_tables(parts: Sequence[Tables]) -> Flat:
+def join_tables(parts: Sequence[FrequencyTables]) -> FlatTables:
     """Put tables one after the other."""
     filled = [part.flat for part in parts if len(part.flat.values)] or [part.flat for part in parts[:1]]
     values, weights = (np.concatenate(arrays) for arrays in zip(*((p.values, p.weights) for p in filled), strict=True))
-    return Flat(values, weights, bounds_of(np.concatenate([part.lengths for part in parts])))
+    return FlatTables(values, weights, bounds_of(np.concatenate([part.lengths for part in parts])))
 
 
 def join_arrays(parts: Sequence[Any]) -> Array:
@@ -174,17 +174,17 @@ def join_arrays(parts: Sequence[Any]) -> Array:
     filled = [part for part in parts if len(part)] or parts[:1]
     if len(filled) == 1:
         return cast("Array", filled[0])
-    if all(isinstance(part, Tables) for part in filled):
+    if all(isinstance(part, FrequencyTables) for part in filled):
         return join_tables(filled).array
     return np.concatenate([np.asarray(part) for part in filled])
 
 
-def counted(owner: Int64Array, values: Array, weights: Int64Array, tables: int) -> Flat:
+def counted(owner: Int64Array, values: Array, weights: Int64Array, tables: int) -> FlatTables:
     """Make tables of rows in order of table and value, adding the counts of equal ones."""
     starts = runs(values, owner)
     if len(starts) < len(values):
         owner, values, weights = owner[starts], values[starts], np.add.reduceat(weights, starts)
-    return Flat(values, weights, bounds_of(np.bincount(owner, minlength=tables)))
+    return FlatTables(values, weights, bounds_of(np.bincount(owner, minlength=tables)))
 
 
 def in_order(owner: Int64Array, values: Array) -> Array | None:

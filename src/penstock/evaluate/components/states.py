@@ -20,7 +20,7 @@ from penstock.evaluate.components.frequencies import (
     objects,
     read_frequencies,
 )
-from penstock.evaluate.components.frequency_tables import Tables, are_flat, read_tables
+from penstock.evaluate.components.frequency_tables import FrequencyTables, are_flat, read_tables
 from penstock.evaluate.components.ranked import greatest_of, least_of, read_ranked
 from penstock.evaluate.components.reading import whole
 from penstock.evaluate.components.sketches import merge_sketches
@@ -94,7 +94,7 @@ def combine_states(component: Component, a: Array, b: Array) -> Array:
 
 def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
     """Merge each run of states, given where runs begin, into one."""
-    if isinstance(plane, Tables):
+    if isinstance(plane, FrequencyTables):
         return plane.reduced(starts).array
     bounds = [*starts.tolist(), len(plane)]
     runs = pairwise(bounds)
@@ -103,7 +103,7 @@ def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
 
 def bytes_of(plane: Array) -> int:
     """Return about how much memory states take."""
-    if isinstance(plane, Tables):
+    if isinstance(plane, FrequencyTables):
         return plane.nbytes
     return sum(_bytes(state) for state in plane.reshape(-1) if state is not None)
 

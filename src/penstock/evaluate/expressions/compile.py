@@ -285,7 +285,7 @@ Build = Callable[[Any, Child, Mapping[str, pa.DataType]], Node]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompileRule:
     """How one kind of node compiles, and which of its parts are understood."""
 
     build: Build
@@ -306,39 +306,39 @@ def _nodes() -> Any:
 
 
 @cache
-def _rules() -> Mapping[type, Rule]:
+def _rules() -> Mapping[type, CompileRule]:
     """Return the listed set: every kind of node that compiles."""
     nodes = _nodes()
     return {
-        nodes.Column: Rule(_column, ("this",)),
-        nodes.Literal: Rule(_literal, ("this", "is_string")),
-        nodes.Boolean: Rule(_boolean, ("this",)),
-        nodes.Null: Rule(_null, ()),
-        nodes.Paren: Rule(_paren, ("this",)),
-        nodes.Neg: Rule(_negate, ("this",)),
-        nodes.Abs: Rule(_absolute, ("this",)),
-        nodes.Add: Rule(_arithmetic(operators.add)),
-        nodes.Sub: Rule(_arithmetic(operators.subtract)),
-        nodes.Mul: Rule(_arithmetic(operators.multiply)),
-        nodes.Mod: Rule(_arithmetic(operators.remainder)),
-        nodes.Div: Rule(_divide, ("this", "expression", "typed", "safe")),
-        nodes.EQ: Rule(_comparison(COMPARE["="])),
-        nodes.NEQ: Rule(_comparison(COMPARE["<>"])),
-        nodes.LT: Rule(_comparison(COMPARE["<"])),
-        nodes.LTE: Rule(_comparison(COMPARE["<="])),
-        nodes.GT: Rule(_comparison(COMPARE[">"])),
-        nodes.GTE: Rule(_comparison(COMPARE[">="])),
-        nodes.NullSafeEQ: Rule(_comparison(operators.same)),
-        nodes.NullSafeNEQ: Rule(_differs),
-        nodes.Between: Rule(_between, ("this", "low", "high")),
-        nodes.In: Rule(_in, ("this", "expressions")),
-        nodes.And: Rule(_logic(operators.both)),
-        nodes.Or: Rule(_logic(operators.any_of)),
-        nodes.Not: Rule(_not, ("this",)),
-        nodes.Is: Rule(_is),
-        nodes.If: Rule(_if, ("this", "true", "false")),
-        nodes.Case: Rule(_case, ("this", "ifs", "default")),
-        nodes.Coalesce: Rule(_coalesce, ("this", "expressions")),
-        nodes.Cast: Rule(_cast, ("this", "to", "_type")),
-        nodes.TryCast: Rule(_cast, ("this", "to", "_type", "safe")),
+        nodes.Column: CompileRule(_column, ("this",)),
+        nodes.Literal: CompileRule(_literal, ("this", "is_string")),
+        nodes.Boolean: CompileRule(_boolean, ("this",)),
+        nodes.Null: CompileRule(_null, ()),
+        nodes.Paren: CompileRule(_paren, ("this",)),
+        nodes.Neg: CompileRule(_negate, ("this",)),
+        nodes.Abs: CompileRule(_absolute, ("this",)),
+        nodes.Add: CompileRule(_arithmetic(operators.add)),
+        nodes.Sub: CompileRule(_arithmetic(operators.subtract)),
+        nodes.Mul: CompileRule(_arithmetic(operators.multiply)),
+        nodes.Mod: CompileRule(_arithmetic(operators.remainder)),
+        nodes.Div: CompileRule(_divide, ("this", "expression", "typed", "safe")),
+        nodes.EQ: CompileRule(_comparison(COMPARE["="])),
+        nodes.NEQ: CompileRule(_comparison(COMPARE["<>"])),
+        nodes.LT: CompileRule(_comparison(COMPARE["<"])),
+        nodes.LTE: CompileRule(_comparison(COMPARE["<="])),
+        nodes.GT: CompileRule(_comparison(COMPARE[">"])),
+        nodes.GTE: CompileRule(_comparison(COMPARE[">="])),
+        nodes.NullSafeEQ: CompileRule(_comparison(operators.same)),
+        nodes.NullSafeNEQ: CompileRule(_differs),
+        nodes.Between: CompileRule(_between, ("this", "low", "high")),
+        nodes.In: CompileRule(_in, ("this", "expressions")),
+        nodes.And: CompileRule(_logic(operators.both)),
+        nodes.Or: CompileRule(_logic(operators.any_of)),
+        nodes.Not: CompileRule(_not, ("this",)),
+        nodes.Is: CompileRule(_is),
+        nodes.If: CompileRule(_if, ("this", "true", "false")),
+        nodes.Case: CompileRule(_case, ("this", "ifs", "default")),
+        nodes.Coalesce: CompileRule(_coalesce, ("this", "expressions")),
+        nodes.Cast: CompileRule(_cast, ("this", "to", "_type")),
+        nodes.TryCast: CompileRule(_cast, ("this", "to", "_type", "safe")),
     }

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.evaluate.components import frequencies
 from penstock.evaluate.components.component import Array, BoolArray
 from penstock.evaluate.components.frequencies import Frequencies, unscaled
-from penstock.evaluate.components.frequency_tables import Flat, Tables, bounds_of
+from penstock.evaluate.components.frequency_tables import FlatTables, FrequencyTables, bounds_of
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.functions.lower_values import Answer, Unanswerable, arrow_of, decimal_of, listed, lowered
 
@@ -38,10 +38,10 @@ def _too_many(bound: BoundAggregate) -> Unanswerable:
     return Unanswerable(f"{many}; approx_{name}() takes any number of them")
 
 
-def _flat(bound: BoundAggregate, values: ValuesOf) -> Tables | None:
+def _flat(bound: BoundAggregate, values: ValuesOf) -> FrequencyTables | None:
     """Return tables that can be read all at once, if that is what they are, and none is too long."""
     tables = values[bound.components[0]]
-    return tables if isinstance(tables, Tables) and tables.longest <= frequencies.MOST_VALUES else None
+    return tables if isinstance(tables, FrequencyTables) and tables.longest <= frequencies.MOST_VALUES else None
 
 
 def count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
@@ -136,7 +136,7 @@ def _percentiles(tables: Sequence[Frequencies], ranks: Sequence[float]) -> list[
     weights = [np.asarray(table.weights, np.int64) for table in tables]
     values = np.concatenate([np.asarray(table.values, np.float64) for table in tables])
     bounds = bounds_of([len(w) for w in weights])
-    answers, missing = Flat(values, np.concatenate(weights), bounds).at_ranks(ranks)
+    answers, missing = FlatTables(values, np.concatenate(weights), bounds).at_ranks(ranks)
     return [[None if gone else one for one, gone in zip(each.tolist(), missing, strict=True)] for each in answers]
 
 
@@ -161,7 +161,7 @@ def mode(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     return _tables(bound, values, found)
 
 
-def _most_frequent(tables: Tables) -> list[Any]:
+def _most_frequent(tables: FrequencyTables) -> list[Any]:
     """Return the first value of the greatest count of each table; None of nothing."""
     flat = tables.flat
     found: list[Any] = [None] * len(tables)

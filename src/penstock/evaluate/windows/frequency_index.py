@@ -16,21 +16,27 @@ from penstock.evaluate.components.component import Component, Int64Array, Planes
 from penstock.evaluate.components.frequencies import runs
 from penstock.evaluate.components.frequency_tables import tables_of
 from penstock.evaluate.components.reading import ordered_type
-from penstock.evaluate.windows.frequency_ranges import Lines, Rows, Sliced, Stretches, Summed
+from penstock.evaluate.windows.frequency_ranges import (
+    ColumnLines,
+    CountedValues,
+    FrequencyRanges,
+    SlicedLines,
+    SummedLines,
+)
 
 SPARSE: Final = 4  # up to so many cells of slices × values for each row stored, running sums are kept
 
 
-class Counts:
+class FrequencyIndex:
     """One component of frequency tables of a dense lane, [slice, column]."""
 
     def __init__(self, component: Component) -> None:
         """Begin without slices or columns."""
         self.component = component
         self._slices, self._width = 0, 0
-        self._rows = Rows.none(ordered_type(component.type))
-        self._arrived: list[Rows] = []
-        self._lines: Lines | None = None  # of the rows, once they are asked for
+        self._rows = CountedValues.none(ordered_type(component.type))
+        self._arrived: list[CountedValues] = []
+        self._lines: ColumnLines | None = None  # of the rows, once they are asked for
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``."""
@@ -44,7 +50,7 @@ class Counts:
         tables = tables_of(planes[0]).flat
         lengths = tables.lengths
         flat = np.repeat(columns, lengths), tables.values, np.repeat(rows, lengths), tables.weights
-        self._arrived.append(Rows(*flat))
+        self._arrived.append(CountedValues(*flat))
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the tables of slices lo … hi - 1, to be read at [evaluation, column], and the stretches read."""
@@ -53,8 +59,8 @@ class Counts:
             rows = self._rows
             pairs = runs(rows.values, rows.columns)
             dense = self._slices * len(pairs) <= SPARSE * len(rows.values)
-            self._lines = (Summed if dense else Sliced)(rows, pairs, self._slices, self._width)
-        return (Stretches(self._lines, lo, hi).array,), len(lo)
+            self._lines = (SummedLines if dense else SlicedLines)(rows, pairs, self._slices, self._width)
+        return (FrequencyRanges(self._lines, lo, hi).array,), len(lo)
 
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns."""
@@ -63,7 +69,7 @@ class Counts:
         moved[columns] = np.arange(len(columns))
         rows = self._rows
         kept = rows.take(np.flatnonzero((rows.slices >= first) & (moved[rows.columns] >= 0)))
-        self._rows = Rows(moved[kept.columns], kept.values, kept.slices - first, kept.weights).ordered()
+        self._rows = CountedValues(moved[kept.columns], kept.values, kept.slices - first, kept.weights).ordered()
         self._lines, self._slices, self._width = None, self._slices - first, len(columns)
 
     def cells(self) -> Planes:
@@ -78,6 +84,6 @@ class Counts:
     def _settle(self) -> None:
         """Bring arrivals into order; sorting what is sorted but for them costs little more than a pass."""
         if self._arrived:
-            arrived = Rows.joined(self._arrived).ordered()
-            self._rows = Rows.joined([self._rows, arrived]).ordered()
+            arrived = CountedValues.joined(self._arrived).ordered()
+            self._rows = CountedValues.joined([self._rows, arrived]).ordered()
             self._arrived, self._lines = [], None

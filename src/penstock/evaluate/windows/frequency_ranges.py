@@ -16,9 +16,9 @@ import numpy as np
 
 from penstock.evaluate.components.component import Array, Int64Array
 from penstock.evaluate.components.frequency_tables import (
-    Flat,
+    FlatTables,
+    FrequencyTables,
     Ranked,
-    Tables,
     at_ranks,
     bounds_of,
     counted,
@@ -29,7 +29,7 @@ from penstock.evaluate.components.frequency_tables import (
 
 
 @dataclass(slots=True)
-class Rows:
+class CountedValues:
     """What is stored of some slices: a column, a value and how often it came, each."""
 
     columns: Int64Array
@@ -38,25 +38,25 @@ class Rows:
     weights: Int64Array
 
     @staticmethod
-    def none(dtype: np.dtype[Any]) -> Rows:
+    def none(dtype: np.dtype[Any]) -> CountedValues:
         """Return no rows."""
         empty = np.empty(0, np.int64)
-        return Rows(empty, np.empty(0, dtype), empty, empty)
+        return CountedValues(empty, np.empty(0, dtype), empty, empty)
 
     @staticmethod
-    def joined(parts: list[Rows]) -> Rows:
+    def joined(parts: list[CountedValues]) -> CountedValues:
         """Put rows one after the other."""
         filled = [part for part in parts if len(part.columns)] or parts[:1]
         if len(filled) == 1:
             return filled[0]
         columns = ((p.columns, p.values, p.slices, p.weights) for p in filled)
-        return Rows(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True)))
+        return CountedValues(*(np.concatenate(arrays) for arrays in zip(*columns, strict=True)))
 
-    def take(self, rows: Array) -> Rows:
+    def take(self, rows: Array) -> CountedValues:
         """Return some of the rows."""
-        return Rows(self.columns[rows], self.values[rows], self.slices[rows], self.weights[rows])
+        return CountedValues(self.columns[rows], self.values[rows], self.slices[rows], self.weights[rows])
 
-    def ordered(self) -> Rows:
+    def ordered(self) -> CountedValues:
         """Sort by column, then value."""
         order = in_order(self.columns, self.values)
         return self if order is None else self.take(order)
@@ -67,7 +67,7 @@ class Rows:
         return int(self.columns.nbytes + self.values.nbytes + self.slices.nbytes + self.weights.nbytes)
 
 
-class Lines(ABC):
+class ColumnLines(ABC):
     """Values in order of column and value, with the counts of any stretch of slices."""
 
     def __init__(self, columns: Int64Array, values: Array, pairs: Int64Array | None, width: int) -> None:
@@ -101,17 +101,17 @@ class Lines(ABC):
         upto = bounds_of(self.weights(lo, hi))
         return at_ranks(self.numbers, upto, (self.bounds[columns], self.bounds[columns + 1]), ranks)
 
-    def tables(self, lo: int, hi: int) -> Flat:
+    def tables(self, lo: int, hi: int) -> FlatTables:
         """Make the tables of all columns in a stretch."""
         weights = self.weights(lo, hi)
         held = np.flatnonzero(weights)
         return counted(self.columns[held], self.values[held], weights[held], len(self.bounds) - 1)
 
 
-class Sliced(Lines):
+class SlicedLines(ColumnLines):
     """Lines of one slice each: those of the stretch count, the others do not."""
 
-    def __init__(self, rows: Rows, pairs: Int64Array, depth: int, width: int) -> None:
+    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int) -> None:
         """Keep the lines as they are."""
         super().__init__(rows.columns, rows.values, None if len(pairs) == len(rows.values) else pairs, width)
         self._slices = rows.slices.astype(np.int32)  # of slices in memory there are fewer
@@ -123,10 +123,10 @@ class Sliced(Lines):
         return np.asarray(self._counts * within, np.int64)
 
 
-class Summed(Lines):
+class SummedLines(ColumnLines):
     """Lines of all slices: running sums by slice, so that a stretch is one subtraction."""
 
-    def __init__(self, rows: Rows, pairs: Int64Array, depth: int, width: int) -> None:
+    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int) -> None:
         """Add the counts of equal values up, slice after slice."""
         super().__init__(rows.columns[pairs], rows.values[pairs], None, width)
         line = np.repeat(np.arange(len(pairs)), np.diff(pairs, append=len(rows.values)))
@@ -139,10 +139,10 @@ class Summed(Lines):
         return cast("Int64Array", self._upto[hi] - self._upto[lo])
 
 
-class Stretches:
+class FrequencyRanges:
     """Stretches of slices, to be read as an array [stretch, column] of tables."""
 
-    def __init__(self, lines: Lines, lo: Int64Array, hi: Int64Array) -> None:
+    def __init__(self, lines: ColumnLines, lo: Int64Array, hi: Int64Array) -> None:
         """Read lines as they are now, from ``lo`` to before ``hi``."""
         self.lines, self.lo, self.hi = lines, lo, hi
 
@@ -151,18 +151,20 @@ class Stretches:
         """Return the stretches as the array that they stand for."""
         return cast("Array", self)
 
-    def __getitem__(self, asked: tuple[Int64Array, Int64Array]) -> Asked:
+    def __getitem__(self, asked: tuple[Int64Array, Int64Array]) -> TablesOnDemand:
         """Return the tables of pairs of stretch and column; stretches ascend."""
         stretches, columns = asked
         bounds = np.searchsorted(stretches, np.arange(len(self.lo) + 1)).tolist()
         between = zip(self.lo.tolist(), self.hi.tolist(), bounds, bounds[1:], strict=False)
-        return Asked([(self.lines, lo, hi, columns[first:last]) for lo, hi, first, last in between if first < last])
+        return TablesOnDemand(
+            [(self.lines, lo, hi, columns[first:last]) for lo, hi, first, last in between if first < last]
+        )
 
 
-class Asked(Tables):
+class TablesOnDemand(FrequencyTables):
     """Tables of columns of stretches, made only as far as somebody asks."""
 
-    def __init__(self, parts: Sequence[tuple[Lines, int, int, Int64Array]]) -> None:
+    def __init__(self, parts: Sequence[tuple[ColumnLines, int, int, Int64Array]]) -> None:
         """Take for each stretch its lines, where it begins and ends, and the columns asked for."""
         self._parts = parts
 
@@ -171,7 +173,7 @@ class Asked(Tables):
         return sum(len(columns) for *_, columns in self._parts)
 
     @cached_property
-    def flat(self) -> Flat:
+    def flat(self) -> FlatTables:
         """Make the tables."""
         made = [lines.tables(lo, hi)[columns] for lines, lo, hi, columns in self._parts]
         return join_tables(made) if made else tables_of(np.empty(0, object)).flat

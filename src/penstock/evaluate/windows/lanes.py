@@ -22,8 +22,8 @@ from penstock.evaluate.components.numbers import (
     planes_of,
     values_from,
 )
-from penstock.evaluate.windows.frequency_index import Counts
-from penstock.evaluate.windows.lazy_state_tree import Cascade
+from penstock.evaluate.windows.frequency_index import FrequencyIndex
+from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.evaluate.windows.partials import (
     Distinct,
     Merged,
@@ -35,10 +35,10 @@ from penstock.evaluate.windows.partials import (
     join_planes,
     no_partials,
 )
-from penstock.evaluate.windows.prefix_sums import Prefixes
+from penstock.evaluate.windows.prefix_sums import PrefixSums
 from penstock.evaluate.windows.scan import MOST_CELLS, ScanLane
-from penstock.evaluate.windows.segment_tree import Tree
-from penstock.evaluate.windows.subtract_on_evict import Sliding
+from penstock.evaluate.windows.segment_tree import SegmentTree
+from penstock.evaluate.windows.subtract_on_evict import SubtractOnEvict
 
 __all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
 
@@ -188,7 +188,9 @@ class DenseLane:
     @property
     def state_bytes(self) -> int:
         """Return about how much memory states take."""
-        return sum(structure.nbytes for structure in self._structures if isinstance(structure, Cascade | Counts))
+        return sum(
+            structure.nbytes for structure in self._structures if isinstance(structure, LazyStateTree | FrequencyIndex)
+        )
 
     @property
     def cells(self) -> int:
@@ -301,8 +303,8 @@ class _Columns:
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
     if are_flat(component):
-        return Counts(component)
+        return FrequencyIndex(component)
     if component.is_state:
         slides = component.code is not None and component.code.python is not None and component.code.python.inverts
-        return Sliding(component) if slides else Cascade(component)
-    return Prefixes(component, len(identity_of(component))) if component.invertible else Tree(component)
+        return SubtractOnEvict(component) if slides else LazyStateTree(component)
+    return PrefixSums(component, len(identity_of(component))) if component.invertible else SegmentTree(component)

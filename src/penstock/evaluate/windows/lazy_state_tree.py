@@ -17,7 +17,7 @@ from penstock.evaluate.components.states import bytes_of, combine_states, merge_
 FAN: Final = 8
 
 
-class Cascade:
+class LazyStateTree:
     """One state component of a dense lane, [slice, column], with the merged states of whole stretches as asked for."""
 
     def __init__(self, component: Component) -> None:

@@ -15,7 +15,7 @@ from penstock.evaluate.components.numbers import Component, Int64Array, Planes, 
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 
 
-class Prefixes:
+class PrefixSums:
     """Running sums of one invertible component: row i of each plane holds, per column, the sum of slices before i.
 
     Rows of slices that are new hold just what was added to the slice before them, until sums are asked for: they are

@@ -17,7 +17,7 @@ from penstock.evaluate.components.numbers import (
 from penstock.evaluate.windows.partials import Order
 
 
-class Tree:
+class SegmentTree:
     """A segment tree over slices, one array per level and plane: node i of a level combines 2i and 2i + 1 below it.
 
     Rows beyond the last slice hold identities, so levels are always full and no node needs to know how many there are.

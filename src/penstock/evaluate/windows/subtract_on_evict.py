@@ -16,7 +16,7 @@ from penstock.evaluate.components.component import Array, Component, Int64Array,
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.states import merge_each
 from penstock.evaluate.components.user_states import Failed, invert_user_state
-from penstock.evaluate.windows.lazy_state_tree import Cascade, cover
+from penstock.evaluate.windows.lazy_state_tree import LazyStateTree, cover
 
 REMEMBERED: Final = 16  # windows: queries of several ranges share a lane
 MOST_STEPS: Final = 64  # from one window to the next without merging anew
@@ -33,7 +33,7 @@ class _Window:
     steps: int
 
 
-class Sliding(Cascade):
+class SubtractOnEvict(LazyStateTree):
     """One component of a user's aggregate with ``invert``."""
 
     def __init__(self, component: Component) -> None:

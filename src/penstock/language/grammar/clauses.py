@@ -20,7 +20,7 @@ from penstock.model.schema import Column, Stream, Table
 
 
 @dataclass(slots=True)
-class Definition:
+class ClauseDefinition:
     """What the clauses of a CREATE have said so far."""
 
     name: exp.Identifier
@@ -36,7 +36,7 @@ class Definition:
 class ClauseGrammar(SelectGrammar):
     """Columns, USING, OPTIONS and WATERMARK."""
 
-    def _stream(self, made: Definition) -> CreateStream:
+    def _stream(self, made: ClauseDefinition) -> CreateStream:
         """Build a stream from its clauses."""
         if made.time is None:
             hint = "Add WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS, with your own column of event time."
@@ -47,12 +47,12 @@ class ClauseGrammar(SelectGrammar):
         )
         return CreateStream(stream, made.if_not_exists)
 
-    def _table(self, made: Definition) -> CreateTable:
+    def _table(self, made: ClauseDefinition) -> CreateTable:
         """Build a table from its clauses."""
         table = Table(made.name.name, made.columns, self._format(made), made.options or {})
         return CreateTable(table, made.if_not_exists)
 
-    def _format(self, made: Definition) -> str:
+    def _format(self, made: ClauseDefinition) -> str:
         """Return the format, which must have been given."""
         if made.format is None:
             self._fail(f'"{made.name.name}" has no USING', place_of(made.name), hint="Add USING csv, parquet, kafka …")
@@ -105,7 +105,7 @@ class ClauseGrammar(SelectGrammar):
 
     # Clauses.
 
-    def _clause(self, kind: str, made: Definition) -> bool:
+    def _clause(self, kind: str, made: ClauseDefinition) -> bool:
         """Read one clause into the definition; say whether there was one."""
         place = self._here
         if self._take(TokenType.USING):
@@ -126,7 +126,7 @@ class ClauseGrammar(SelectGrammar):
         if before is not None:
             self._fail(f"a second {clause}", place)
 
-    def _options(self, stream: Definition | None) -> dict[str, str]:
+    def _options(self, stream: ClauseDefinition | None) -> dict[str, str]:
         """Read ``k = 'v'``, ``k 'v'`` or ``'k' 'v'``, separated by commas; a stream keeps its own for itself."""
         self._expect(TokenType.L_PAREN, "(")
         options: dict[str, str] = {}
@@ -149,7 +149,7 @@ class ClauseGrammar(SelectGrammar):
         self._expect(TokenType.R_PAREN, ")")
         return options
 
-    def _own(self, name: str, value: str, stream: Definition, place: tuple[int, int]) -> dict[str, Any]:
+    def _own(self, name: str, value: str, stream: ClauseDefinition, place: tuple[int, int]) -> dict[str, Any]:
         """Read an option of the stream itself; key columns are checked if columns were given."""
         try:
             read = read_own(name, value)
@@ -174,7 +174,7 @@ class ClauseGrammar(SelectGrammar):
             parts.append(self._name(what, any_word=True).name)
         return ".".join(parts)
 
-    def _watermark(self, made: Definition) -> None:
+    def _watermark(self, made: ClauseDefinition) -> None:
         """Read ``FOR ts [AS ts [- duration]]``."""
         self._expect_word("FOR")
         time = self._name("the column of event time")
@@ -196,7 +196,7 @@ class ClauseGrammar(SelectGrammar):
             self._fail(f"expected a duration such as INTERVAL 5 SECONDS, found {self._shown()}")
         return self._duration_between(first)[0]
 
-    def _time_column(self, time: exp.Identifier, made: Definition) -> Column:
+    def _time_column(self, time: exp.Identifier, made: ClauseDefinition) -> Column:
         """Find the column of event time and check its type, if columns were given."""
         if not made.columns:
             return Column(time.name, "timestamp")

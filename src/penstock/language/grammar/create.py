@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.language.grammar.clauses import ClauseGrammar, Definition
+from penstock.language.grammar.clauses import ClauseDefinition, ClauseGrammar
 from penstock.language.grammar.cursor import place_of, placed
 from penstock.language.grammar.dialect import window_of
 from penstock.language.grammar.limits import MAX_KEYS, MAX_OPTIONS
@@ -66,7 +66,7 @@ class CreateGrammar(ClauseGrammar):
                 self._refuse("CREATE TABLE … AS SELECT statements")
             self._advance()
             return CreateStreamAs(name.name, self._inner_select(), missing)
-        made = Definition(name, missing, self._columns(kind, name))
+        made = ClauseDefinition(name, missing, self._columns(kind, name))
         while self._clause(kind, made):
             pass
         return self._stream(made) if kind == "stream" else self._table(made)

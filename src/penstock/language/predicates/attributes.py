@@ -17,7 +17,7 @@ from penstock.language.binding.canonical import render, strip
 from penstock.language.grammar.literals import word_set
 from penstock.language.grammar.parse import parse_expression
 from penstock.language.predicates.constants import constant_of
-from penstock.language.predicates.split import Formula, Holds, leaves_of
+from penstock.language.predicates.split import Formula, IsTrue, leaves_of
 
 Types = Mapping[str, str]  # canonical text → type as Spark names it
 
@@ -59,7 +59,7 @@ def attributes_of(formula: Formula, types: Types) -> tuple[Attribute, ...]:
     """List a formula's attributes, and each test as an attribute of its own, for those that stay opaque."""
     found: dict[str, Attribute] = {}
     for leaf in leaves_of(formula):
-        if not isinstance(leaf.test, Holds) and leaf.attribute in types:
+        if not isinstance(leaf.test, IsTrue) and leaf.attribute in types:
             found[leaf.attribute] = Attribute(leaf.attribute, types[leaf.attribute], may_fail(leaf.attribute, types))
         found[leaf.text] = Attribute(leaf.text, "boolean", may_fail(leaf.text, types))
     return tuple(found.values())

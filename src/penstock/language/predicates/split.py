@@ -58,11 +58,11 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class IsTrue:
     """The attribute, a boolean, is true."""
 
 
-Test = Comparison | OneOf | Prefix | Missing | Holds
+Test = Comparison | OneOf | Prefix | Missing | IsTrue
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Leaf:
     @property
     def opaque(self) -> Leaf:
         """Return the same test with the whole expression as its attribute."""
-        return replace(self, attribute=self.text, test=Holds())
+        return replace(self, attribute=self.text, test=IsTrue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _leaf(node: exp.Expr) -> Leaf:
         case exp.Is():
             found = _is(node)
     text = render(node)
-    return found or Leaf(text, text, Holds())
+    return found or Leaf(text, text, IsTrue())
 
 
 _COMPARISONS: Final[dict[type[exp.Expr], Operator]] = {
@@ -250,4 +250,4 @@ def _is(node: exp.Is) -> Leaf | None:
         return None
     if isinstance(value, exp.Null):
         return Leaf(f"isnull({attribute})", attribute, Missing())
-    return Leaf(attribute, attribute, Holds(), turns)
+    return Leaf(attribute, attribute, IsTrue(), turns)

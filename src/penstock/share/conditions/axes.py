@@ -26,7 +26,7 @@ from penstock.language.predicates.split import (
     TRUE,
     UNKNOWN,
     Comparison,
-    Holds,
+    IsTrue,
     Leaf,
     Missing,
     OneOf,
@@ -54,7 +54,7 @@ class AxisKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """Where on an axis a test is true: from and to a constant, each with it or without; None: no bound."""
 
     low: Any = None
@@ -68,7 +68,7 @@ class PlacedTest:
     """A test on its axis: where it is true, and where it is unknown besides at NULL."""
 
     axis: AxisKey
-    spans: tuple[Span, ...]
+    spans: tuple[AxisSpan, ...]
     elsewhere: int = FALSE  # what it comes to outside of all spans
     at_null: int = UNKNOWN
     at_failure: int = FAILED
@@ -97,7 +97,7 @@ class Axis:
         found[NULL_AT], found[FAILED_AT] = test.at_null, test.at_failure
         return found
 
-    def _first(self, span: Span) -> int:
+    def _first(self, span: AxisSpan) -> int:
         """Return the first position of a span."""
         if self.key.kind == "boolean":
             return TRUE_AT if span.low else FALSE_AT
@@ -105,7 +105,7 @@ class Axis:
             return FIRST_AT
         return self._on(span.low) + (not span.with_low)
 
-    def _last(self, span: Span) -> int:
+    def _last(self, span: AxisSpan) -> int:
         """Return the last position of a span."""
         if self.key.kind == "boolean":
             return TRUE_AT if span.high else FALSE_AT
@@ -132,13 +132,13 @@ def constants_of(test: PlacedTest) -> list[Any]:
 
 def _opaque(attribute: Attribute) -> PlacedTest:
     """Test a boolean for being true."""
-    return PlacedTest(AxisKey(attribute, "boolean"), (Span(True, True),))
+    return PlacedTest(AxisKey(attribute, "boolean"), (AxisSpan(True, True),))
 
 
 def _placed(leaf: Leaf, attribute: Attribute) -> PlacedTest | None:
     """Put a test on its attribute's axis, if its constants are certain to be compared exactly."""
     match leaf.test:
-        case Holds():
+        case IsTrue():
             return _opaque(attribute) if attribute.type == "boolean" else None
         case Missing():
             kind = _natural_kind(attribute.type)
@@ -167,7 +167,7 @@ def _prefix(attribute: Attribute, prefix: bytes) -> PlacedTest:
     """Test a string for its beginning: a stretch in the order of bytes."""
     after = prefix.rstrip(b"\xff")
     high = after[:-1] + bytes([after[-1] + 1]) if after else None
-    return PlacedTest(AxisKey(attribute, "string"), (Span(prefix, high, with_high=False),))
+    return PlacedTest(AxisKey(attribute, "string"), (AxisSpan(prefix, high, with_high=False),))
 
 
 def _compared(attribute: Attribute, operator: Operator, constant: Constant) -> PlacedTest | None:
@@ -178,7 +178,7 @@ def _compared(attribute: Attribute, operator: Operator, constant: Constant) -> P
     if attribute.type == "boolean":
         if constant.kind != "boolean" or operator != "=":
             return None
-        return PlacedTest(AxisKey(attribute, "boolean"), (Span(constant.value, constant.value),))
+        return PlacedTest(AxisKey(attribute, "boolean"), (AxisSpan(constant.value, constant.value),))
     kind = _kind_for(attribute.type, [constant])
     value = None if kind is None else _value(attribute.type, kind, constant)
     if kind is None or value is None:
@@ -198,7 +198,7 @@ def _one_of(attribute: Attribute, constants: Sequence[Constant]) -> PlacedTest |
     if attribute.type == "boolean":
         if any(constant.kind != "boolean" for constant in named):
             return None
-        spans = tuple(Span(c.value, c.value) for c in named)
+        spans = tuple(AxisSpan(c.value, c.value) for c in named)
         return PlacedTest(AxisKey(attribute, "boolean"), spans, missed)
     kind = _kind_for(attribute.type, named) or (_natural_kind(attribute.type) if not named else None)
     if kind is None:
@@ -281,14 +281,14 @@ def _value(type_: str, kind: AxisKind, constant: Constant) -> Any:
     return _number(constant)
 
 
-def _spans(kind: AxisKind, operator: Operator, value: Any) -> tuple[Span, ...]:
+def _spans(kind: AxisKind, operator: Operator, value: Any) -> tuple[AxisSpan, ...]:
     """Return where a comparison is true; whole numbers are compared with a fraction as with its floor."""
     if kind == "long":
         return _whole_spans(operator, Fraction(value))
     return _simple(operator, value)
 
 
-def _whole_spans(operator: Operator, value: Fraction) -> tuple[Span, ...]:
+def _whole_spans(operator: Operator, value: Fraction) -> tuple[AxisSpan, ...]:
     """Return where a comparison of 64-bit whole numbers with any exact number is true."""
     floor = math.floor(value)
     if floor != value:
@@ -299,22 +299,22 @@ def _whole_spans(operator: Operator, value: Fraction) -> tuple[Span, ...]:
         return _simple(operator, floor)
     above = floor > _MOST
     true = operator in ("<", "<=") if above else operator in (">", ">=")
-    return (Span(),) if true else ()
+    return (AxisSpan(),) if true else ()
 
 
-def _simple(operator: Operator, value: Any) -> tuple[Span, ...]:
+def _simple(operator: Operator, value: Any) -> tuple[AxisSpan, ...]:
     """Return where a comparison with a value of the axis is true."""
     match operator:
         case "=":
-            return (Span(value, value),)
+            return (AxisSpan(value, value),)
         case "<":
-            return (Span(None, value, with_high=False),)
+            return (AxisSpan(None, value, with_high=False),)
         case "<=":
-            return (Span(None, value),)
+            return (AxisSpan(None, value),)
         case ">":
-            return (Span(value, None, with_low=False),)
+            return (AxisSpan(value, None, with_low=False),)
         case ">=":
-            return (Span(value, None),)
+            return (AxisSpan(value, None),)
 
 
 def _order(value: Any) -> tuple[bool, Any]:

@@ -12,7 +12,7 @@ from penstock.language.predicates.attributes import Attribute
 from penstock.language.predicates.split import Formula
 from penstock.model.recent import Recent
 from penstock.share.conditions.axes import AxisKey
-from penstock.share.conditions.cells import NOBODY, Cells, Part, number_part
+from penstock.share.conditions.cells import NOBODY, CellPart, Cells, number_part
 from penstock.share.conditions.condition_groups import MOST_CELLS, families, told_apart
 from penstock.share.conditions.formulas import Ground
 from penstock.share.plan import BITS_PER_WORD
@@ -20,7 +20,7 @@ from penstock.share.plan import BITS_PER_WORD
 MOST_KEPT: Final = 64  # parts that the next plan may have too
 FEW_PARTS: Final = 32  # up to so many, each has a stretch of numbers of its own, whatever the others need
 
-_parts_made: Recent[object, Part] = Recent(MOST_KEPT)  # by all that makes them
+_parts_made: Recent[object, CellPart] = Recent(MOST_KEPT)  # by all that makes them
 _grouped: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)  # by all attributes
 
 
@@ -45,11 +45,11 @@ def divide(
     return Cells(tuple(ground.axes), tuple(_parts(ground, formulas) for formulas in groupings))
 
 
-def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[Part, ...]:
+def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[CellPart, ...]:
     """Choose the parts of one grouping."""
     words, first = -(-len(formulas) // BITS_PER_WORD), NOBODY + 1
     chosen = _families(ground, formulas)
-    parts: list[Part] = []
+    parts: list[CellPart] = []
     for members in chosen:
         part = _part(ground, [formulas[i] for i in members], tuple(members), words).starting_at(first)
         parts.append(part)
@@ -71,7 +71,7 @@ def _families(ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
     return [members for _, members in found]
 
 
-def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ...], words: int) -> Part:
+def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ...], words: int) -> CellPart:
     """Number the cells of a part, or return them as they were numbered for a plan before."""
     used = sorted(frozenset().union(*(ground.axes_of(one) for one in formulas)))
     lines = tuple((axis, ground.axes[axis].key, tuple(ground.axes[axis].constants)) for axis in used)

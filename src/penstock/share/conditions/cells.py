@@ -47,7 +47,7 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class CellPart:
     """Conditions told apart by one number: ``numbers[…]`` of the sum of its digits, or that sum itself.
 
     A row's head is the sum of ``heads``; it chooses where the tables of the other digits start.
@@ -66,7 +66,7 @@ class Part:
     first: int  # all numbers of the part begin here
     words: int  # of a signature
 
-    def starting_at(self, first: int) -> Part:
+    def starting_at(self, first: int) -> CellPart:
         """Return the part with its numbers beginning elsewhere."""
         numbers = self.numbers
         return replace(
@@ -92,10 +92,10 @@ class Cells:
     """All that tells the rows of several groupings apart: axes in common, and parts for each grouping."""
 
     axes: tuple[Axis, ...]
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[CellPart, ...], ...]
 
 
-def number_part(axes: Sequence[Axis], formulas: Sequence[Placed], conditions: tuple[int, ...], words: int) -> Part:
+def number_part(axes: Sequence[Axis], formulas: Sequence[Placed], conditions: tuple[int, ...], words: int) -> CellPart:
     """Number the cells of a part, from 0 on."""
     used = sorted(frozenset().union(*(axes_of(one) for one in formulas)) if formulas else ())
     heads = _heads_of(axes, formulas, used)
@@ -106,7 +106,7 @@ def number_part(axes: Sequence[Axis], formulas: Sequence[Placed], conditions: tu
     shapes_by_axis = _classes_by_head(axes, formulas, others, cases)
     digits, bases, shapes = _number_cells(axes, others, shapes_by_axis, count)
     dead = _dead(axes, formulas, cases)
-    part = Part(
+    part = CellPart(
         conditions, tuple(formulas), head_digits, head_classes, digits, bases, dead, shapes, None, None, 0, words
     )
     if part.cells > MOST_LISTED:
@@ -260,7 +260,7 @@ def _number_cells(
     return tuple(digits), np.array(bases, np.int64), tuple(shapes)
 
 
-def _fragments(part: Part, listed: Signatures) -> Part:
+def _fragments(part: CellPart, listed: Signatures) -> CellPart:
     """Give cells of one signature one number; none to those that no condition takes."""
     rows = np.ascontiguousarray(np.column_stack([listed.words, listed.failed.astype(np.int64)]))
     kinds, inverse = np.unique(rows, axis=0, return_inverse=True)
@@ -272,7 +272,7 @@ def _fragments(part: Part, listed: Signatures) -> Part:
     return replace(part, numbers=numbers[inverse], fragments=kept)
 
 
-def signatures(part: Part, cells: Int64Array) -> Signatures:
+def signatures(part: CellPart, cells: Int64Array) -> Signatures:
     """Evaluate a part's conditions in some of its cells, counted from 0."""
     heads = np.searchsorted(part.bases, cells, side="right") - 1
     positions = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
@@ -294,7 +294,7 @@ def signatures(part: Part, cells: Int64Array) -> Signatures:
     return Signatures(packed, failed)
 
 
-def _positions(part: Part, rest: Int64Array, heads: Int64Array) -> dict[int, Int64Array]:
+def _positions(part: CellPart, rest: Int64Array, heads: Int64Array) -> dict[int, Int64Array]:
     """Return for each other axis the position that stands for a cell's class there."""
     found = {digit.axis: np.zeros(len(rest), np.int64) for digit in part.digits}
     for head in np.unique(heads):

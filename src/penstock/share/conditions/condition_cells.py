@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from penstock.language.grammar.literals import quote
 from penstock.language.predicates.attributes import Attribute
-from penstock.language.predicates.split import Every, Formula, Holds, Leaf, read_predicate
+from penstock.language.predicates.split import Every, Formula, IsTrue, Leaf, read_predicate
 from penstock.model.query import Join
 from penstock.share.conditions.cell_parts import divide
 from penstock.share.conditions.cells import Cells
@@ -75,4 +75,4 @@ def _formula(condition: Condition, admitted: Sequence[Leaf], *, attempted: bool,
 @lru_cache(maxsize=16_384)
 def _boolean(text: str) -> Leaf:
     """Test a boolean expression as a whole."""
-    return Leaf(text, text, Holds())
+    return Leaf(text, text, IsTrue())

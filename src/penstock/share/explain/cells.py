@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from penstock.printable import shown
 from penstock.share.conditions.axes import Axis
-from penstock.share.conditions.cells import Cells, Part
+from penstock.share.conditions.cells import CellPart, Cells
 from penstock.share.conditions.formulas import axes_of, leaves
 
 MOST_NAMES: Final = 8  # of a long list, in text
@@ -126,7 +126,7 @@ def _spelled(text: str) -> str:
     return f"a row of {found['inner']} matches" if found["inner"] else f"once, whatever matches in {found['other']}"
 
 
-def _part(cells: Cells, part: Part) -> PartPlan:
+def _part(cells: Cells, part: CellPart) -> PartPlan:
     """Explain one part."""
     used = sorted(frozenset().union(*(axes_of(formula) for formula in part.formulas)))
     attributes = tuple(_spelled(cells.axes[axis].key.attribute.text) for axis in used)

@@ -17,21 +17,21 @@ from penstock.share.explain.explanation import (
     Explanation,
     GroupingPlan,
     JoinPlan,
+    OperationCounts,
     QueryPlan,
     StreamPlan,
     TreePlan,
-    Work,
 )
 from penstock.share.explain.weave import WeavePlan, explain_weave
 from penstock.share.layout import lay_out
 from penstock.share.locate import Locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
-from penstock.share.weave.queries import ASSUMED_RATE, Standing
+from penstock.share.weave.queries import ASSUMED_RATE, WovenSoFar
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedStream:
     """What is known of a stream that has run: its rows a second, and how groupings are made, by tree and keys."""
 
     rate: float | None = None
@@ -43,11 +43,15 @@ def explain_plan(
     definitions: Sequence[Definition],
     strategy: Strategy,
     version: int,
-    seen: Seen | None = None,
-    standing: Standing | None = None,
+    seen: ObservedStream | None = None,
+    standing: WovenSoFar | None = None,
 ) -> Explanation:
     """Explain one stream: trees, groupings, conditions, and operations per second of event time."""
-    seen, standing, is_woven = seen or Seen(), standing or Standing(), strategy == "weave" and not is_line(stream)
+    seen, standing, is_woven = (
+        seen or ObservedStream(),
+        standing or WovenSoFar(),
+        strategy == "weave" and not is_line(stream),
+    )
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)
@@ -66,7 +70,12 @@ def explain_plan(
 
 
 def _explain_tree(
-    tree: Tree, way: str, cells: Cells, numbers: Mapping[tuple[str, ...], int], seen: Seen, woven: WeavePlan | None
+    tree: Tree,
+    way: str,
+    cells: Cells,
+    numbers: Mapping[tuple[str, ...], int],
+    seen: ObservedStream,
+    woven: WeavePlan | None,
 ) -> TreePlan:
     """Explain one tree; ``way`` is how rows find its slices, ``numbers`` are its groupings' among the cells."""
     groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
@@ -101,11 +110,11 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int)
     return GroupingPlan(grouping.keys, partials, conditions, explain_cells(cells, number, names))
 
 
-def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> Work:
+def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> OperationCounts:
     """Count operations, as Krishnamurthy et al. (2006, Table 3) count them, as planned and with every query alone."""
     planned = sum(rate * len(t.groupings) + _final_rate(t.manager(), t.definitions) for t in plan.trees)
     alone = sum(rate + _final_rate(SliceManager([d.query.window], "paired"), [d]) for d in definitions)
-    return Work(planned, alone)
+    return OperationCounts(planned, alone)
 
 
 def _final_rate(manager: SliceManager, definitions: Sequence[Definition]) -> float:

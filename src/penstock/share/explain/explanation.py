@@ -163,7 +163,7 @@ class JoinPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperationCounts:
     """Operations per second of event time, as planned and with every query alone."""
 
     planned: float
@@ -196,7 +196,7 @@ class StreamPlan:
     rate_seen: bool  # False: assumed, before any row came
     joins: tuple[JoinPlan, ...]
     trees: tuple[TreePlan, ...]
-    work: Work | None  # None without queries
+    work: OperationCounts | None  # None without queries
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:

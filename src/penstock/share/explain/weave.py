@@ -15,8 +15,8 @@ import numpy as np
 from penstock.printable import shown
 from penstock.share.plan import Plan, Tree
 from penstock.share.weave.density import edge_rate, weaveability
-from penstock.share.weave.queries import Numbers, Standing
-from penstock.share.weave.tree_costs import Board, beside
+from penstock.share.weave.queries import Numbers, WovenSoFar
+from penstock.share.weave.tree_costs import TreeCosts, beside
 
 MICROS = 1e6
 
@@ -76,7 +76,7 @@ class WeavePlan:
         }
 
 
-def explain_weave(plan: Plan, standing: Standing) -> dict[str, WeavePlan]:
+def explain_weave(plan: Plan, standing: WovenSoFar) -> dict[str, WeavePlan]:
     """Weigh every tree of a plan, by name."""
     numbers, rows = Numbers(), list[list[int]]()
     definitions = plan.definitions
@@ -94,7 +94,7 @@ def explain_weave(plan: Plan, standing: Standing) -> dict[str, WeavePlan]:
     }
 
 
-def _weighed(tree: Tree, row: int, plan: Plan, board: Board, alone: float) -> WeavePlan:
+def _weighed(tree: Tree, row: int, plan: Plan, board: TreeCosts, alone: float) -> WeavePlan:
     """Weigh one tree."""
     windows = tuple(dict.fromkeys(tree.windows))
     rate = edge_rate(windows)

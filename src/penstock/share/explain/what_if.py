@@ -13,7 +13,7 @@ from penstock.model.window import RowsWindow
 from penstock.printable import shown
 from penstock.share.plan import Plan, plan_queries
 from penstock.share.weave.density import edge_rate, weaveability
-from penstock.share.weave.queries import Numbers, Standing
+from penstock.share.weave.queries import Numbers, WovenSoFar
 from penstock.share.weave.tree_costs import beside
 
 MOST_NAMES: Final = 8
@@ -55,7 +55,7 @@ class WhatIf:
         return found | {"beside": list(self.beside), "partials_with": list(self.partials_with)}
 
 
-def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: Standing) -> WhatIf:
+def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: WovenSoFar) -> WhatIf:
     """Plan with one query more, and compare."""
     if isinstance(new.query.window, RowsWindow):
         raise Unsupported("what a window of rows would cost is not told", hint="Ask for a window of time.")
@@ -81,7 +81,7 @@ def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strate
     )
 
 
-def _cost(plan: Plan, standing: Standing) -> float:
+def _cost(plan: Plan, standing: WovenSoFar) -> float:
     """Return what a plan costs."""
     numbers = Numbers()
     place = {d.id: i for i, d in enumerate(plan.definitions)}

@@ -9,27 +9,27 @@ import numpy as np
 
 from penstock.errors import Unsupported
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.edge_sets import Universe
-from penstock.share.weave.plan_queries import Strand, Woven
-from penstock.share.weave.tree_costs import Board
+from penstock.share.weave.edge_sets import EdgeSets
+from penstock.share.weave.plan_queries import PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave
 
 MOST_EXHAUSTED: Final = 12  # strands: four million set partitions, reached by 3ⁿ steps
 
 
-def no_share(strands: Sequence[Strand], costs: Costs) -> Woven:
+def no_share(strands: Sequence[PlanQuery], costs: Costs) -> WovenTrees:
     """Give every strand a tree of its own."""
-    return Board(strands, costs).woven()
+    return TreeCosts(strands, costs).woven()
 
 
-def share_all(strands: Sequence[Strand], costs: Costs) -> Woven:
+def share_all(strands: Sequence[PlanQuery], costs: Costs) -> WovenTrees:
     """Put all strands into one tree: Shared."""
-    return Board(strands, costs, [range(len(strands))]).woven()
+    return TreeCosts(strands, costs, [range(len(strands))]).woven()
 
 
-def share_at_random(strands: Sequence[Strand], costs: Costs, seed: int) -> Woven:
+def share_at_random(strands: Sequence[PlanQuery], costs: Costs, seed: int) -> WovenTrees:
     """Put strands at random into a random number of trees."""
-    return Board(strands, costs, random_trees(len(strands), seed)).woven()
+    return TreeCosts(strands, costs, random_trees(len(strands), seed)).woven()
 
 
 def random_trees(count: int, seed: int) -> list[list[int]]:
@@ -39,9 +39,9 @@ def random_trees(count: int, seed: int) -> list[list[int]]:
     return [np.flatnonzero(chosen == tree).tolist() for tree in np.unique(chosen)]
 
 
-def insert_then_weave(strands: Sequence[Strand], costs: Costs) -> Woven:
+def insert_then_weave(strands: Sequence[PlanQuery], costs: Costs) -> WovenTrees:
     """Insert strands one by one into the tree they weave best with, then weave the trees."""
-    board = Board(strands, costs)
+    board = TreeCosts(strands, costs)
     rows: list[int] = []
     for row in range(len(strands)):
         others = np.array(rows, np.int64)
@@ -55,10 +55,10 @@ def insert_then_weave(strands: Sequence[Strand], costs: Costs) -> Woven:
 
 
 def local_search(
-    strands: Sequence[Strand], costs: Costs, steps: int, seed: int, trees: Sequence[Sequence[int]] | None = None
-) -> Woven:
+    strands: Sequence[PlanQuery], costs: Costs, steps: int, seed: int, trees: Sequence[Sequence[int]] | None = None
+) -> WovenTrees:
     """Move strands one by one, drawn at random, where they cost least; begin with No Share or with trees."""
-    draw, board = np.random.default_rng(seed), Board(strands, costs, trees)
+    draw, board = np.random.default_rng(seed), TreeCosts(strands, costs, trees)
     home = {strand: row for row, members in enumerate(board.members) for strand in members}
     for strand in draw.integers(0, len(strands), steps).tolist():
         row = home[strand]
@@ -76,7 +76,9 @@ def local_search(
     return board.woven()
 
 
-def exhaustive(strands: Sequence[Strand], costs: Costs, classes: Sequence[Sequence[int]] | None = None) -> Woven:
+def exhaustive(
+    strands: Sequence[PlanQuery], costs: Costs, classes: Sequence[Sequence[int]] | None = None
+) -> WovenTrees:
     """Find the cheapest of all set partitions: a tree for the first strand left, and the best of the rest.
 
     Where classes of strands are given, these are parted, and each stays whole.
@@ -102,13 +104,13 @@ def exhaustive(strands: Sequence[Strand], costs: Costs, classes: Sequence[Sequen
         best.append(found)
     chosen = best[-1][1]
     members = (sorted(i for n, part in enumerate(classes) if tree >> n & 1 for i in part) for tree in chosen)
-    return Woven(tuple(map(tuple, members)), tuple(prices[tree] for tree in chosen), len(prices) - 1)
+    return WovenTrees(tuple(map(tuple, members)), tuple(prices[tree] for tree in chosen), len(prices) - 1)
 
 
-def _prices(strands: Sequence[Strand], costs: Costs, classes: Sequence[Sequence[int]]) -> list[float]:
+def _prices(strands: Sequence[PlanQuery], costs: Costs, classes: Sequence[Sequence[int]]) -> list[float]:
     """Return what each set of classes costs as one tree, by its bits."""
     sets = 1 << len(classes)
-    edges, weighing = Universe((s.window for s in strands), sets), costs.weighing(strands, sets)
+    edges, weighing = EdgeSets((s.window for s in strands), sets), costs.weighing(strands, sets)
     for one in range(1, sets):
         first = [strands[i] for i in classes[(one & -one).bit_length() - 1]]
         edges.put(one, [strand.window for strand in first])

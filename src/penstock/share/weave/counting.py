@@ -16,8 +16,8 @@ from penstock.model.duration import SECOND
 from penstock.share.slices import edges_of
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.plan_queries import FloatArray, Places, Strand, Woven
-from penstock.share.weave.tree_costs import Board
+from penstock.share.weave.plan_queries import FloatArray, Places, PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave
 
 STEPS: Final = ("naive", "cost lookup", "edge bitmap", "probing order")
@@ -27,7 +27,7 @@ STEPS: Final = ("naive", "cost lookup", "edge bitmap", "probing order")
 class Counted:
     """Operations as optimizations are added one by one, in the order of `STEPS`."""
 
-    woven: Woven
+    woven: WovenTrees
     operations: tuple[float, ...]
 
     @property
@@ -39,7 +39,7 @@ class Counted:
 class Tally:
     """Sums of operations while trees are merged."""
 
-    def __init__(self, strands: Sequence[Strand]) -> None:
+    def __init__(self, strands: Sequence[PlanQuery]) -> None:
         """Count time in granules; every strand begins as a tree."""
         edges = [edges_of(s.window, "paired") for s in strands]
         self._granule = scale_of(p for each in edges for p in each).granule
@@ -49,7 +49,7 @@ class Tally:
         self.sums = np.zeros(4)
         self._first = True
 
-    def see(self, board: Board) -> None:
+    def see(self, board: TreeCosts) -> None:
         """Add what an iteration over all pairs of trees takes."""
         rows = board.alive
         written, probes, fewest = self._pairs(board, rows, rows)
@@ -59,7 +59,7 @@ class Tally:
             self.sums[1:] += [(part * later).sum() for part in (written, probes, fewest)]
         self._first = False
 
-    def merge(self, board: Board, first: int, second: int) -> None:
+    def merge(self, board: TreeCosts, first: int, second: int) -> None:
         """Add what a merge takes, and the pairs that have to be computed again after it (§8.1)."""
         slide = np.lcm(self._slides[first], self._slides[second])
         _, probes, fewest = self._pairs(board, np.array([first]), np.array([second]))
@@ -73,7 +73,7 @@ class Tally:
         for ours, theirs in ((before, np.array([first])), (np.array([first]), after)):
             self.sums[1:] += [part.sum() for part in self._pairs(board, ours, theirs)]
 
-    def _pairs(self, board: Board, ours: Places, theirs: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _pairs(self, board: TreeCosts, ours: Places, theirs: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return for pairs of trees the comparisons as written, the probes, and the probes of the smaller tree."""
         slides = np.lcm.outer(self._slides[ours], self._slides[theirs]).astype(np.float64)
         written = 2 * np.outer(self._sizes[ours], self._written[theirs]) * slides
@@ -81,13 +81,13 @@ class Tally:
         return written, second * slides, np.minimum.outer(first, second) * slides
 
 
-def counted_weave(strands: Sequence[Strand], costs: Costs) -> Counted:
+def counted_weave(strands: Sequence[PlanQuery], costs: Costs) -> Counted:
     """Weave, and count what it would have taken at each stage of optimization."""
-    board, tally = Board(strands, costs), Tally(strands)
-    shadow = Board(strands, costs)
+    board, tally = TreeCosts(strands, costs), Tally(strands)
+    shadow = TreeCosts(strands, costs)
     tally.see(shadow)
 
-    def watch(_: Board, first: int, second: int) -> None:
+    def watch(_: TreeCosts, first: int, second: int) -> None:
         tally.merge(shadow, first, second)
         tally.see(shadow)
 

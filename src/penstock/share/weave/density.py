@@ -20,7 +20,7 @@ MOST_BITS: Final = 1 << 20  # of a bitmap of edges: composite slides up to so ma
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class GranuleScale:
     """Times as whole granules from an origin: the smaller numbers of progressions that have all of them in common."""
 
     origin: int
@@ -39,12 +39,12 @@ class Scale:
         return marked
 
 
-def scale_of(progressions: Iterable[Progression]) -> Scale:
+def scale_of(progressions: Iterable[Progression]) -> GranuleScale:
     """Find the coarsest scale on which all progressions are whole."""
     known = tuple(progressions)
     origin = known[0].phase
     granule = math.gcd(*(part for p in known for part in (p.step, p.phase - origin)))
-    return Scale(origin, granule, math.lcm(*(p.step // granule for p in known)))
+    return GranuleScale(origin, granule, math.lcm(*(p.step // granule for p in known)))
 
 
 def progressions_of(windows: Iterable[Window]) -> tuple[Progression, ...]:

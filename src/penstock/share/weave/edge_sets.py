@@ -16,9 +16,9 @@ import numpy.typing as npt
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, edges_of
-from penstock.share.weave.density import Scale, scale_of
+from penstock.share.weave.density import GranuleScale, scale_of
 from penstock.share.weave.plan_queries import FloatArray, Places
-from penstock.share.weave.sampling import SEED, Times
+from penstock.share.weave.sampling import SEED, DrawnTimes
 from penstock.share.weave.singles import Singles
 
 MOST_LISTED: Final = 1 << 18  # granules of the composite slide up to which planning is exact: 32 KiB a tree
@@ -30,7 +30,7 @@ AT_ONCE: Final = 1 << 19  # words looked at together: they stay in the processor
 Words = npt.NDArray[np.uint64]
 
 
-class Rows(Protocol):
+class EdgeRows(Protocol):
     """The edges of trees, one a row."""
 
     def knows(self, windows: Iterable[Window]) -> bool:
@@ -52,7 +52,7 @@ class Rows(Protocol):
 class Bitmaps:
     """All edges of one composite slide."""
 
-    def __init__(self, scale: Scale, rows: int) -> None:
+    def __init__(self, scale: GranuleScale, rows: int) -> None:
         """Make room for trees."""
         self._scale = scale
         self._bits = np.zeros((rows, -(-scale.period // 64)), np.uint64)
@@ -102,7 +102,7 @@ class Draws:
         distinct = sorted(set(progressions))
         self._known = set(distinct)
         each = min(max(FEWEST_DRAWN, DRAWN_EACH * len(distinct)), MOST_DRAWN) // len(distinct) + 1
-        self._times = Times([p.step for p in distinct])
+        self._times = DrawnTimes([p.step for p in distinct])
         self._times.draw(distinct, np.repeat(np.arange(len(distinct)), each), np.random.default_rng(SEED))
         self._within = {p: self._times.within(p) for p in distinct}
         likely = np.zeros(len(self._times))
@@ -145,7 +145,7 @@ class Draws:
         return found
 
 
-class Universe:
+class EdgeSets:
     """The edges of all trees: pairs of windows by gcd, everything else by listed or drawn edges."""
 
     def __init__(self, windows: Iterable[Window], rows: int) -> None:
@@ -153,7 +153,7 @@ class Universe:
         progressions = [p for w in dict.fromkeys(windows) for p in edges_of(w, "paired")]
         scale = scale_of(progressions)
         listed = scale.period <= MOST_LISTED
-        self._rows: Rows = Bitmaps(scale, rows) if listed else Draws(progressions, rows)
+        self._rows: EdgeRows = Bitmaps(scale, rows) if listed else Draws(progressions, rows)
         self._singles = Singles(rows)
 
     def knows(self, windows: Iterable[Window]) -> bool:

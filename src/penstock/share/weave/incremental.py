@@ -15,8 +15,8 @@ import numpy as np
 
 from penstock.share.weave.baselines import share_all
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.plan_queries import Strand, Woven
-from penstock.share.weave.tree_costs import Board, beside
+from penstock.share.weave.plan_queries import PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts, beside
 from penstock.share.weave.weaving import weave_share
 
 TOLERANCE: Final = 0.2  # 20 to 30 % balance quality and work (§7.2)
@@ -55,13 +55,13 @@ class CostCurve:
         return bool(self.points) and cost / self.expected(strands) - 1 > tolerance
 
 
-class Loom(Generic[Name]):
+class IncrementalPlanner(Generic[Name]):
     """A plan that is kept while strands come and go."""
 
     def __init__(
         self,
         costs: Costs,
-        strands: Mapping[Name, Strand] | None = None,
+        strands: Mapping[Name, PlanQuery] | None = None,
         tolerance: float = TOLERANCE,
         *,
         bound: bool = False,
@@ -69,12 +69,12 @@ class Loom(Generic[Name]):
     ) -> None:
         """Weave what is there already; ``bound``: strands of one grouping and condition always share a tree."""
         self.costs, self.tolerance, self.bound = costs, tolerance, bound
-        self.strands: dict[Name, Strand] = dict(strands or {})
+        self.strands: dict[Name, PlanQuery] = dict(strands or {})
         self.curve = CostCurve() if curve is None else curve
         self.reconstructions = 0
         self._compared = 0
         self._names: list[Name] = []
-        self._board: Board | None = None
+        self._board: TreeCosts | None = None
         if self.strands:
             self.reconstruct()
 
@@ -100,7 +100,7 @@ class Loom(Generic[Name]):
         """Tell whether the plan should be woven anew."""
         return self.curve.strayed(len(self.strands), self.cost, self.tolerance)
 
-    def add(self, name: Name, strand: Strand) -> None:
+    def add(self, name: Name, strand: PlanQuery) -> None:
         """Take a strand in: into the tree it weaves best with, and that tree into others while it pays."""
         if self._board is None or not self._board.takes(strand):
             trees = [*self.trees, (name,)]
@@ -133,13 +133,13 @@ class Loom(Generic[Name]):
             self.curve.note(len(half), self._scratch(half).cost)
         self.adopt(*self.woven())
 
-    def woven(self) -> tuple[tuple[tuple[Name, ...], ...], Woven]:
+    def woven(self) -> tuple[tuple[tuple[Name, ...], ...], WovenTrees]:
         """Weave all strands from scratch aside, so that another thread may do it."""
         names = tuple(self.strands)
         woven = self._scratch([self.strands[name] for name in names])
         return tuple(tuple(names[i] for i in tree) for tree in woven.trees), woven
 
-    def _scratch(self, strands: Sequence[Strand]) -> Woven:
+    def _scratch(self, strands: Sequence[PlanQuery]) -> WovenTrees:
         """Weave strands, those that are bound to each other from one tree on; one tree for all, if that costs less.
 
         The greedy way may end where no two trees are worth merging, and all of them together are.
@@ -156,7 +156,7 @@ class Loom(Generic[Name]):
             plans.append(share_all(strands, self.costs))
         return min(plans, key=lambda plan: plan.cost)
 
-    def adopt(self, trees: Sequence[Sequence[Name]], woven: Woven) -> None:
+    def adopt(self, trees: Sequence[Sequence[Name]], woven: WovenTrees) -> None:
         """Take over a plan woven from scratch; strands that came meanwhile are taken in, those gone are left out."""
         self.curve.note(sum(map(len, trees)), woven.cost)
         self.reconstructions += 1
@@ -179,7 +179,7 @@ class Loom(Generic[Name]):
         rows = [[place[name] for name in tree] for tree in trees]
         self._board = beside([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
 
-    def _joined(self, row: int, strand: Strand) -> int:
+    def _joined(self, row: int, strand: PlanQuery) -> int:
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
         board = self._board
         assert board is not None
@@ -205,7 +205,7 @@ class Loom(Generic[Name]):
         board.stand()
 
 
-def _bound(strands: Sequence[Strand]) -> list[list[int]]:
+def _bound(strands: Sequence[PlanQuery]) -> list[list[int]]:
     """Collect the strands that read the same partials."""
     found: dict[tuple[int, int], list[int]] = {}
     for number, strand in enumerate(strands):

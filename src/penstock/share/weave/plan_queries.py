@@ -16,7 +16,7 @@ Merging = Literal["prefix", "tree", "scan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Strand:
+class PlanQuery:
     """One query to be woven: its window, and by number the grouping and condition whose partials it reads."""
 
     window: Window
@@ -36,7 +36,7 @@ class Strand:
 
 
 @dataclass(frozen=True, slots=True)
-class Woven:
+class WovenTrees:
     """A plan: trees of strands by number, each tree's cost, and the pairs of trees that were compared for it."""
 
     trees: tuple[tuple[int, ...], ...]

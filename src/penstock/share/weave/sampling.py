@@ -46,7 +46,7 @@ class Density:
         return abs(value - self.value) <= self.error + 1e-12 * value
 
 
-class Times:
+class DrawnTimes:
     """Drawn times, known by their residues modulo co-prime factors."""
 
     def __init__(self, steps: Iterable[int]) -> None:
@@ -90,7 +90,7 @@ def sampled_density(progressions: Sequence[Progression], *, drawn: int = DRAWN, 
     draw = np.random.default_rng(seed)
     parts = np.array([1.0 / p.step for p in progressions])
     chosen = draw.choice(len(parts), size=drawn, p=parts / parts.sum())
-    times = Times([p.step for p in progressions])
+    times = DrawnTimes([p.step for p in progressions])
     times.draw(progressions, chosen, draw)
     holding = np.zeros(drawn, np.int64)
     for progression in progressions:

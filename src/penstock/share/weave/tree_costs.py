@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.edge_sets import Universe
-from penstock.share.weave.plan_queries import FloatArray, Places, Strand, Woven
+from penstock.share.weave.edge_sets import EdgeSets
+from penstock.share.weave.plan_queries import FloatArray, Places, PlanQuery, WovenTrees
 
 
-class Board:
+class TreeCosts:
     """Trees in rows; by default row i begins as the tree of strand i alone. ``comparisons`` counts pairs looked at."""
 
     def __init__(
         self,
-        strands: Sequence[Strand],
+        strands: Sequence[PlanQuery],
         costs: Costs,
         trees: Collection[Iterable[int]] | None = None,
         spare: int = 0,
@@ -26,19 +26,19 @@ class Board:
         self.comparisons = 0
         self.crowd = 0.0  # groups that trees fill at a time, once they stand beside each other
         rows = max(1, len(self.strands) + spare)
-        self._edges = Universe((s.window for s in self.strands), rows)
+        self._edges = EdgeSets((s.window for s in self.strands), rows)
         self._weighing = costs.weighing(self.strands, rows)
         self.members: list[list[int]] = [[] for _ in range(rows)]
         self.costs = np.zeros(rows)
         for row, members in enumerate([[i] for i in range(len(self.strands))] if trees is None else trees):
             self.hold(row, members)
 
-    def takes(self, strand: Strand) -> bool:
+    def takes(self, strand: PlanQuery) -> bool:
         """Tell whether there is room for a strand."""
         room = len(self.strands) < len(self.members)
         return room and self._edges.knows([strand.window]) and self._weighing.knows(strand)
 
-    def enter(self, strand: Strand) -> int:
+    def enter(self, strand: PlanQuery) -> int:
         """Add a strand as a tree of its own; return the tree's row."""
         self.strands.append(strand)
         row = next(row for row, members in enumerate(self.members) if not members)
@@ -85,11 +85,11 @@ class Board:
         for row in alive.tolist() if self.crowd != before else ():
             self._price(row)
 
-    def woven(self) -> Woven:
+    def woven(self) -> WovenTrees:
         """Return the trees as a plan."""
         rows = self.alive.tolist()
         trees = tuple(tuple(sorted(self.members[row])) for row in rows)
-        return Woven(trees, tuple(float(self.costs[row]) for row in rows), self.comparisons)
+        return WovenTrees(trees, tuple(float(self.costs[row]) for row in rows), self.comparisons)
 
     def _price(self, row: int) -> None:
         """Compute a tree's cost."""
@@ -99,9 +99,9 @@ class Board:
 
 
 def beside(
-    strands: Sequence[Strand], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
-) -> Board:
+    strands: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
+) -> TreeCosts:
     """Lay out trees, priced as they are beside each other."""
-    board = Board(strands, costs, trees, spare)
+    board = TreeCosts(strands, costs, trees, spare)
     board.stand()
     return board

@@ -11,25 +11,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.plan_queries import FloatArray, Strand, Woven
-from penstock.share.weave.tree_costs import Board
+from penstock.share.weave.plan_queries import FloatArray, PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts
 
-Watch = Callable[[Board, int, int], None]
+Watch = Callable[[TreeCosts, int, int], None]
 
 
-def weave_share(strands: Sequence[Strand], costs: Costs, trees: Collection[Iterable[int]] | None = None) -> Woven:
+def weave_share(
+    strands: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None
+) -> WovenTrees:
     """Merge the two trees that lower the cost the most, until none do (Figure 2).
 
     At first every strand is a tree of its own, unless trees that are to stay whole are given.
     """
     if not strands:
-        return Woven((), ())
-    board = Board(strands, costs, trees)
+        return WovenTrees((), ())
+    board = TreeCosts(strands, costs, trees)
     weave(board)
     return board.woven()
 
 
-def weave(board: Board, watch: Watch | None = None) -> None:
+def weave(board: TreeCosts, watch: Watch | None = None) -> None:
     """Weave the trees of a board; ``watch`` is told of every merge.
 
     The first of equally good pairs in their order is taken, as the naive loops do.
@@ -48,7 +50,7 @@ def weave(board: Board, watch: Watch | None = None) -> None:
         _renew(board, table, best, first)
 
 
-def _lookup(board: Board) -> FloatArray:
+def _lookup(board: TreeCosts) -> FloatArray:
     """Compute what merging each pair of trees would save: the cost lookup table of §8.1, its upper half."""
     rows, alive = len(board.members), board.alive
     table = np.full((rows, rows), -np.inf)
@@ -65,7 +67,7 @@ def _forget(table: FloatArray, best: FloatArray, gone: int) -> None:
     best[led] = table[led].max(axis=1)
 
 
-def _renew(board: Board, table: FloatArray, best: FloatArray, row: int) -> None:
+def _renew(board: TreeCosts, table: FloatArray, best: FloatArray, row: int) -> None:
     """Compute the entries of a tree that was just merged anew."""
     alive = board.alive
     others = alive[alive != row]

@@ -27,9 +27,9 @@ from penstock.kernel.signing import Sent, Signing
 from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.share.layout import Layout
 from penstock.spark.job.jvm_columns import map_in_arrow
-from penstock.store.answer_files import Part, write_parts
+from penstock.store.answer_files import AnswerPart, write_parts
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
-from penstock.store.executor_state import Entry
+from penstock.store.executor_state import ExecutorFiles
 from penstock.store.invalid import FAILED
 
 SENT: Final = "kind string, payload binary"
@@ -135,7 +135,7 @@ class Collecting:
 class Answered:
     """What the executors answered: where the answers are, and the windows that could not be answered."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
     failures: tuple[Failure, ...]
     evaluations: int
     shared: int
@@ -145,7 +145,7 @@ class Answered:
 class AnswerBuckets:
     """The job of answers, as workers run it: a row is the number of a bucket."""
 
-    entries: tuple[Entry, ...]  # laid out, in order
+    entries: tuple[ExecutorFiles, ...]  # laid out, in order
     layout: Layout  # of now
     due: tuple[Pending, ...]
     kernel: Kernel
@@ -163,7 +163,7 @@ class AnswerBuckets:
         """Answer the due windows of one bucket's keys and write the answers."""
         synopsis = Synopsis(self.kernel, in_driver=False)
         answering, rounds = Answering(synopsis, cannot_ask, threads=1), Rounds(synopsis)
-        parts: list[Part] = []
+        parts: list[AnswerPart] = []
         failures: list[Failure] = []
         try:
             self._read(synopsis, bucket)
@@ -207,7 +207,7 @@ def answer_buckets(session: SparkSession, task: AnswerBuckets, buckets: int) -> 
     each = [_failure(record) for one in told for record in one["failures"]]
     failures = {(failure.definition, failure.window_end_us): failure for failure in each}
     return Answered(
-        tuple(Part.from_record(part) for one in told for part in one["parts"]),
+        tuple(AnswerPart.from_record(part) for one in told for part in one["parts"]),
         tuple(failures[place] for place in sorted(failures)),
         max((one["evaluations"] for one in told), default=0),
         max((one["shared"] for one in told), default=0),

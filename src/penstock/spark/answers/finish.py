@@ -61,7 +61,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FinishPlan:
     """The programs by number, and for each the columns that its outputs come in."""
 
     numbers: dict[Program, int]
@@ -100,7 +100,7 @@ def _all_failed(request: FinishRequest, error: Exception) -> Finished:
 
 def _run(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
     """Plan the requests together, run the job, and take its rows apart."""
-    plan, layouts = Plan({}, {}), dict[pa.Schema, list[int]]()
+    plan, layouts = FinishPlan({}, {}), dict[pa.Schema, list[int]]()
     for number, request in enumerate(requests):
         plan.numbers.setdefault(_program(request), len(plan.numbers))
         layouts.setdefault(_layout(request.table), []).append(number)
@@ -126,7 +126,11 @@ def _program(request: FinishRequest) -> Program:
 
 
 def _frame(
-    session: SparkSession, plan: Plan, layout: pa.Schema, requests: Sequence[FinishRequest], members: Sequence[int]
+    session: SparkSession,
+    plan: FinishPlan,
+    layout: pa.Schema,
+    requests: Sequence[FinishRequest],
+    members: Sequence[int],
 ) -> DataFrame:
     """Evaluate all requests of one layout: HAVING first, then the outputs where it holds."""
     tables = [_numbered(requests[i].table, layout, i, plan.numbers[_program(requests[i])]) for i in members]
@@ -154,7 +158,7 @@ def _load(session: SparkSession, table: pa.Table) -> DataFrame:
     return made_in(session, table.combine_chunks(), schema)
 
 
-def _output_columns(source: DataFrame, plan: Plan, programs: Sequence[Program]) -> list[Column]:
+def _output_columns(source: DataFrame, plan: FinishPlan, programs: Sequence[Program]) -> list[Column]:
     """Make one column for all outputs that have the same place and type, whichever program they belong to."""
     types = iter(_types(source, [text for program in programs for text in program.outputs]))
     branches: dict[tuple[int, DataType], list[str]] = {}

@@ -37,8 +37,8 @@ from penstock.model.function import Function, PythonCode
 from penstock.spark.functions import child_processes as in_child
 from penstock.spark.functions import udaf_worker as lifting_module
 from penstock.spark.functions import udf_worker as calling
-from penstock.spark.functions.udaf_worker import Lifting
-from penstock.spark.functions.udf_worker import Calling
+from penstock.spark.functions.udaf_worker import UdafWorker
+from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.spark.job.attempt import always_true
 from penstock.spark.session.own_session import type_in
 from penstock.spark.sources.unreadable import messages_of
@@ -204,7 +204,7 @@ def _register(session: SparkSession, function: Function, *, apart: bool) -> None
     code = function.python
     assert code is not None
     if code.aggregates:
-        lifting = Lifting(function.name, base64.b64decode(code.pickled), code.version, apart)
+        lifting = UdafWorker(function.name, base64.b64decode(code.pickled), code.version, apart)
         arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF
         with _by_value(lifting_module), _by_value(in_child):
             made: Any = UserDefinedFunction(lambda lists: lifting(lists), T.BinaryType(), function.name, arrow)
@@ -232,7 +232,7 @@ def _in_spark(session: SparkSession, function: Function, *, apart: bool) -> Any:
     assert code is not None
     pickled = base64.b64decode(code.pickled)
     result = to_arrow_type(returns, timezone="UTC")
-    caller = Calling(function.name, pickled, code.version, code.vectorised, result, apart)
+    caller = UdfWorker(function.name, pickled, code.version, code.vectorised, result, apart)
     struct = T.StructType([T.StructField("value", returns), T.StructField("error", T.StringType())])
     arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF  # needs no pandas
     return UserDefinedFunction(lambda *arguments: caller(*arguments), struct, function.name, arrow)

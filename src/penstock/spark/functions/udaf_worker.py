@@ -17,7 +17,7 @@ from penstock.spark.functions.child_processes import Lost, in_children
 
 
 @dataclass(frozen=True)
-class Lifting:
+class UdafWorker:
     """A user's aggregate as workers call it."""
 
     name: str

@@ -22,7 +22,7 @@ LONGEST = 200  # characters of an exception's text
 
 
 @dataclass(frozen=True)
-class Calling:
+class UdfWorker:
     """A function as workers call it: by rows or by arrays, on arguments some of which were attempted."""
 
     name: str

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pyspark.sql import Column
 
 from penstock.share.conditions.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, AxisKey
-from penstock.share.conditions.cells import Cells, Digit, Part
+from penstock.share.conditions.cells import CellPart, Cells, Digit
 from penstock.share.conditions.condition_groups import MOST_HEADS
 from penstock.spark.job.binary_search import search, table
 from penstock.spark.job.jvm_columns import written
@@ -19,7 +19,7 @@ SMALL: Final = "__small"
 _NO_CELL: Final = -(1 << 60)  # added to anything, it is negative
 
 
-class Numbering:
+class CellNumbers:
     """Writes, for every axis, a row's place on it, and for every part, the row's number in it."""
 
     def __init__(self, cells: Cells, read: Callable[[str], str]) -> None:
@@ -85,7 +85,7 @@ class Numbering:
         self._columns.append(table(numbers, name))
         return name
 
-    def _head(self, part: Part) -> str:
+    def _head(self, part: CellPart) -> str:
         """Name the column of a part's head; the number 0 without flags."""
         if not part.heads:
             return "0"
@@ -103,7 +103,7 @@ class Numbering:
         self._small += [*numbers.tolist(), *[0] * (size - len(numbers))]
         return f"{SMALL}[{at} + {index}]"
 
-    def _number(self, part: Part) -> str:
+    def _number(self, part: CellPart) -> str:
         """Write a row's number in one part, negative where no condition takes it."""
         head = self._head(part)
         if part.numbers is not None and not part.digits:
@@ -117,7 +117,7 @@ class Numbering:
         bases = [self._small_table(np.where(part.dead, _NO_CELL, part.bases + part.first), MOST_HEADS, head)]
         return " + ".join([*bases, *summed])
 
-    def _looked_up(self, part: Part, digit: Digit, numbers: npt.NDArray[np.int64], head: str) -> str:
+    def _looked_up(self, part: CellPart, digit: Digit, numbers: npt.NDArray[np.int64], head: str) -> str:
         """Look a number up by a row's place on an axis, in the stretch of its head."""
         starts = [] if digit.starts is None else [self._small_table(digit.starts, MOST_HEADS, head)]
         return f"{self._table(numbers)}[{self._index([*starts, self._place(digit.axis)])}]"
@@ -127,7 +127,7 @@ class Numbering:
         return f"cast({' + '.join(texts)} as int)" if texts else "0"
 
 
-def _flat(part: Part, digit: Digit, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _flat(part: CellPart, digit: Digit, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Put the numbers of a part of one axis where the places on it find them at once."""
     size = len(digit.table) // len(part.bases)
     found: npt.NDArray[np.int64] = numbers[np.repeat(part.bases, size) + digit.table]

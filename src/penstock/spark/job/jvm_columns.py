@@ -23,7 +23,7 @@ MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 MOST_KEPT: Final = 64  # lists of columns that stay in the JVM for the next plan
 
 
-class Kept:
+class JvmColumns:
     """Columns as the JVM has them; making and sending them again for every batch would cost more than planning."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -45,20 +45,20 @@ class Kept:
         """Select the columns from a frame."""
         return _framed(_handle_of(frame).select(self._all), frame)
 
-    def group(self, frame: DataFrame, aggregates: Kept, leading: str | None = None) -> DataFrame:
+    def group(self, frame: DataFrame, aggregates: JvmColumns, leading: str | None = None) -> DataFrame:
         """Group a frame by the columns, after one more written as SQL if need be, and aggregate."""
         by = self._all if leading is None else _seq([_parse()(leading), *self._handles])
         grouped = _handle_of(frame).groupBy(by)
         return _framed(grouped.agg(aggregates._handles[0], aggregates._rest), frame)
 
 
-_kept: Recent[tuple[int, ...], Kept] = Recent(MOST_KEPT)
+_kept: Recent[tuple[int, ...], JvmColumns] = Recent(MOST_KEPT)
 
 
-def keep(columns: Sequence[Column]) -> Kept:
+def keep(columns: Sequence[Column]) -> JvmColumns:
     """Keep columns, or return the same ones as kept for a job before: most stay when a query comes or goes."""
     # Columns cannot be compared; those that are kept keep their numbers.
-    return _kept.get_or(tuple(map(id, columns)), lambda: Kept(columns))
+    return _kept.get_or(tuple(map(id, columns)), lambda: JvmColumns(columns))
 
 
 def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:

@@ -33,7 +33,7 @@ class _Loaded:
     frame: DataFrame
 
 
-class Tables:
+class LookupTables:
     """Keeps each joined table in memory at its current version."""
 
     def __init__(self, session: SparkSession) -> None:

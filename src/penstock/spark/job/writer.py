@@ -18,7 +18,7 @@ from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
 from penstock.share.slices import Progression
 from penstock.spark.job.attempt import attempt_text
-from penstock.spark.job.cell_numbers import Numbering
+from penstock.spark.job.cell_numbers import CellNumbers
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.lift import is_bare, last_of, partial_texts
 from penstock.spark.job.literals import longs, position_in, quoted
@@ -66,7 +66,7 @@ class Writer:
         self.valid = self.is_valid if self.direct else "__valid"
         self.is_late = f"{self.t} < {WATERMARK.format(t=self.t)}"
         self.cells = tell_apart(layout)
-        self.numbering = Numbering(self.cells, self.attribute)
+        self.numbering = CellNumbers(self.cells, self.attribute)
         self.signed = any(m.signed for m in layout.members)
         self.copied = any(len(parts) > 1 for parts in self.cells.parts)
         attempts = self.numbering.attempts

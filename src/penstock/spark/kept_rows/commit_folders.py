@@ -32,7 +32,7 @@ _OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class CommitSpan:
     """The commits, first to last, whose rows a folder holds."""
 
     first: int
@@ -51,7 +51,7 @@ class Span:
             level, width = level + 1, width // FAN_IN
         return level
 
-    def holds(self, other: Span) -> bool:
+    def holds(self, other: CommitSpan) -> bool:
         """Tell whether the other's commits are among these."""
         return self != other and self.first <= other.first and other.last <= self.last
 
@@ -71,29 +71,29 @@ class CommitFolders:
     def __init__(self, root: Path, point: str) -> None:
         """List what is there; a folder's footers are read when they are needed. ``point`` names writes for tests."""
         self.root, self._point = root.absolute(), point
-        self._sizes: dict[Span, _Size] = {}
+        self._sizes: dict[CommitSpan, _Size] = {}
         self._spans = self._listed()
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[CommitSpan, ...]:
         """Return what is there, oldest first."""
         return tuple(self._spans)
 
-    def path(self, span: Span) -> Path:
+    def path(self, span: CommitSpan) -> Path:
         """Return where a folder is."""
         return self.root / span.name
 
-    def rows_in(self, span: Span) -> int:
+    def rows_in(self, span: CommitSpan) -> int:
         """Return how many rows a folder holds."""
         return self._size(span).rows
 
-    def bytes_in(self, span: Span) -> int:
+    def bytes_in(self, span: CommitSpan) -> int:
         """Return how many bytes a folder's files take."""
         return self._size(span).bytes
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Write a commit's rows; the same commit again replaces them, and no rows leave no folder."""
-        span = Span(number, number)
+        span = CommitSpan(number, number)
         self._forget(span)
         self._write(rows, self.path(span))
         self._enter(span)
@@ -103,12 +103,12 @@ class CommitFolders:
         found = [s for s in self._spans if since_us is None or self._size(s).greatest_us >= since_us]
         return self._frame(session, columns, found) if found else None
 
-    def passed(self, before_us: int) -> tuple[int, list[Span]]:
+    def passed(self, before_us: int) -> tuple[int, list[CommitSpan]]:
         """Return the folders that hold no row of the time or later, and the greatest time in them."""
         found = [s for s in self._spans if self._size(s).greatest_us < before_us]
         return max((self._size(s).greatest_us for s in found), default=-(1 << 63)), found
 
-    def remove(self, spans: Iterable[Span]) -> None:
+    def remove(self, spans: Iterable[CommitSpan]) -> None:
         """Delete folders."""
         for span in list(spans):
             self._forget(span)
@@ -125,7 +125,7 @@ class CommitFolders:
         spans = self._to_merge()
         if not spans:
             return False
-        merged = Span(spans[0].first, spans[-1].last)
+        merged = CommitSpan(spans[0].first, spans[-1].last)
         draft = self.root / f".{merged.name}"
         self._write(chosen(self._frame(session, columns, spans)).coalesce(1), draft)
         draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
@@ -136,14 +136,14 @@ class CommitFolders:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _listed(self) -> list[Span]:
+    def _listed(self) -> list[CommitSpan]:
         """List the folders, without drafts and without those that others hold too."""
         if not self.root.is_dir():
             return []
         found = []
         for path in self.root.iterdir():
             if (match := _NAME.fullmatch(path.name)) is not None:
-                found.append(Span(int(match[1]), int(match[2] or match[1])))
+                found.append(CommitSpan(int(match[1]), int(match[2] or match[1])))
             elif path.is_dir() and path.name.startswith("."):
                 shutil.rmtree(path, ignore_errors=True)
         within = [s for s in found if any(other.holds(s) for other in found)]
@@ -151,9 +151,9 @@ class CommitFolders:
             shutil.rmtree(self.path(span), ignore_errors=True)
         return sorted(set(found) - set(within))
 
-    def _to_merge(self) -> list[Span]:
+    def _to_merge(self) -> list[CommitSpan]:
         """Choose the newest folders, none put together more often than the others, once there are enough."""
-        small: list[Span] = []
+        small: list[CommitSpan] = []
         for span in reversed(self._spans):
             if self._size(span).bytes >= LARGEST:
                 break
@@ -174,23 +174,23 @@ class CommitFolders:
             raise StateError(f"cannot write {path}: {error.strerror}", hint=MEND) from error
         reached(f"{self._point}.after")
 
-    def _frame(self, session: SparkSession, columns: str, spans: Sequence[Span]) -> DataFrame:
+    def _frame(self, session: SparkSession, columns: str, spans: Sequence[CommitSpan]) -> DataFrame:
         """Read some folders."""
         return session.read.schema(schema_in(session, columns)).parquet(*(str(self.path(s)) for s in spans))
 
-    def _enter(self, span: Span) -> None:
+    def _enter(self, span: CommitSpan) -> None:
         """Remember a folder that was written, or delete it if nothing is in it."""
         if self._size(span).rows:
             self._spans = sorted({*self._spans, span})
         else:
             self.remove([span])
 
-    def _forget(self, span: Span) -> None:
+    def _forget(self, span: CommitSpan) -> None:
         """Leave a folder out of the list."""
         self._sizes.pop(span, None)
         self._spans = [s for s in self._spans if s != span]
 
-    def _size(self, span: Span) -> _Size:
+    def _size(self, span: CommitSpan) -> _Size:
         """Read the footers of a folder's files, once."""
         if span not in self._sizes:
             self._sizes[span] = _size_of(self.path(span))
@@ -209,9 +209,9 @@ def make_durable(folder: Path, point: str) -> None:
     sync_folder(folder.parent)
 
 
-def _tail(spans: Sequence[Span], level: int) -> list[Span]:
+def _tail(spans: Sequence[CommitSpan], level: int) -> list[CommitSpan]:
     """Return the newest folders that were put together at most so often."""
-    found: list[Span] = []
+    found: list[CommitSpan] = []
     for span in reversed(spans):
         if span.level > level:
             break

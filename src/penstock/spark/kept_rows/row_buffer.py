@@ -20,7 +20,7 @@ FEW_COUNTED: Final = 1_000_000  # rows: up to so many, those that wait are count
 MOST_WAITING: Final = 50_000_000  # rows; beyond, a stream's lateness is too much for windows of rows
 
 
-class Waiting:
+class RowBuffer:
     """Keeps, by commit, the rows that no watermark has passed yet; the same commit again replaces its own."""
 
     def __init__(self, session: SparkSession, folder: Path, stream: Stream) -> None:

@@ -17,7 +17,7 @@ PREFIX: Final = "spark.sql."
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SettingRule:
     """Some settings and why they are pinned, or free; names lack ``spark.sql.``, and a star ends a common beginning."""
 
     why: str
@@ -39,8 +39,10 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 
 PINNED: Final = (
-    Rule("what fails, and what becomes NULL", ("ansi.*", "assumeAnsiFalseIfNotPersisted.*", "storeAssignmentPolicy")),
-    Rule(
+    SettingRule(
+        "what fails, and what becomes NULL", ("ansi.*", "assumeAnsiFalseIfNotPersisted.*", "storeAssignmentPolicy")
+    ),
+    SettingRule(
         "what a literal, a name or a word of SQL is",
         (
             "parser.*",
@@ -58,9 +60,9 @@ PINNED: Final = (
             "pivotMaxValues",
         ),
     ),
-    Rule("what a time is, and its zone", ("session.timeZone", "timestamp*", "timeType.*", "datetime.*")),
-    Rule("what Spark meant in older versions", ("legacy.*", "pyspark.legacy.*")),
-    Rule(
+    SettingRule("what a time is, and its zone", ("session.timeZone", "timestamp*", "timeType.*", "datetime.*")),
+    SettingRule("what Spark meant in older versions", ("legacy.*", "pyspark.legacy.*")),
+    SettingRule(
         "the types of results: decimals, text, maps and binary values",
         (
             "decimalOperations.*",
@@ -84,7 +86,7 @@ PINNED: Final = (
             "mergeNestedTypeCoercion.*",
         ),
     ),
-    Rule(
+    SettingRule(
         "which name an expression finds: columns, aliases, ordinals, functions",
         (
             "analyzer.*",
@@ -108,7 +110,7 @@ PINNED: Final = (
             "lazySetOperatorOutput.*",
         ),
     ),
-    Rule(
+    SettingRule(
         "which part of an expression runs first: guards, and what is caught, rely on the rules of the optimizer",
         (
             "optimizer.*",
@@ -125,7 +127,7 @@ PINNED: Final = (
             "python.filterPushdown.*",
         ),
     ),
-    Rule(
+    SettingRule(
         "what is read from a file, and which files are left out",
         (
             "parquet.*",
@@ -150,7 +152,7 @@ PINNED: Final = (
             "dataSource.*",
         ),
     ),
-    Rule(
+    SettingRule(
         "what values become on their way to Python and Arrow, and back",
         (
             "execution.arrow.useLargeVarTypes",
@@ -167,11 +169,13 @@ PINNED: Final = (
             "pyspark.toJSON.*",
         ),
     ),
-    Rule("what an error says, by which its cause is told", ("error.*", "dataFrameQueryContext.*", "pyspark.jvm*")),
+    SettingRule(
+        "what an error says, by which its cause is told", ("error.*", "dataFrameQueryContext.*", "pyspark.jvm*")
+    ),
 )
 
 FREE: Final = (
-    Rule(
+    SettingRule(
         "speed and memory: how rows are split, sorted, joined, compiled and kept",
         (
             "adaptive.*",
@@ -219,7 +223,7 @@ FREE: Final = (
             "classic.*",
         ),
     ),
-    Rule(
+    SettingRule(
         "where things are, and what runs beside: catalogs, committers, checkpoints, extensions, services",
         (
             "addPartitionInBatch.*",
@@ -249,11 +253,11 @@ FREE: Final = (
             "warehouse.dir",
         ),
     ),
-    Rule(
+    SettingRule(
         "statements and formats that the engine does not use",
         ("avro.*", "orc.*", "xml.*", "protobuf.*", "insertInto*", "dropTableOnView.*"),
     ),
-    Rule(
+    SettingRule(
         "what is logged and shown",
         (
             "cli.*",
@@ -290,7 +294,7 @@ def is_pinned(name: str) -> bool:
 
 
 @cache
-def rule_of(name: str) -> Rule | None:
+def rule_of(name: str) -> SettingRule | None:
     """Return the rule that names a setting: the one that says most of its name; None: no rule does."""
     short = name.removeprefix(PREFIX)
     found = [(len(p), rule) for rule in (*PINNED, *FREE) for p in rule.names if _fits(p, short)]

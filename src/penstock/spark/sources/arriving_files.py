@@ -22,7 +22,7 @@ from penstock.spark.sources.nanoseconds import nanoseconds_of, rounded_columns, 
 from penstock.spark.sources.unreadable import MEND, path_of
 
 
-class Arriving:
+class ArrivingFiles:
     """Looks at the files of each batch before its rows are taken."""
 
     def __init__(self, stream: Stream, checkpoint: Path, tell: Callable[[str], None]) -> None:

@@ -23,7 +23,7 @@ from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import ended, gone_away, spark_is_over
 from penstock.spark.session.own_session import moved
 from penstock.spark.session.temporary_settings import cloned
-from penstock.spark.sources.arriving_files import Arriving
+from penstock.spark.sources.arriving_files import ArrivingFiles
 from penstock.spark.sources.unreadable import worded
 
 LOG: Final = logging.getLogger("penstock")
@@ -63,7 +63,7 @@ class Halted(Exception):
     """A batch is refused: the query is being stopped, or lacks a column; Spark does not count it as done."""
 
 
-class Running:
+class SparkQuery:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Running:
         """
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
         self._session = as_for_batches(session or frame.sparkSession)
-        self._arriving = None if stream is None else Arriving(stream, checkpoint, tell)
+        self._arriving = None if stream is None else ArrivingFiles(stream, checkpoint, tell)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None

@@ -14,17 +14,17 @@ from penstock.spark.functions.register import provide
 from penstock.spark.sources.streaming_query import as_for_batches
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.progress import NEVER
-from penstock.stream.runner import StreamAtWork
+from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Fed(StreamAtWork):
+class DerivedStream(StreamRunner):
     """A stream at work that goes on whenever the one that feeds it does; it has no thread of its own."""
 
     def __init__(
-        self, stream: Stream, catalog: Catalog, pipeline: Pipeline, delivery: Delivery, leader: StreamAtWork
+        self, stream: Stream, catalog: Catalog, pipeline: Pipeline, delivery: Delivery, leader: StreamRunner
     ) -> None:
         """Bring back what was committed; ``leader`` feeds it from its next step on."""
         self.leader, self.followed = leader, -1

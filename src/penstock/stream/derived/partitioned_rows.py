@@ -8,19 +8,19 @@ import pyarrow as pa
 
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.arrived import Arrived
-from penstock.kernel.partitions import Parts, PartsSynopsis
+from penstock.kernel.partitions import PartitionedSynopsis, Partitions
 from penstock.kernel.pending import Pending
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.spark.kept_rows.row_numbers import count_parts, number_parts
 from penstock.store.commits import Commit, DiskCommitLog
 from penstock.stream.derived.row_times import dated
-from penstock.stream.derived.row_windows import RowsFed
-from penstock.stream.due_windows import Agenda
+from penstock.stream.derived.row_windows import RowWindowStream
+from penstock.stream.due_windows import DueWindows
 from penstock.stream.pipeline import Pipeline
 
 
-class PartsAgenda(Agenda):
+class PartitionDueWindows(DueWindows):
     """Lists the windows that a batch made final, part by part."""
 
     def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
@@ -44,22 +44,22 @@ class PartsAgenda(Agenda):
         return [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
 
     @property
-    def parts(self) -> Parts | None:
+    def parts(self) -> Partitions | None:
         """Return the parts; None before the first query."""
-        assert isinstance(self.synopsis, PartsSynopsis)
+        assert isinstance(self.synopsis, PartitionedSynopsis)
         return self.synopsis.parts
 
 
-class PartsPipeline(Pipeline):
+class PartitionPipeline(Pipeline):
     """Processes batches of rows that are numbered apart."""
 
-    agenda_of = PartsAgenda
-    synopsis_of = PartsSynopsis
+    agenda_of = PartitionDueWindows
+    synopsis_of = PartitionedSynopsis
 
     def _begin(self) -> None:
         """Start with nothing seen; what no window needs is let go of part by part."""
         super()._begin()
-        assert isinstance(self.synopsis, PartsSynopsis)
+        assert isinstance(self.synopsis, PartitionedSynopsis)
         self.ledger.let_go = self.synopsis.let_go
         if isinstance(self.commits, DiskCommitLog):
             self.commits.needed = self._needed
@@ -67,17 +67,17 @@ class PartsPipeline(Pipeline):
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Count a batch and list the windows that became final."""
         super()._advance(arrived, repeated, layout)
-        assert isinstance(self.agenda, PartsAgenda)
+        assert isinstance(self.agenda, PartitionDueWindows)
         return self.agenda.grown(layout)
 
     def _needed(self, partials: pa.Table) -> pa.Table:
         """Keep what windows to come need of partials that are put together."""
-        assert isinstance(self.agenda, PartsAgenda)
+        assert isinstance(self.agenda, PartitionDueWindows)
         parts, layout = self.agenda.parts, self.layout
         return partials if parts is None or layout is None else parts.needed(partials, layout.plan.definitions)
 
 
-class PartsFed(RowsFed):
+class PartitionedRowStream(RowWindowStream):
     """The rows of a stream, numbered apart by keys, and the queries over them that began together."""
 
     def attach(self, pipeline: Pipeline) -> None:
@@ -106,7 +106,7 @@ class PartsFed(RowsFed):
         self._until_us = stop_us
 
 
-def _parts_of(pipeline: Pipeline) -> Parts | None:
+def _parts_of(pipeline: Pipeline) -> Partitions | None:
     """Return a pipeline's parts."""
-    assert isinstance(pipeline.synopsis, PartsSynopsis)
+    assert isinstance(pipeline.synopsis, PartitionedSynopsis)
     return pipeline.synopsis.parts

@@ -16,11 +16,11 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import TIME
 from penstock.spark.sources.rows import frame_of
 from penstock.store.answers import DEFINITION
-from penstock.stream.derived.derived_stream import Fed
+from penstock.stream.derived.derived_stream import DerivedStream
 from penstock.stream.progress import Progress
 
 
-class AnswersFed(Fed):
+class QueryStream(DerivedStream):
     """A stream made of a query's answers: ts = window_end - 1 us, and its watermark is the last final window_end."""
 
     def begin(self) -> None:

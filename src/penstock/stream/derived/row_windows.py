@@ -13,8 +13,8 @@ from typing import Final
 from penstock.evaluate.typed import Definition
 from penstock.spark.kept_rows.row_numbers import number_rows
 from penstock.store.commits import Commit
-from penstock.stream.admitted import Entered
-from penstock.stream.derived.derived_stream import Fed
+from penstock.stream.admitted import Admitted
+from penstock.stream.derived.derived_stream import DerivedStream
 from penstock.stream.derived.row_times import dated, on_the_line
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.progress import NEVER
@@ -23,7 +23,7 @@ from penstock.stream.snapshot import Snapshot
 _BATCHES: Final = NEVER  # a batch's number is its time and so much, which is never below 0
 
 
-class RowsFed(Fed):
+class RowWindowStream(DerivedStream):
     """The numbered rows of a stream, and the queries with windows of rows over them."""
 
     @property
@@ -60,9 +60,9 @@ class RowsFed(Fed):
         pairs = [on_the_line(d, origins[d.id], self.leader.stream.time) for d in begun]
         return replace(whole, definitions=(*(d for d, _ in pairs), *(ruler for _, ruler in pairs)))
 
-    def admit(self, new: list[Definition]) -> list[Entered]:  # type: ignore[override]
+    def admit(self, new: list[Definition]) -> list[Admitted]:  # type: ignore[override]
         """Tell from when on new queries answer: from the first row that nobody has seen yet."""
-        return [Entered(d, None, "its rows are numbered from the first one after those seen so far") for d in new]
+        return [Admitted(d, None, "its rows are numbered from the first one after those seen so far") for d in new]
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
