@@ -94,14 +94,14 @@ def _time_planning(workload: Workload, figures: Figures) -> None:
     """Weave all queries, then add some more one by one."""
     all_of_them = strands(workload.queries, seed=workload.seed)
     began = time.perf_counter()
-    loom = IncrementalPlanner(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
+    planner = IncrementalPlanner(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
     planned = time.perf_counter() - began
     more = strands(workload.added, seed=workload.seed + 1)
     began = time.perf_counter()
     for number, strand in enumerate(more, workload.queries):
-        loom.add(number, strand)
+        planner.add(number, strand)
     added = time.perf_counter() - began
-    figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(loom.trees)}
+    figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(planner.trees)}
     figures.expect(f"{workload.queries} queries woven, seconds", planned, "<=", 20.0)
     figures.expect(f"{workload.added} more added, seconds", added, "<=", 2.0)
 

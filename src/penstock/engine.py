@@ -96,9 +96,9 @@ class Engine(Registering):
         self._frames: dict[str, DataFrame] = {}
         shared = self.session, self._tables, self.catalog, self._folder, Path(self._scratch.name)
         settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
-        self._fleet = StreamRegistry(settings, self._frame)
-        self._at_work = self._fleet.at_work
-        self._changing = QueryChanges(self.catalog, self._fleet.with_past)
+        self._registry = StreamRegistry(settings, self._frame)
+        self._at_work = self._registry.at_work
+        self._changing = QueryChanges(self.catalog, self._registry.with_past)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self._functions = Functions(self.catalog, self._typer)
         self.catalog.restore(self.typed)
@@ -234,7 +234,7 @@ class Engine(Registering):
         the answers of one version, or with ``"all"`` for everything, with the ``version`` of each answer.
         """
         definition = self.catalog.query(name)
-        stream, elsewhere = self.stream(definition.query.stream), self._fleet.answers_elsewhere(definition)
+        stream, elsewhere = self.stream(definition.query.stream), self._registry.answers_elsewhere(definition)
         return in_form(stream.results(definition, elsewhere, version, revisions=revisions), form)
 
     def ask(self, text: str, form: Form = "arrow") -> Any:
@@ -254,7 +254,7 @@ class Engine(Registering):
         if self._folder is None:
             raise StateError("an engine without a state folder has nothing to copy", hint="Give it one: state=…")
         with ExitStack() as waiting:
-            for stream in self._fleet.in_order():  # in which changes wait
+            for stream in self._registry.in_order():  # in which changes wait
                 waiting.enter_context(stream.between_batches())
             copy_state(self._folder.path, Path(folder))
 
@@ -280,7 +280,7 @@ class Engine(Registering):
 
     def stream(self, name: str) -> StreamRunner:
         """Return a stream at work: its pipeline has counts, metrics and reports."""
-        return self._fleet.stream(name)
+        return self._registry.stream(name)
 
     def close(self) -> None:
         """Stop everything and let go of the state folder; the Spark session stays."""
@@ -317,7 +317,7 @@ class Engine(Registering):
             self._changing.replace,
             self.pause_query,
             self.resume_query,
-            self._fleet.leave,
+            self._registry.leave,
             self._changing.create_stream,
         )
 
@@ -333,7 +333,7 @@ class Engine(Registering):
 
     def _standing(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""
-        known, unknown = self._at_work.get(name), WovenSoFar(rates=self._fleet.settings.rates)
+        known, unknown = self._at_work.get(name), WovenSoFar(rates=self._registry.settings.rates)
         return unknown if known is None else known.pipeline.weaving.standing()
 
     def _frame(self, stream: Stream) -> DataFrame:

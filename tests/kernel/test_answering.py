@@ -129,7 +129,7 @@ def test_queries_that_are_revised_share_with_those_that_are_not(spark: SparkSess
 def test_what_only_spark_can_finish_is_asked_for_once(spark: SparkSession) -> None:
     text = f"SELECT format_number(sum(v), 2) AS x FROM s {WINDOW}"
     with open_bed(spark, a=text, b=text, c=text) as bed:
-        answering, asked = pipeline(bed).ledger.answering, list[int]()
+        answering, asked = pipeline(bed).committer.answering, list[int]()
         ask = answering.ask_spark
 
         def noted(requests: Sequence[FinishRequest]) -> Sequence[Finished]:
@@ -191,9 +191,9 @@ def test_random_queries_and_their_twins_are_answered_as_if_alone(spark: SparkSes
             slide_us = query.slide_us * (1 + number % 2)
             twin = replace(query, name=f"{query.name}_{number}", slide_us=slide_us)
             bed.query(twin.name, twin.text.replace("AS agg0", f"AS agg{number % 3}_0"))
-        ledger = pipeline(bed).ledger
-        compared = ledger.answering = Compared(ledger.synopsis, ledger.answering.ask_spark)
-        ledger.revising.answering = compared
+        committer = pipeline(bed).committer
+        compared = committer.answering = Compared(committer.synopsis, committer.answering.ask_spark)
+        committer.revising.answering = compared
         for batch in case.batches:
             bed.feed("s", batch)
         bed.flush()

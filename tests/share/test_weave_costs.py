@@ -49,15 +49,17 @@ def test_equations_1_to_3_and_5_hold_for_random_trees() -> None:
     for _ in range(20):
         strands, rate = small_workload(draw)
         cut = draw.randint(1, len(strands) - 1)
-        board = TreeCosts(strands, UnitCosts(rate), [range(cut), range(cut, len(strands))])
+        tree_costs = TreeCosts(strands, UnitCosts(rate), [range(cut), range(cut, len(strands))])
         overlaps = [sum(s.overlap for s in part) for part in (strands[:cut], strands[cut:])]
         edges = [edge_rate([s.window for s in part]).value for part in (strands[:cut], strands[cut:])]
         costs = [rate + e * o for e, o in zip(edges, overlaps, strict=True)]  # Eq. 1, 2
-        assert board.costs[:2] == pytest.approx(costs)
-        assert board.woven().cost == pytest.approx(2 * rate + sum(e * o for e, o in zip(edges, overlaps, strict=True)))
+        assert tree_costs.costs[:2] == pytest.approx(costs)
+        assert tree_costs.woven().cost == pytest.approx(
+            2 * rate + sum(e * o for e, o in zip(edges, overlaps, strict=True))
+        )
         together = edge_rate([s.window for s in strands]).value
         saved = rate + edges[0] * overlaps[0] + edges[1] * overlaps[1] - together * sum(overlaps)  # Eq. 5
-        assert board.reductions(0, np.array([1]))[0] == pytest.approx(saved)
+        assert tree_costs.reductions(0, np.array([1]))[0] == pytest.approx(saved)
 
 
 def test_partials_are_few_where_slices_are_and_never_more_than_rows() -> None:
@@ -110,11 +112,11 @@ def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor(
     rates, half = replace(FREE, crowded=1.0), HALF_CROWDED / 4
     strands = [PlanQuery(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
     costs = MeasuredCosts(rates, Load(1e9, (half,), fragments_per_condition=0.25))
-    board = TreeCosts(strands, costs)
-    assert board.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
-    board.stand()
-    assert board.crowd == pytest.approx(HALF_CROWDED)
-    assert board.woven().cost == pytest.approx(2e9)
+    tree_costs = TreeCosts(strands, costs)
+    assert tree_costs.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
+    tree_costs.stand()
+    assert tree_costs.crowd == pytest.approx(HALF_CROWDED)
+    assert tree_costs.woven().cost == pytest.approx(2e9)
     assert no_share(strands, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
     together = TreeCosts(strands, costs, [range(4)])
     alone = together.woven().cost
@@ -123,11 +125,11 @@ def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor(
 
 
 def test_keyless_trees_are_not_crowded() -> None:
-    board = TreeCosts([PlanQuery(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
-    alone = board.woven().cost
-    board.stand()
-    assert board.crowd == pytest.approx(3.0)
-    assert board.woven().cost == pytest.approx(alone)
+    tree_costs = TreeCosts([PlanQuery(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
+    alone = tree_costs.woven().cost
+    tree_costs.stand()
+    assert tree_costs.crowd == pytest.approx(3.0)
+    assert tree_costs.woven().cost == pytest.approx(alone)
 
 
 def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
@@ -137,10 +139,10 @@ def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
     rates = replace(FREE, partial=1e-6, crowded=3e-7)
     costs = MeasuredCosts(rates, Load(200.0, (20_000.0,), fragments_per_condition=1.0))
     greedy = weave_share(strands, costs)
-    loom = IncrementalPlanner(costs, dict(enumerate(strands)))
+    planner = IncrementalPlanner(costs, dict(enumerate(strands)))
     assert beside(strands, costs, greedy.trees).woven().cost > 1.05 * greedy.cost
-    assert loom.cost < beside(strands, costs, greedy.trees).woven().cost
-    assert len(loom.trees) < len(greedy.trees)
+    assert planner.cost < beside(strands, costs, greedy.trees).woven().cost
+    assert len(planner.trees) < len(greedy.trees)
 
 
 def test_what_a_batch_costs_whatever_its_trees_is_told_by_its_queries() -> None:
@@ -174,9 +176,9 @@ def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
 def test_nested_conditions_under_one_grouping_share_a_tree() -> None:
     windows = [Window(r * SECOND, s * SECOND) for r, s in ((600, 300), (750, 410), (900, 333))]
     strands = [PlanQuery(w, 0, condition, "prefix") for w in windows for condition in range(8)]
-    loom = IncrementalPlanner(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
-    assert len(loom.trees) == 1
-    assert loom.cost <= no_share(strands, loom.costs).cost
+    planner = IncrementalPlanner(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
+    assert len(planner.trees) == 1
+    assert planner.cost <= no_share(strands, planner.costs).cost
 
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:

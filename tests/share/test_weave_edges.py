@@ -131,17 +131,17 @@ def test_a_union_of_listed_slides_is_the_same_listed_drawn_and_by_pairs() -> Non
     rows = np.arange(12)
     whole, listed = EdgeSets(some, 12), Bitmaps(scale_of(progressions), 12)
     drawn = Draws(progressions, 12)
-    for universe in (whole, listed, drawn):
+    for edge_sets in (whole, listed, drawn):
         for row, window in enumerate(some):
-            universe.put(row, [window])
+            edge_sets.put(row, [window])
     for row in range(12):
         exact = [edge_rate([some[row], other]).value for other in some]
         assert listed.together(row, rows) == pytest.approx(exact, rel=1e-12)
         assert (whole.together(row, rows) == listed.together(row, rows)).all()
         assert drawn.together(row, rows) == pytest.approx(exact, rel=0.15)
-    for universe in (whole, listed, drawn):
+    for edge_sets in (whole, listed, drawn):
         for row in range(1, 12):
-            universe.merge(0, row)
+            edge_sets.merge(0, row)
     every = edge_rate(some).value
     assert whole.rates(rows[:1])[0] == pytest.approx(every, rel=1e-12)
     assert drawn.rates(rows[:1])[0] == pytest.approx(every, rel=0.05)

@@ -170,7 +170,7 @@ def test_partials_that_no_window_needs_are_removed(spark: SparkSession, tmp_path
         bed.query("q", BY_A)
         for first in range(0, 12, 3):
             bed.feed("r", rows_of(range(first, first + 3)))
-        store = bed.engine.stream("r").pipeline.spreading.store  # type: ignore[union-attr]
+        store = bed.engine.stream("r").pipeline.executor_state.store  # type: ignore[union-attr]
         assert [entry.number for entry in store.entries][-1] == 3
         assert len(store.entries) <= 2
         names = {path.name for path in store.folder.iterdir()}

@@ -271,9 +271,9 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         assert trees_of(bed) == {frozenset({"pulse", "by_key"})}
         bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         feed_second(bed, 6)
-        assert weaving._loom is not None
-        assert weaving._loom.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
-        assert not weaving._loom.owing
+        assert weaving._planner is not None
+        assert weaving._planner.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
+        assert not weaving._planner.owing
 
 
 @pytest.mark.parametrize("strategy", ["shared paired", "unshared paired"])

@@ -31,16 +31,16 @@ def kept(count: int, tolerance: float, seed: int) -> tuple[float, int, int]:
     """Add queries one by one; return the mean relative error in percent, pairs compared and plans woven anew."""
     pool = strands(count, seed=seed)
     begun = count // 5
-    loom = IncrementalPlanner(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
+    planner = IncrementalPlanner(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
     errors = []
     for number in range(begun, count):
-        loom.add(number, pool[number])
-        if loom.owing:
-            loom.reconstruct()
+        planner.add(number, pool[number])
+        if planner.owing:
+            planner.reconstruct()
         if number % LOOKED == 0:
             best = weave_share(pool[: number + 1], UnitCosts(RATE)).cost
-            errors.append(100.0 * (loom.cost / best - 1))
-    return sum(errors) / len(errors), loom.comparisons, loom.reconstructions
+            errors.append(100.0 * (planner.cost / best - 1))
+    return sum(errors) / len(errors), planner.comparisons, planner.reconstructions
 
 
 def _tolerances(size: Size) -> Figure:

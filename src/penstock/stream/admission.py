@@ -56,7 +56,7 @@ class Admission:
         progress: Progress,
         synopsis: Synopsis,
         computing: BatchJob,
-        agenda: DueWindows,
+        due_windows: DueWindows,
         pause: Pause,
         groupings: GroupingChooser,
     ) -> None:
@@ -65,7 +65,7 @@ class Admission:
         ``groupings`` knows where lanes cannot be rebuilt from rows of the past.
         """
         self.past, self.progress, self.synopsis = past, progress, synopsis
-        self.computing, self.agenda, self.pause, self.groupings = computing, agenda, pause, groupings
+        self.computing, self.due_windows, self.pause, self.groupings = computing, due_windows, pause, groupings
 
     def promise(
         self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
@@ -159,7 +159,7 @@ class Admission:
         reason = f"its past cannot be had: {error.what}"
         for definition in definitions:
             pause_by_hand(self.progress, definition, reason)
-            self.agenda.report(definition, f" is paused: {reason}", "query paused")
+            self.due_windows.report(definition, f" is paused: {reason}", "query paused")
 
     def take(self, past: ReadPast, step: Step) -> Step:
         """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
@@ -187,7 +187,7 @@ class Admission:
                 ends[number] = progress.next_ends[number], first_end - 1
                 progress.next_ends[number] = next_end
                 progress.first_ends[number] = min(first_end, progress.first_ends[number])
-        due = [*self.agenda.between(layout, ends), *self.agenda.due(layout, watermark)]
+        due = [*self.due_windows.between(layout, ends), *self.due_windows.due(layout, watermark)]
         return replace(step, due=due)
 
     def going_back(self, chosen: Mapping[int, Since], layout: Layout) -> dict[int, Since]:

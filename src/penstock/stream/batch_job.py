@@ -62,10 +62,10 @@ class BatchJob:
     """Runs the jobs of one stream."""
 
     def __init__(
-        self, stream: Stream, tables: LookupTables, progress: Progress, spreading: ExecutorState | None
+        self, stream: Stream, tables: LookupTables, progress: Progress, executor_state: ExecutorState | None
     ) -> None:
-        """Prepare; ``progress`` tells what rows are judged by, ``spreading`` keeps what the driver does not."""
-        self.stream, self.tables, self.progress, self.spreading = stream, tables, progress, spreading
+        """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not."""
+        self.stream, self.tables, self.progress, self.executor_state = stream, tables, progress, executor_state
         self._job: PartialsJob | None = None
         self._span_us = 0  # of the longest batch so far
         self._back_us = 0  # how far behind the stream's last time rows came so far
@@ -180,7 +180,11 @@ class BatchJob:
 
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""
-        return self.spreading.collecting(layout, self.progress.number + 1) if self.spreading is not None else None
+        return (
+            self.executor_state.collecting(layout, self.progress.number + 1)
+            if self.executor_state is not None
+            else None
+        )
 
     def _job_for(self, layout: Layout) -> PartialsJob:
         """Return the job of a layout, written once for all its batches."""

@@ -31,28 +31,28 @@ Answers = Callable[[Sequence[pa.Table]], list[pa.Table]]
 Place = tuple[LaneKey, Component | None]  # a lane, or one component of it
 
 
-def charge_lanes(agenda: DueWindows, layout: Layout, last_us: int | None = None) -> bool:
+def charge_lanes(due_windows: DueWindows, layout: Layout, last_us: int | None = None) -> bool:
     """Pause the queries of lanes that broke; tell whether there are any. ``last_us`` is the last time just seen."""
-    if not agenda.synopsis.defects:
+    if not due_windows.synopsis.defects:
         return False
-    broken, agenda.synopsis.defects = agenda.synopsis.defects, {}
-    seen = [time for time in (agenda.progress.last_us, last_us) if time is not None]
+    broken, due_windows.synopsis.defects = due_windows.synopsis.defects, {}
+    seen = [time for time in (due_windows.progress.last_us, last_us) if time is not None]
     since_us = max(seen) + 1 if seen else None
     for place, defect in broken.items():
-        pause_users(agenda, layout, users_of(layout, place), defect, since_us)
+        pause_users(due_windows, layout, users_of(layout, place), defect, since_us)
     return True
 
 
-def pause_failed(agenda: DueWindows, layout: Layout, failures: Sequence[Failure]) -> bool:
+def pause_failed(due_windows: DueWindows, layout: Layout, failures: Sequence[Failure]) -> bool:
     """Pause queries at the windows that could not be answered; tell whether a defect is among the reasons."""
     by_id, new = {d.id: d for d in layout.plan.definitions}, dict[Defect, list[Definition]]()
     for failure in sorted(failures, key=lambda f: f.window_end_us):
         for definition in _both(by_id, failure.definition):
-            if definition.id not in agenda.progress.paused and definition.id < RULERS:
-                agenda.report(definition, f" is paused: {failure.reason}", "query paused")
+            if definition.id not in due_windows.progress.paused and definition.id < RULERS:
+                due_windows.report(definition, f" is paused: {failure.reason}", "query paused")
                 if failure.defect is not None:
                     new.setdefault(failure.defect, []).append(definition)
-            pause_for_window(agenda.progress, definition, failure)
+            pause_for_window(due_windows.progress, definition, failure)
     for defect, definitions in new.items():
         log_defect(defect, definitions)
     return any(failure.defect is not None for failure in failures)
@@ -98,10 +98,10 @@ def users_of(layout: Layout, place: Place) -> list[Definition]:
 
 
 def pause_users(
-    agenda: DueWindows, layout: Layout, concerned: Iterable[Definition], defect: Defect, since_us: int | None
+    due_windows: DueWindows, layout: Layout, concerned: Iterable[Definition], defect: Defect, since_us: int | None
 ) -> None:
     """Let queries answer nothing any more; resumed, they begin where their lane is whole."""
-    by_id, new, progress = {d.id: d for d in layout.plan.definitions}, list[Definition](), agenda.progress
+    by_id, new, progress = {d.id: d for d in layout.plan.definitions}, list[Definition](), due_windows.progress
     for definition in [one for d in concerned for one in _both(by_id, d.id)]:
         window, known = definition.query.window, progress.paused.get(definition.id)
         resume = -NEVER if since_us is None else window.end_at_or_after(since_us + window.range_us)
@@ -114,7 +114,7 @@ def pause_users(
             later = max(resume, known.resume_end_us)
             progress.paused[definition.id] = replace(known, until_us=-NEVER, resume_end_us=later)
     for definition in new:
-        agenda.report(definition, f" is paused: {defect.reason}", "query paused")
+        due_windows.report(definition, f" is paused: {defect.reason}", "query paused")
     if new:
         log_defect(defect, new)
 

@@ -52,7 +52,7 @@ class GroupingChooser:
     def __init__(self, computing: BatchJob, synopsis: Synopsis, commits: CommitLog, spread_over: int) -> None:
         """Begin with every grouping on its own, in the driver."""
         self.computing, self.synopsis, self.commits, self.spread_over = computing, synopsis, commits, spread_over
-        self.spreading = computing.spreading
+        self.executor_state = computing.executor_state
         self.feeding: Feeding = {}
         self.estimates: Mapping[str, Estimate] = {}  # of the last look, by tree
         self._asked: object = None  # the groupings at the last look
@@ -62,14 +62,14 @@ class GroupingChooser:
     @property
     def spread(self) -> frozenset[GroupingName]:
         """Name the groupings that the executors keep."""
-        return frozenset() if self.spreading is None else self.spreading.groupings
+        return frozenset() if self.executor_state is None else self.executor_state.groupings
 
     def recover(self, snapshot_at: SnapshotAt, last: int) -> None:
         """Go on from the last commit."""
-        if self.spreading is not None:
-            self.spreading.snapshot_at = snapshot_at
-            self.spreading.store.forget_after(last)
-            self.synopsis.spread = self.spreading.groupings
+        if self.executor_state is not None:
+            self.executor_state.snapshot_at = snapshot_at
+            self.executor_state.store.forget_after(last)
+            self.synopsis.spread = self.executor_state.groupings
 
     def restore(self, commit: Commit) -> None:
         """Let groupings feed each other as they did for a commit."""
@@ -111,7 +111,7 @@ class GroupingChooser:
 
     def _unknown(self, layout: Layout) -> bool:
         """Tell whether some grouping may be large, and nothing is known of its groups yet."""
-        if self.spreading is None or self._asked == _asked(layout):
+        if self.executor_state is None or self._asked == _asked(layout):
             return False
         named = (name for tree in layout.plan.trees for name, _ in _keyed(tree))
         return any(name not in self.spread for name in named)
@@ -131,7 +131,7 @@ class GroupingChooser:
     def _feeders(self, tree: Tree, before: Feeders | None) -> Feeders:
         """Choose among the groupings that the driver keeps; what outgrows it feeds nobody."""
         estimate = self.estimates[tree.name]
-        most = float("inf") if self.spreading is None else self.spread_over * PARTIALS_A_GROUP
+        most = float("inf") if self.executor_state is None else self.spread_over * PARTIALS_A_GROUP
         small = {keys: partials for keys, partials in estimate.partials.items() if partials <= most}
         asked = [g.keys for g in tree.groupings if (tree.name, g.keys) not in self.spread]
         return choose_feeders([keys for keys in asked if keys in small], Estimate(estimate.rows, small), before)
@@ -150,7 +150,7 @@ class GroupingChooser:
 
     def _hand_over(self, layout: Layout) -> None:
         """Hand groupings that have outgrown the driver to the executors, with all that is stored of them."""
-        for tree in layout.plan.trees if self.spreading is not None else ():
+        for tree in layout.plan.trees if self.executor_state is not None else ():
             for name, definitions in _keyed(tree):
                 if name in self.spread or name in self._stays or self._size(name) <= self.spread_over:
                     continue
@@ -163,9 +163,9 @@ class GroupingChooser:
 
     def _taken_over(self, name: GroupingName, definitions: Sequence[Definition]) -> bool:
         """Let the executors take a grouping over, if they can."""
-        assert self.spreading is not None
+        assert self.executor_state is not None
         try:
-            return self.spreading.may_have(definitions) and self.spreading.begin(name, self.commits)
+            return self.executor_state.may_have(definitions) and self.executor_state.begin(name, self.commits)
         except Exception as error:
             log_defect(defect_of(error, f"partials by {', '.join(name[1])} were handed to the executors"), definitions)
             return False
@@ -179,9 +179,9 @@ class GroupingChooser:
 
     def has_spread(self, definition: Definition) -> bool:
         """Tell whether the executors keep the groups of a query, or would if it were there."""
-        if self.spreading is None or not self.spread:
+        if self.executor_state is None or not self.spread:
             return False
-        return (tree_of(definition, self.spreading.strategy), definition.query.keys) in self.spread
+        return (tree_of(definition, self.executor_state.strategy), definition.query.keys) in self.spread
 
     def refuse_what_cannot_be(self, definition: Definition) -> None:
         """Raise if the executors keep a query's groups and cannot answer it."""
@@ -192,17 +192,17 @@ class GroupingChooser:
                 hint="Ask for keys and aggregates alone, or group by other keys as well.",
             )
 
-    def pause_what_cannot_be(self, layout: Layout, agenda: DueWindows) -> None:
+    def pause_what_cannot_be(self, layout: Layout, due_windows: DueWindows) -> None:
         """Pause queries that joined a spread grouping and cannot be answered there: older catalogs may have some."""
         for definition in layout.plan.definitions if self.spread else ():
-            if self._cannot_be(definition) and definition.id not in agenda.progress.paused:
-                pause_by_hand(agenda.progress, definition, CANNOT_BE)
-                agenda.report(definition, f" is paused: {CANNOT_BE}", "query paused")
+            if self._cannot_be(definition) and definition.id not in due_windows.progress.paused:
+                pause_by_hand(due_windows.progress, definition, CANNOT_BE)
+                due_windows.report(definition, f" is paused: {CANNOT_BE}", "query paused")
 
     def _cannot_be(self, definition: Definition) -> bool:
         """Tell whether the executors keep a query's groups and cannot answer it."""
-        spreading = self.spreading
-        return spreading is not None and self.has_spread(definition) and not spreading.may_have([definition])
+        executor_state = self.executor_state
+        return executor_state is not None and self.has_spread(definition) and not executor_state.may_have([definition])
 
     def refuse_the_past(self, definitions: Iterable[Definition]) -> None:
         """Raise if a query asks for its past where the executors keep its partials."""

@@ -118,23 +118,23 @@ class OneTimeQueries:
 
     def _from_executors(self, asked: Definition, lane: LaneKey, end_us: int) -> pa.Table:
         """Let the executors answer one window of a grouping that they keep."""
-        spreading, layout = self.pipeline.spreading, self.pipeline.layout
-        assert spreading is not None
+        executor_state, layout = self.pipeline.executor_state, self.pipeline.layout
+        assert executor_state is not None
         assert layout is not None
-        if not spreading.may_have([asked]):
+        if not executor_state.may_have([asked]):
             what = (
                 "the groups asked for are kept by the executors, which compute neither grouping sets nor all functions"
             )
             raise QueryFailed(what, hint="Ask for keys and aggregates alone.")
         due = Pending(asked, lane, EndRuns.listed(np.array([end_us], np.int64)))
-        answered = spreading.answer([due], layout, self.progress.number)
+        answered = executor_state.answer([due], layout, self.progress.number)
         if answered.failures:
             raise QueryFailed(answered.failures[0].reason, hint="Ask for something that these rows have an answer to.")
-        tables = list(LargeTables(AnswerFile(spreading.answers / "asked", 0, 0, 0, 1, answered.parts)))
+        tables = list(LargeTables(AnswerFile(executor_state.answers / "asked", 0, 0, 0, 1, answered.parts)))
         for name in {part.file for part in answered.parts}:
-            remove(spreading.answers / name)
+            remove(executor_state.answers / name)
         plain = [table.drop_columns([DEFINITION]) for table in tables]
-        return sorted_answers(plain, asked.typed.schema, spreading.order_of(asked))
+        return sorted_answers(plain, asked.typed.schema, executor_state.order_of(asked))
 
     # -- from rows that are kept ---------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Pipeline:
     """Processes the batches of one stream in order."""
 
     synopsis_of: ClassVar[type[Synopsis]] = Synopsis
-    agenda_of: ClassVar[type[DueWindows]] = DueWindows
+    due_windows_of: ClassVar[type[DueWindows]] = DueWindows
 
     def __init__(
         self,
@@ -91,19 +91,19 @@ class Pipeline:
     def _begin(self) -> None:
         """Start with nothing seen."""
         self.synopsis, self.progress = self.synopsis_of(self.kernel), Progress()
-        self.agenda = self.agenda_of(self.progress, self.synopsis)
+        self.due_windows = self.due_windows_of(self.progress, self.synopsis)
         answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
-        self.ledger = StepCommitter(
-            self.commits, self.answers, self.agenda, answering, self.metrics, self.places.checkpoint
+        self.committer = StepCommitter(
+            self.commits, self.answers, self.due_windows, answering, self.metrics, self.places.checkpoint
         )
-        self.ledger.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
-        self.ledger.shown = lambda tables: self.shown(tables)
-        self.spreading = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
-        self.ledger.spreading = self.spreading
-        self.computing = BatchJob(self.stream, self.tables, self.progress, self.spreading)
+        self.committer.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
+        self.committer.shown = lambda tables: self.shown(tables)
+        self.executor_state = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
+        self.committer.executor_state = self.executor_state
+        self.computing = BatchJob(self.stream, self.tables, self.progress, self.executor_state)
         self.groupings = GroupingChooser(self.computing, self.synopsis, self.commits, self.spread_over)
         self.weaving = TreePlanner(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
-        shared = self.progress, self.synopsis, self.computing, self.agenda
+        shared = self.progress, self.synopsis, self.computing, self.due_windows
         self.entering = Admission(self.intake.past, *shared, self._pause, self.groupings)
         self.layout: Layout | None = None  # in force; None before the first batch
         self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
@@ -127,7 +127,7 @@ class Pipeline:
     @property
     def reports(self) -> list[str]:
         """Return what users should know: paused queries, skipped silences."""
-        return self.agenda.reports
+        return self.due_windows.reports
 
     # -- what happens to a stream: rows, silence, changes, the end ------------------------------------------------
 
@@ -160,10 +160,10 @@ class Pipeline:
         if self.progress.ended or (known is not None and watermark_us <= known):
             return False
         with self._whole():
-            due = self.agenda.due(layout, watermark_us)
+            due = self.due_windows.due(layout, watermark_us)
             self.progress.watermark_us = watermark_us
-            self.ledger.commit(Step("heartbeat", due, self.clock()), layout)
-            self.ledger.answer(due, layout)
+            self.committer.commit(Step("heartbeat", due, self.clock()), layout)
+            self.committer.answer(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
 
@@ -174,9 +174,9 @@ class Pipeline:
             return
         layout = self.plan(snapshot)
         with self._whole():
-            due, self.progress.ended = self.agenda.rest(layout), True
-            self.ledger.commit(Step("flush", due, self.clock()), layout)
-            self.ledger.answer(due, layout)
+            due, self.progress.ended = self.due_windows.rest(layout), True
+            self.committer.commit(Step("flush", due, self.clock()), layout)
+            self.committer.answer(due, layout)
 
     def settle(self, snapshot: Snapshot) -> None:
         """Let changes of the catalog take effect, and answer at once what is stored or can be had for new queries."""
@@ -185,8 +185,8 @@ class Pipeline:
             return
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.starts), self._switch(snapshot)
-            charge_lanes(self.agenda, layout)
-            self.groupings.pause_what_cannot_be(layout, self.agenda)
+            charge_lanes(self.due_windows, layout)
+            self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
             asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
@@ -194,10 +194,10 @@ class Pipeline:
             if asking and (past := self.entering.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.entering.take(past, step)
             if (watermark := self.progress.watermark_us) is not None and not self.progress.ended:
-                step = replace(step, due=self.agenda.due(layout, watermark))
+                step = replace(step, due=self.due_windows.due(layout, watermark))
             if step.due or step.backfilled:
-                self.ledger.commit(step, layout)
-                self.ledger.answer(step.due, layout)
+                self.committer.commit(step, layout)
+                self.committer.answer(step.due, layout)
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
@@ -207,8 +207,8 @@ class Pipeline:
         past = self.entering.read(asking, layout, snapshot.tables, accept=accept)
         with self._whole():
             step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
-            self.ledger.commit(step, layout)
-            self.ledger.answer(step.due, layout)
+            self.committer.commit(step, layout)
+            self.committer.answer(step.due, layout)
         return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
 
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Admitted]:
@@ -217,7 +217,7 @@ class Pipeline:
         promises = [self.entering.promise(d, snapshot.definitions, self.layout) for d in new]
         if self.layout is not None and any(promise.stored for promise in promises):
             with self._whole():
-                self.ledger.commit(Step("change", (), self.clock()), self.layout)
+                self.committer.commit(Step("change", (), self.clock()), self.layout)
         return [Admitted(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
 
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
@@ -258,23 +258,23 @@ class Pipeline:
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.source = source or self.progress.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
-                self.ledger.commit(step, computed.layout)
+                self.committer.commit(step, computed.layout)
                 if compact := self.progress.number % COMPACTED_EVERY == 0:  # before partials go
                     self.commits.compact()
-                self.ledger.answer(due, computed.layout, arrived.touched, before)
-                self.ledger.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
+                self.committer.answer(due, computed.layout, arrived.touched, before)
+                self.committer.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
         self.weaving.look()
 
     def _pause(self, batch: DataFrame, computed: BatchPartials, arrived: Arrived) -> None:
         """Pause the queries that failed on a row, and run their expressions apart from now on; and for defects."""
-        charge_lanes(self.agenda, self.layout or computed.layout, arrived.last_us)
+        charge_lanes(self.due_windows, self.layout or computed.layout, arrived.last_us)
         by_id = {d.id: d for d in computed.layout.plan.definitions}
         self._attempts |= computed.doubting
         for number, (first, last, _) in arrived.failures.items():
             definition, reason = by_id[number], ""
             if number not in self.progress.paused:
                 reason = explain_failure(batch, computed.frames, computed.job, definition, first)
-                self.agenda.report(definition, f" is paused: {reason}", "query paused")
+                self.due_windows.report(definition, f" is paused: {reason}", "query paused")
             pause_for_rows(self.progress, definition, first, last, reason)
             self._attempts |= {number}
 
@@ -286,7 +286,7 @@ class Pipeline:
             return []
         self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
         progress.see(arrived.first_us, arrived.last_us)
-        due = self.agenda.due(layout, watermark := progress.watermark_after(self.stream.lateness_us))
+        due = self.due_windows.due(layout, watermark := progress.watermark_after(self.stream.lateness_us))
         progress.watermark_us = watermark
         return due
 
@@ -302,7 +302,7 @@ class Pipeline:
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.floors_of(layout, before))
-        self.ledger.forget(current := {d.id: d for d in snapshot.definitions})
+        self.committer.forget(current := {d.id: d for d in snapshot.definitions})
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)
         self.layout = layout
@@ -325,14 +325,14 @@ class Pipeline:
         assert self._snapshot_at is not None
         reports = self.reports
         self._begin()
-        self.agenda.reports[:0] = reports
+        self.due_windows.reports[:0] = reports
         self.recover(self._snapshot_at)
 
     def recover(self, snapshot_at: Callable[[Commit], Snapshot]) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
         self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
-        replaying = Recovery(self.agenda, self.entering.lanes_of, self.stream.name)
+        replaying = Recovery(self.due_windows, self.entering.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.groupings.recover(snapshot_at, number)
         for commit, partials in self.commits.replay():
@@ -345,8 +345,8 @@ class Pipeline:
         replaying.charge(layout, last, answered=self.answers.last() == last.number)
         self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
-        self.ledger.restore(layout)
+        self.committer.restore(layout)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None
         if last.due or touched:
             with self._whole():
-                self.ledger.answer(self.agenda.recorded(layout, last), layout, touched, last.judged_us)
+                self.committer.answer(self.due_windows.recorded(layout, last), layout, touched, last.judged_us)

@@ -25,10 +25,10 @@ LanesOf = Callable[[Collection[int], Layout], Layout]
 class Recovery:
     """Reads commits back, oldest first, and knows of lanes that broke since when each of them is whole."""
 
-    def __init__(self, agenda: DueWindows, lanes_of: LanesOf, stream: str) -> None:
+    def __init__(self, due_windows: DueWindows, lanes_of: LanesOf, stream: str) -> None:
         """Read back into an agenda's synopsis and progress; ``lanes_of`` lays out the lanes of some queries alone."""
-        self.agenda, self.lanes_of, self.stream = agenda, lanes_of, stream
-        self.synopsis, self.progress = agenda.synopsis, agenda.progress
+        self.due_windows, self.lanes_of, self.stream = due_windows, lanes_of, stream
+        self.synopsis, self.progress = due_windows.synopsis, due_windows.progress
         self._broken: dict[Place, tuple[int | None, Defect]] = {}
 
     def take(self, commit: Commit, partials: pa.Table | None, layout: Layout) -> Arrived | None:
@@ -53,7 +53,7 @@ class Recovery:
         for place, (since_us, defect) in self._broken.items():
             if since_us is not None:
                 lost = [d for d in users_of(layout, place) if not self._goes_on(d, since_us, waiting)]
-                pause_users(self.agenda, layout, lost, defect, since_us)
+                pause_users(self.due_windows, layout, lost, defect, since_us)
 
     def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[str]) -> bool:
         """Tell whether all windows that a query will answer begin where its lane is whole."""

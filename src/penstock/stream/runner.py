@@ -257,7 +257,7 @@ class StreamRunner:
 
     def _tell(self, text: str) -> None:
         """Tell users of something about the stream."""
-        self.pipeline.agenda.tell(text, self.stream.name)
+        self.pipeline.due_windows.tell(text, self.stream.name)
 
     # -- queries that come and go --------------------------------------------------------------------------------
 
@@ -326,8 +326,8 @@ class StreamRunner:
         """Return a query's answers so far; ``elsewhere`` has those of versions that read another stream, by version."""
         own = {e.version: n for n, e in self.catalog.editions(definition.name).items() if e.version not in elsewhere}
         said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
-        spreading, rows = self.pipeline.spreading, isinstance(definition.query.window, RowsWindow)
-        by = [] if spreading is None else spreading.order_of(definition)
+        executor_state, rows = self.pipeline.executor_state, isinstance(definition.query.window, RowsWindow)
+        by = [] if executor_state is None else executor_state.order_of(definition)
         begins = NEVER if rows else self.pipeline.progress.starts.get(definition.id)
         shown = ShownVersions(
             dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, tuple(by)
@@ -337,7 +337,7 @@ class StreamRunner:
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""
         with self._busy:
-            return self.pipeline.agenda.open_windows(self.pipeline.plan(self.snapshot()))
+            return self.pipeline.due_windows.open_windows(self.pipeline.plan(self.snapshot()))
 
     def row(self, queries: int) -> StreamRow:
         """Tell what came and went, for a notebook."""

@@ -40,21 +40,21 @@ class StepCommitter:
         self,
         commits: CommitLog,
         answers: AnswerLog,
-        agenda: DueWindows,
+        due_windows: DueWindows,
         answering: Answering,
         metrics: Metrics,
         checkpoint: Path,
     ) -> None:
         """Write to two logs."""
-        self.commits, self.answers, self.agenda, self.answering = commits, answers, agenda, answering
-        self.progress, self.synopsis = agenda.progress, agenda.synopsis
+        self.commits, self.answers, self.due_windows, self.answering = commits, answers, due_windows, answering
+        self.progress, self.synopsis = due_windows.progress, due_windows.synopsis
         self.metrics, self.checkpoint = metrics, checkpoint
         self.revising = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
         self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
         self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
         self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
-        self.spreading: ExecutorState | None = None  # set where there is a state folder
+        self.executor_state: ExecutorState | None = None  # set where there is a state folder
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
 
     def commit(self, step: Step, layout: Layout) -> None:
@@ -63,9 +63,9 @@ class StepCommitter:
         partials = pa.table({}) if step.computed is None else step.computed.partials
         if step.computed is not None:
             self.metrics.add(step.computed.job.signing.sent)
-            if step.computed.collected is not None and self.spreading is not None:  # named before the commit is
-                entry = self.spreading.entry(commit.number, layout, step.computed.collected, commit.edges)
-                self.spreading.store.add(replace(entry, high=step.highest))
+            if step.computed.collected is not None and self.executor_state is not None:  # named before the commit is
+                entry = self.executor_state.entry(commit.number, layout, step.computed.collected, commit.edges)
+                self.executor_state.store.add(replace(entry, high=step.highest))
                 self.metrics.spread += sum(file.rows for file in entry.files)
         with self.metrics.timed("commit"):
             self.commits.append(commit, partials, step.about)
@@ -94,7 +94,7 @@ class StepCommitter:
             if self.deliver is not None:
                 self.deliver(number, self.answers.large(number) or tables)
             self._expire(layout)
-        if charge_lanes(self.agenda, layout) or self._defective:
+        if charge_lanes(self.due_windows, layout) or self._defective:
             self._defective = False  # written down at once: what comes after a restart may not have the defect
             last = self.commits.last()
             self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
@@ -150,11 +150,11 @@ class StepCommitter:
 
     def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[AnswerPart]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
-        assert self.spreading is not None
+        assert self.executor_state is not None
         away = [one for one in due if not self.synopsis.keeps(one.lane)]
         while away:
             try:
-                answered = self.spreading.answer(away, layout, self.progress.number)
+                answered = self.executor_state.answer(away, layout, self.progress.number)
             except Exception as error:
                 defect = defect_of(error, "the executors were asked for its answers")
                 self._pause([failed_by(one.definition, defect) for one in away], layout)
@@ -179,7 +179,7 @@ class StepCommitter:
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
         """Pause the queries whose windows could not be answered."""
-        self._defective = pause_failed(self.agenda, layout, failures) or self._defective
+        self._defective = pause_failed(self.due_windows, layout, failures) or self._defective
 
     def _each(self, doing: str, do: Said, tables: list[pa.Table], layout: Layout) -> list[pa.Table]:
         """Do something with answers; the queries that it fails for are paused, and the others go on."""
@@ -197,10 +197,10 @@ class StepCommitter:
         self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))
-        if self.spreading is not None and self.spreading.groupings:
+        if self.executor_state is not None and self.executor_state.groupings:
             away = [floors.get(key) for key in self.synopsis.lanes if not self.synopsis.keeps(key)]
             if None not in away:
-                self.spreading.store.expire(min((f for f in away if f is not None), default=1 << 62))
+                self.executor_state.store.expire(min((f for f in away if f is not None), default=1 << 62))
 
     def tidy_up(
         self,

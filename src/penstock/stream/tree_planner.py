@@ -18,7 +18,7 @@ from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import MeasuredCosts, Rates
 from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
-from penstock.share.weave.queries import Numbers, ObservedLoad, WovenSoFar, loom_of, named
+from penstock.share.weave.queries import Numbers, ObservedLoad, WovenSoFar, named, planner_of
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.progress import Progress
 
@@ -39,7 +39,7 @@ class TreePlanner:
         self.trees: dict[int, str] = {}  # definition → tree
         self._definitions: dict[int, Definition] = {}
         self._numbers = Numbers()
-        self._loom: IncrementalPlanner[int] | None = None
+        self._planner: IncrementalPlanner[int] | None = None
         self._known = ObservedLoad()
         self._aside: threading.Thread | None = None
         self._fresh: tuple[IncrementalPlanner[int], ObservedLoad, Numbers] | None = None
@@ -71,21 +71,21 @@ class TreePlanner:
         """Weave what is new into the trees, and let go what is gone; a waiting plan is taken over."""
         self._definitions = {d.id: d for d in definitions}
         if self._fresh is not None:
-            self._loom, self._known, self._numbers = self._fresh
+            self._planner, self._known, self._numbers = self._fresh
             self._fresh = None
         self._priced = None
-        loom = self._loom
-        gone = [] if loom is None else [number for number in loom.strands if number not in self._definitions]
-        new = [d for d in definitions if loom is None or d.id not in loom.strands]
-        if loom is None or len(new) > len(loom.strands) - len(gone) or not self._numbered(loom, new):
+        planner = self._planner
+        gone = [] if planner is None else [number for number in planner.strands if number not in self._definitions]
+        new = [d for d in definitions if planner is None or d.id not in planner.strands]
+        if planner is None or len(new) > len(planner.strands) - len(gone) or not self._numbered(planner, new):
             self._known = self.seen()
-            loom, self._numbers = self._woven(self._known)
+            planner, self._numbers = self._woven(self._known)
         else:
             for number in gone:
-                loom.drop(number)
+                planner.drop(number)
             for definition in new:
-                loom.add(definition.id, self._numbers.strand(definition))
-        self._loom, self.trees = loom, named(loom.trees, self.trees)
+                planner.add(definition.id, self._numbers.strand(definition))
+        self._planner, self.trees = planner, named(planner.trees, self.trees)
         return self.trees
 
     def restore(self, definitions: Sequence[Definition]) -> None:
@@ -94,31 +94,31 @@ class TreePlanner:
             return
         self._definitions = {d.id: d for d in definitions}
         self._numbers, self._known = Numbers(self.synopsis.kernel == "scan"), self.seen()
-        self._loom = loom_of(definitions, self._numbers, self.rates, self._known)
+        self._planner = planner_of(definitions, self._numbers, self.rates, self._known)
         by_tree: dict[str, list[int]] = {}
         for definition in definitions:
             by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
-        self._loom.lay_out(list(by_tree.values()))
+        self._planner.lay_out(list(by_tree.values()))
 
     def look(self) -> None:
         """After a batch, weave anew aside if the plan has strayed or the stream has become another one."""
         self._batches += 1
         self._rows += self.computing.last_rows or 0
         busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
-        if self._loom is None or busy or not self.woven or self._lanes() < 2:
+        if self._planner is None or busy or not self.woven or self._lanes() < 2:
             return
         self._price_anew()
         often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
-        if self._loom.owing or (often and self.seen().drifted(self._known)):
+        if self._planner.owing or (often and self.seen().drifted(self._known)):
             self._aside = threading.Thread(target=self._weave_aside, name="weaving", daemon=True)
             self._aside.start()
 
     def _price_anew(self) -> None:
         """Go on with the same trees at the prices they were last held against, if no query came or went since."""
         if self._priced is not None:
-            loom, numbers = self._priced
-            if self._loom is not None and loom.strands.keys() == self._loom.strands.keys():
-                self._loom, self._numbers = loom, numbers
+            planner, numbers = self._priced
+            if self._planner is not None and planner.strands.keys() == self._planner.strands.keys():
+                self._planner, self._numbers = planner, numbers
             self._priced = None
 
     def _lanes(self) -> int:
@@ -147,30 +147,30 @@ class TreePlanner:
 
     def _weave_aside(self) -> None:
         """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
-        before, known = self._loom, self._known
+        before, known = self._planner, self._known
         assert before is not None
         seen = self.seen()
-        loom, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
-        current = loom_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
+        planner, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
+        current = planner_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
         current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
-        current.curve = loom.curve
+        current.curve = planner.curve
         self._known = seen
-        if current.cost > (1 + WORTH) * loom.cost:
-            self._fresh = loom, seen, numbers
+        if current.cost > (1 + WORTH) * planner.cost:
+            self._fresh = planner, seen, numbers
         else:
             self._priced = current, same
 
     def _woven(self, seen: ObservedLoad, curve: CostCurve | None = None) -> tuple[IncrementalPlanner[int], Numbers]:
         """Weave all queries from scratch; ``curve`` has the costs of plans so far, at much the same prices."""
         numbers = Numbers(self.synopsis.kernel == "scan")
-        loom = loom_of(list(self._definitions.values()), numbers, self.rates, seen)
-        loom.curve = loom.curve if curve is None else curve
-        if loom.strands:
-            loom.reconstruct()
-        return loom, numbers
+        planner = planner_of(list(self._definitions.values()), numbers, self.rates, seen)
+        planner.curve = planner.curve if curve is None else curve
+        if planner.strands:
+            planner.reconstruct()
+        return planner, numbers
 
-    def _numbered(self, loom: IncrementalPlanner[int], new: Sequence[Definition]) -> bool:
+    def _numbered(self, planner: IncrementalPlanner[int], new: Sequence[Definition]) -> bool:
         """Tell whether there are numbers for the keys of new queries."""
-        assert isinstance(loom.costs, MeasuredCosts)
+        assert isinstance(planner.costs, MeasuredCosts)
         coming = {d.query.keys for d in new} - self._numbers.keys.keys()
-        return len(self._numbers.keys) + len(coming) <= len(loom.costs.load.groups)
+        return len(self._numbers.keys) + len(coming) <= len(planner.costs.load.groups)

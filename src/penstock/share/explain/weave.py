@@ -87,24 +87,24 @@ def explain_weave(plan: Plan, standing: WovenSoFar) -> dict[str, WeavePlan]:
     if not strands:
         return {}
     costs = numbers.costs(standing.rates, standing.seen)
-    board, alone = beside(strands, costs, rows), beside(strands, costs)
+    tree_costs, alone = beside(strands, costs, rows), beside(strands, costs)
     return {
-        tree.name: _weighed(tree, row, plan, board, float(alone.costs[rows[row]].sum()))
+        tree.name: _weighed(tree, row, plan, tree_costs, float(alone.costs[rows[row]].sum()))
         for row, tree in enumerate(plan.trees)
     }
 
 
-def _weighed(tree: Tree, row: int, plan: Plan, board: TreeCosts, alone: float) -> WeavePlan:
+def _weighed(tree: Tree, row: int, plan: Plan, tree_costs: TreeCosts, alone: float) -> WeavePlan:
     """Weigh one tree."""
     windows = tuple(dict.fromkeys(tree.windows))
     rate = edge_rate(windows)
     others = np.array([other for other in range(len(plan.trees)) if other != row], np.int64)
-    dearer = -board.reductions(row, others) if len(others) else np.empty(0)
+    dearer = -tree_costs.reductions(row, others) if len(others) else np.empty(0)
     apart = [
         Apart(plan.trees[other].name, weaveability(tree.windows, plan.trees[other].windows), float(dearer[i]))
         for i, other in sorted(enumerate(others.tolist()), key=lambda one: dearer[one[0]])[:4]
     ]
-    cost = float(board.costs[row])
+    cost = float(tree_costs.costs[row])
     return WeavePlan(_of_all(windows, rate.value), rate.value, rate.error, cost, alone, tuple(apart))
 
 

@@ -41,39 +41,39 @@ def random_trees(count: int, seed: int) -> list[list[int]]:
 
 def insert_then_weave(strands: Sequence[PlanQuery], costs: Costs) -> WovenTrees:
     """Insert strands one by one into the tree they weave best with, then weave the trees."""
-    board = TreeCosts(strands, costs)
+    tree_costs = TreeCosts(strands, costs)
     rows: list[int] = []
     for row in range(len(strands)):
         others = np.array(rows, np.int64)
-        saved = board.reductions(row, others)
+        saved = tree_costs.reductions(row, others)
         if len(saved) and saved.max() > 0:
-            board.merge(int(others[saved.argmax()]), row)
+            tree_costs.merge(int(others[saved.argmax()]), row)
         else:
             rows.append(row)
-    weave(board)
-    return board.woven()
+    weave(tree_costs)
+    return tree_costs.woven()
 
 
 def local_search(
     strands: Sequence[PlanQuery], costs: Costs, steps: int, seed: int, trees: Sequence[Sequence[int]] | None = None
 ) -> WovenTrees:
     """Move strands one by one, drawn at random, where they cost least; begin with No Share or with trees."""
-    draw, board = np.random.default_rng(seed), TreeCosts(strands, costs, trees)
-    home = {strand: row for row, members in enumerate(board.members) for strand in members}
+    draw, tree_costs = np.random.default_rng(seed), TreeCosts(strands, costs, trees)
+    home = {strand: row for row, members in enumerate(tree_costs.members) for strand in members}
     for strand in draw.integers(0, len(strands), steps).tolist():
         row = home[strand]
-        rest = [other for other in board.members[row] if other != strand]
-        free = next(r for r, members in enumerate(board.members) if not members) if rest else row
+        rest = [other for other in tree_costs.members[row] if other != strand]
+        free = next(r for r, members in enumerate(tree_costs.members) if not members) if rest else row
         if rest:
-            board.hold(row, rest)
-            board.hold(free, [strand])
-        others = board.alive[board.alive != free]
-        saved = board.reductions(free, others)
+            tree_costs.hold(row, rest)
+            tree_costs.hold(free, [strand])
+        others = tree_costs.alive[tree_costs.alive != free]
+        saved = tree_costs.reductions(free, others)
         home[strand] = free
         if len(saved) and saved.max() > 0:
             home[strand] = int(others[saved.argmax()])
-            board.merge(home[strand], free)
-    return board.woven()
+            tree_costs.merge(home[strand], free)
+    return tree_costs.woven()
 
 
 def exhaustive(

@@ -146,10 +146,10 @@ class IncrementalPlanner(Generic[Name]):
         """
         bound = _bound(strands) if self.bound else None
         woven = weave_share(strands, self.costs, bound)
-        board = beside(strands, self.costs, woven.trees)
-        plans = [replace(board.woven(), comparisons=woven.comparisons)]
+        tree_costs = beside(strands, self.costs, woven.trees)
+        plans = [replace(tree_costs.woven(), comparisons=woven.comparisons)]
         if plans[0].cost > (1 + CROWDING) * woven.cost:  # each was priced as if it had the machine to itself
-            again = weave_share(strands, self.costs.among(board.crowd), bound)
+            again = weave_share(strands, self.costs.among(tree_costs.crowd), bound)
             found = beside(strands, self.costs, again.trees).woven()
             plans.append(replace(found, comparisons=woven.comparisons + again.comparisons))
         if self.bound:
@@ -181,28 +181,28 @@ class IncrementalPlanner(Generic[Name]):
 
     def _joined(self, row: int, strand: PlanQuery) -> int:
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
-        board = self._board
-        assert board is not None
-        for other, members in enumerate(board.members) if self.bound else ():
-            if other != row and any(board.strands[i].lane == strand.lane for i in members):
-                board.merge(other, row)
+        tree_costs = self._board
+        assert tree_costs is not None
+        for other, members in enumerate(tree_costs.members) if self.bound else ():
+            if other != row and any(tree_costs.strands[i].lane == strand.lane for i in members):
+                tree_costs.merge(other, row)
                 return other
         return row
 
     def _settle(self, row: int) -> None:
         """Merge a tree with the one it weaves best with, again and again while it pays."""
-        board = self._board
-        assert board is not None
+        tree_costs = self._board
+        assert tree_costs is not None
         while True:
-            alive = board.alive
+            alive = tree_costs.alive
             others = alive[alive != row]
-            saved = board.reductions(row, others)
+            saved = tree_costs.reductions(row, others)
             if not len(saved) or not saved.max() > 0:
                 break
             into = int(others[np.argmax(saved)])
-            board.merge(into, row)
+            tree_costs.merge(into, row)
             row = into
-        board.stand()
+        tree_costs.stand()
 
 
 def _bound(strands: Sequence[PlanQuery]) -> list[list[int]]:

@@ -69,14 +69,14 @@ class Numbers:
         return "prefix" if all(c.invertible for c in definition.typed.components) else "tree"
 
 
-def loom_of(
+def planner_of(
     definitions: Iterable[Definition], numbers: Numbers, rates: Rates, seen: ObservedLoad
 ) -> IncrementalPlanner[int]:
     """Make a plan of queries, each a tree of its own until it is woven or laid out."""
     strands = {d.id: numbers.strand(d) for d in definitions}
-    loom: IncrementalPlanner[int] = IncrementalPlanner(numbers.costs(rates, seen), bound=True)
-    loom.strands = strands
-    return loom
+    planner: IncrementalPlanner[int] = IncrementalPlanner(numbers.costs(rates, seen), bound=True)
+    planner.strands = strands
+    return planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +91,20 @@ class WovenSoFar:
         """Name the tree of every query; those in none so far are woven in, or all from scratch."""
         known = [d for d in definitions if d.id in self.trees]
         if not known:
-            loom = loom_of(definitions, Numbers(), self.rates, self.seen)
-            if loom.strands:
-                loom.reconstruct()
-            return named(loom.trees, {})
+            planner = planner_of(definitions, Numbers(), self.rates, self.seen)
+            if planner.strands:
+                planner.reconstruct()
+            return named(planner.trees, {})
         numbers = Numbers()
         strands = {d.id: numbers.strand(d) for d in definitions}
-        loom = loom_of(known, numbers, self.rates, self.seen)
+        planner = planner_of(known, numbers, self.rates, self.seen)
         by_tree: dict[str, list[int]] = {}
         for definition in known:
             by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
-        loom.lay_out(list(by_tree.values()))
-        for number in strands.keys() - loom.strands.keys():
-            loom.add(number, strands[number])
-        return named(loom.trees, self.trees)
+        planner.lay_out(list(by_tree.values()))
+        for number in strands.keys() - planner.strands.keys():
+            planner.add(number, strands[number])
+        return named(planner.trees, self.trees)
 
 
 def named(trees: Iterable[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:

@@ -102,6 +102,6 @@ def beside(
     strands: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
 ) -> TreeCosts:
     """Lay out trees, priced as they are beside each other."""
-    board = TreeCosts(strands, costs, trees, spare)
-    board.stand()
-    return board
+    tree_costs = TreeCosts(strands, costs, trees, spare)
+    tree_costs.stand()
+    return tree_costs

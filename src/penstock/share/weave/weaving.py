@@ -26,17 +26,17 @@ def weave_share(
     """
     if not strands:
         return WovenTrees((), ())
-    board = TreeCosts(strands, costs, trees)
-    weave(board)
-    return board.woven()
+    tree_costs = TreeCosts(strands, costs, trees)
+    weave(tree_costs)
+    return tree_costs.woven()
 
 
-def weave(board: TreeCosts, watch: Watch | None = None) -> None:
+def weave(tree_costs: TreeCosts, watch: Watch | None = None) -> None:
     """Weave the trees of a board; ``watch`` is told of every merge.
 
     The first of equally good pairs in their order is taken, as the naive loops do.
     """
-    table = _lookup(board)
+    table = _lookup(tree_costs)
     best = table.max(axis=1)  # of each tree with later ones
     while True:
         first = int(best.argmax())
@@ -44,18 +44,18 @@ def weave(board: TreeCosts, watch: Watch | None = None) -> None:
             return
         second = int(table[first].argmax())
         if watch is not None:
-            watch(board, first, second)
-        board.merge(first, second)
+            watch(tree_costs, first, second)
+        tree_costs.merge(first, second)
         _forget(table, best, second)
-        _renew(board, table, best, first)
+        _renew(tree_costs, table, best, first)
 
 
-def _lookup(board: TreeCosts) -> FloatArray:
+def _lookup(tree_costs: TreeCosts) -> FloatArray:
     """Compute what merging each pair of trees would save: the cost lookup table of §8.1, its upper half."""
-    rows, alive = len(board.members), board.alive
+    rows, alive = len(tree_costs.members), tree_costs.alive
     table = np.full((rows, rows), -np.inf)
     for place, row in enumerate(alive):
-        table[row, alive[place + 1 :]] = board.reductions(int(row), alive[place + 1 :])
+        table[row, alive[place + 1 :]] = tree_costs.reductions(int(row), alive[place + 1 :])
     return table
 
 
@@ -67,11 +67,11 @@ def _forget(table: FloatArray, best: FloatArray, gone: int) -> None:
     best[led] = table[led].max(axis=1)
 
 
-def _renew(board: TreeCosts, table: FloatArray, best: FloatArray, row: int) -> None:
+def _renew(tree_costs: TreeCosts, table: FloatArray, best: FloatArray, row: int) -> None:
     """Compute the entries of a tree that was just merged anew."""
-    alive = board.alive
+    alive = tree_costs.alive
     others = alive[alive != row]
-    found = board.reductions(row, others)
+    found = tree_costs.reductions(row, others)
     before, after = others < row, others > row
     table[row, others[after]] = found[after]
     best[row] = found[after].max(initial=-np.inf)

@@ -53,27 +53,27 @@ class PartitionDueWindows(DueWindows):
 class PartitionPipeline(Pipeline):
     """Processes batches of rows that are numbered apart."""
 
-    agenda_of = PartitionDueWindows
+    due_windows_of = PartitionDueWindows
     synopsis_of = PartitionedSynopsis
 
     def _begin(self) -> None:
         """Start with nothing seen; what no window needs is let go of part by part."""
         super()._begin()
         assert isinstance(self.synopsis, PartitionedSynopsis)
-        self.ledger.let_go = self.synopsis.let_go
+        self.committer.let_go = self.synopsis.let_go
         if isinstance(self.commits, DiskCommitLog):
             self.commits.needed = self._needed
 
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Count a batch and list the windows that became final."""
         super()._advance(arrived, repeated, layout)
-        assert isinstance(self.agenda, PartitionDueWindows)
-        return self.agenda.grown(layout)
+        assert isinstance(self.due_windows, PartitionDueWindows)
+        return self.due_windows.grown(layout)
 
     def _needed(self, partials: pa.Table) -> pa.Table:
         """Keep what windows to come need of partials that are put together."""
-        assert isinstance(self.agenda, PartitionDueWindows)
-        parts, layout = self.agenda.parts, self.layout
+        assert isinstance(self.due_windows, PartitionDueWindows)
+        parts, layout = self.due_windows.parts, self.layout
         return partials if parts is None or layout is None else parts.needed(partials, layout.plan.definitions)
 
 
