@@ -89,13 +89,14 @@ with signalled() as ended:
 """
 
 
-def test_the_second_signal_ends_the_process_at_once_with_130() -> None:
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
+def test_the_second_signal_ends_the_process_at_once_with_130(first: signal.Signals) -> None:
     command = [sys.executable, "-c", SLEEPER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "ready\n"
-            os.kill(process.pid, signal.SIGTERM)
+            os.kill(process.pid, first)
             assert process.stdout.readline() == "asked\n"
             os.kill(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=20)
@@ -106,3 +107,11 @@ def test_the_second_signal_ends_the_process_at_once_with_130() -> None:
         "stopping after the current batch; once more stops at once",
         "stopped at once; the next run goes on from the last commit",
     ]
+
+
+def test_a_closed_terminal_does_not_stop_what_was_started_with_nohup() -> None:
+    script = f"import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{SLEEPER}".replace(
+        "ended.wait()", "os.kill(os.getpid(), signal.SIGHUP); print(ended.wait(0.2), flush=True); os._exit(0)"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout.splitlines() == ["ready", "False"]

@@ -126,3 +126,11 @@ def test_a_file_of_another_time_in_its_place_is_noticed(sound: Path, tmp_path: P
     shutil.copy(commits / alone[0], commits / alone[1])
     with pytest.raises(StateError, match="checksum"):
         list(DiskCommitLog(commits).replay())
+
+
+def test_what_spark_was_writing_when_it_was_killed_is_no_damage(sound: Path, tmp_path: Path) -> None:
+    shutil.copytree(sound, tmp_path / "state")
+    commits = next((tmp_path / "state" / "checkpoint").glob("*/commits"))
+    (commits / ".21.2fe96451.tmp").write_bytes(b"v1\n{")
+    (commits / "..21.2fe96451.tmp.crc").write_bytes(b"")
+    assert not verify_state(tmp_path / "state").problems

@@ -20,6 +20,7 @@ from penstock.store.executor_state import ExecutorStateFolder
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
 
+DRAFT: Final = ".tmp"  # of a file that Spark was writing when its process ended; nothing reads it
 WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
 
 
@@ -163,7 +164,9 @@ def _spark_problems(folder: Path) -> Iterator[StateError]:
     for part in WRITTEN_BY_SPARK:
         for sums in sorted((folder / part).rglob(".*.crc")):
             path = sums.with_name(sums.name[1:-4])
-            if path.exists() and (problem := _problem_of(_check_sums, path, sums)) is not None:
+            if path.suffix == DRAFT or not path.exists():
+                continue
+            if (problem := _problem_of(_check_sums, path, sums)) is not None:
                 yield problem
 
 

@@ -64,6 +64,7 @@ def run(trial: Trial, batches: int = BATCHES) -> None:
         trial.measure(f"{part}_mb_last_to_second_tenth", ratio)
         trial.claim(f"memory of {part} stays flat (at most {most} times)", ratio <= most, f"{ratio:.2f}")
     trial.measure("files", [counted[0], counted[len(counted) // 2], counted[-1], max(counted)])
+    trial.measure("files_of_invalid_rows", sum(1 for path in (state / "invalid").rglob("*.parquet")))
     ratio = max(counted[len(counted) // 2 :]) / max(counted[: len(counted) // 2])
     trial.claim("files of the state folder stay as many", ratio <= 1.5, f"{ratio:.2f}")
 
@@ -83,5 +84,5 @@ def watch(pipeline: Any, note: Callable[[float, float], None]) -> None:
 
 
 def files_in(folder: Path) -> int:
-    """Count the files of a state folder but those by which Spark knows what it has read."""
-    return sum(1 for path in folder.rglob("*") if path.is_file() and "checkpoint" not in path.parts)
+    """Count the files of a state folder but those by which Spark knows what it has read, and invalid rows."""
+    return sum(1 for path in folder.rglob("*") if path.is_file() and not {"checkpoint", "invalid"} & {*path.parts})
