@@ -7,12 +7,12 @@ from textwrap import dedent
 
 import pytest
 
-from penstock.project.cases import TestCase, read_cases
+from penstock.project.cases import QueryTest, read_cases
 from penstock.project.folder import read_project
 from tests.project.making import COUNT, write_project
 
 
-def read(folder: Path, text: str, name: str = "pace") -> tuple[list[TestCase], list[str]]:
+def read(folder: Path, text: str, name: str = "pace") -> tuple[list[QueryTest], list[str]]:
     project = read_project(write_project(folder, pace=COUNT))
     (folder / "tests").mkdir(exist_ok=True)
     (folder / "tests" / f"{name}.yml").write_text(dedent(text), encoding="utf-8")

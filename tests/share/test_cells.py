@@ -133,7 +133,7 @@ def leaf_truth(leaf: Leaf, row: dict[str, Any]) -> str:
         return "T" if value is None else "F"
     if value is None:
         return "N"
-    if kind == "Holds":
+    if kind == "IsTrue":
         return "T" if value else "F"
     if kind == "Prefix":
         return "T" if value.startswith(leaf.test.text) else "F"  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from penstock.errors import ProjectError, nearest
 from penstock.printable import shown
 
 if TYPE_CHECKING:
-    from penstock.project.cases import TestCase
+    from penstock.project.cases import QueryTest
     from penstock.project.folder import Project
     from penstock.project.trial import TrialOutcome, Trials
 
@@ -71,7 +71,7 @@ def _split(words: Sequence[str]) -> tuple[Project, Sequence[str]]:
     return sound_project(Path(".")), words
 
 
-def _chosen(cases: Sequence[TestCase], names: Sequence[str]) -> list[TestCase]:
+def _chosen(cases: Sequence[QueryTest], names: Sequence[str]) -> list[QueryTest]:
     """Choose tests by name, file or query."""
     handles = {id(case): {case.name, Path(case.file).stem, case.query, case.file} for case in cases}
     for name in names:
@@ -81,7 +81,7 @@ def _chosen(cases: Sequence[TestCase], names: Sequence[str]) -> list[TestCase]:
     return [case for case in cases if not names or handles[id(case)] & set(names)]
 
 
-def _run_all(project: Project, cases: Sequence[TestCase], *, verbose: bool, quiet: bool) -> list[TrialOutcome]:
+def _run_all(project: Project, cases: Sequence[QueryTest], *, verbose: bool, quiet: bool) -> list[TrialOutcome]:
     """Run the tests on one Spark session and print each as it ends."""
     from penstock.project.trial import Trials
 
@@ -103,7 +103,7 @@ def _run_all(project: Project, cases: Sequence[TestCase], *, verbose: bool, quie
     return outcomes
 
 
-def _run_one(trials: Trials, case: TestCase) -> TrialOutcome:
+def _run_one(trials: Trials, case: QueryTest) -> TrialOutcome:
     """Run one test, with its name on a terminal while it runs."""
     with spinning(case.name):
         return trials.run(case)

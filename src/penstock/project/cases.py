@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class TestCase:
+class QueryTest:
     """One test of one query."""
 
     name: str
@@ -42,9 +42,9 @@ class TestCase:
     expect_error: str | None = None
 
 
-def read_cases(project: Project) -> tuple[list[TestCase], list[Problem]]:
+def read_cases(project: Project) -> tuple[list[QueryTest], list[Problem]]:
     """Read every file; a case with mistakes is left out."""
-    cases: list[TestCase] = []
+    cases: list[QueryTest] = []
     problems: list[Problem] = []
     folder = project.folder / "tests"
     for path in sorted(p for p in folder.rglob("*.y*ml") if p.suffix in (".yml", ".yaml") and p.is_file()):
@@ -60,7 +60,7 @@ def read_cases(project: Project) -> tuple[list[TestCase], list[Problem]]:
     return cases, problems
 
 
-def _file(reading: YamlFile, path: Path, project: Project) -> Iterator[TestCase]:
+def _file(reading: YamlFile, path: Path, project: Project) -> Iterator[QueryTest]:
     """Read one file: a case, or a list of cases."""
     root = reading.root()
     if root is None:
@@ -79,7 +79,7 @@ def _file(reading: YamlFile, path: Path, project: Project) -> Iterator[TestCase]
         yield case
 
 
-def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: str) -> TestCase | None:
+def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: str) -> QueryTest | None:
     """Read one case; None if it has mistakes."""
     before = len(reading.problems)
     parts = {key: value for key, (_, value) in reading.entries(node, "a test", FIELDS).items()}
@@ -88,7 +88,7 @@ def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: s
     query = reading.words(parts["query"], "query") if "query" in parts else path.stem
     own = reading.words(parts["name"], "the name") if "name" in parts else number
     rows = _by_name(reading, parts["rows"], "rows", path.parent) if "rows" in parts else {}
-    case = TestCase(
+    case = QueryTest(
         name=f"{path.stem}: {own}" if own else path.stem,
         file=reading.file,
         query=query or "",
@@ -106,7 +106,7 @@ def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: s
     return case if len(reading.problems) == before else None
 
 
-def _checked(reading: YamlFile, case: TestCase, parts: Mapping[str, Node], node: Node, project: Project) -> str:
+def _checked(reading: YamlFile, case: QueryTest, parts: Mapping[str, Node], node: Node, project: Project) -> str:
     """Make sure that a case tests a query that is there, on rows of streams that are there; return its name."""
     if ("expect" in parts) == ("expect_error" in parts):
         what = (

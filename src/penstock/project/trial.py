@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import EnvironmentProblem, PenstockError, QueryFailed
 from penstock.model.schema import Column, Stream
-from penstock.project.cases import TestCase
+from penstock.project.cases import QueryTest
 from penstock.project.declarations import Declared
 from penstock.project.folder import Project
 from penstock.project.opening import create_statement
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class TrialOutcome:
     """What came of a case; it passed if there is no difference."""
 
-    case: TestCase
+    case: QueryTest
     differences: tuple[str, ...]
     seconds: float
     found: tuple[Mapping[str, Any], ...] = ()  # the answers, as JSON can hold them
@@ -50,7 +50,7 @@ class Trials:
 
         start_spark(self.project)
 
-    def run(self, case: TestCase) -> TrialOutcome:
+    def run(self, case: QueryTest) -> TrialOutcome:
         """Run one case; an error is a difference unless it was expected."""
         from penstock.sinks.row_values import plain_rows
         from penstock.testing import compare
@@ -69,7 +69,7 @@ class Trials:
             differences = compare(found, case.expect or [])
         return TrialOutcome(case, tuple(differences), time.perf_counter() - began, tuple(plain_rows(found)))
 
-    def _answers(self, case: TestCase) -> pa.Table:
+    def _answers(self, case: QueryTest) -> pa.Table:
         """Answer a case's query over its rows."""
         from penstock.testing import ManualClock, TestBed
 
@@ -90,7 +90,7 @@ class Trials:
                 raise QueryFailed(f'query "{query.name}" is paused: {reason}')
             return bed.results(query.name)
 
-    def _declare(self, bed: TestBed, case: TestCase) -> None:
+    def _declare(self, bed: TestBed, case: QueryTest) -> None:
         """Declare the project's streams, tables and functions, with the case's own rows where it has some."""
         given = {name.lower(): rows for name, rows in case.tables.items()}
         for declared in self.project.settings.streams:
@@ -117,7 +117,7 @@ class Trials:
         return self._found[item.name]
 
 
-def _about_error(project: Project, case: TestCase, error: PenstockError) -> tuple[str, ...]:
+def _about_error(project: Project, case: QueryTest, error: PenstockError) -> tuple[str, ...]:
     """Compare an error with the one expected: its code, or a part of its text."""
     wanted = case.expect_error
     if wanted is not None and (wanted == error.code or wanted.lower() in str(error).lower()):
