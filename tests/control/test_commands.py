@@ -262,7 +262,7 @@ def test_without_an_engine_status_and_queries_read_the_folder(
         last_us=NOW,
         first_us=NOW - MINUTE,
         clock_us=NOW,
-        counts=engine.progress.counts,
+        counts=engine.progress.clock.counts,
         source="",
         next_ends={"1": NOW + MINUTE},
     )
@@ -283,7 +283,7 @@ def test_without_an_engine_status_and_queries_read_the_folder(
 
 def test_a_query_that_no_batch_has_seen_waits(engine: Pretended) -> None:
     engine.create_query("pace", PACE)
-    engine.progress.starts.clear()
+    engine.progress.windows.starts.clear()
     (query,) = engine.status()["queries"]
     assert (query["state"], query["next_end_us"]) == ("waiting", None)
 

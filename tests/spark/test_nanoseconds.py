@@ -67,7 +67,7 @@ def test_a_stream_reads_nanoseconds_beside_microseconds(
     assert (found.replace(tzinfo=UTC), n) == (datetime(2026, 1, 5, 9, 1, 0, 999_999, UTC), 4)
     assert last_of(engine, "again") == (found, n)
     pipeline = engine.stream("s").pipeline
-    assert (pipeline.progress.counts.ingested, pipeline.progress.counts.invalid) == (5, 1)
+    assert (pipeline.progress.clock.counts.ingested, pipeline.progress.clock.counts.invalid) == (5, 1)
     assert [r for r in pipeline.reports if "nanoseconds are rounded down to microseconds" in r] == pipeline.reports
     assert len(pipeline.reports) == 1
     assert "a.parquet" in pipeline.reports[0]

@@ -159,9 +159,9 @@ def test_a_paused_query_is_resumed_by_a_statement(engine: Engine) -> None:
     engine.create_query("q", "SELECT sum(CAST(symbol AS int)) AS s FROM trades [RANGE 10 s SLIDE 10 s]")
     feed(engine, 0, 1, 12)
     progress = engine.stream("trades").pipeline.progress
-    assert len(progress.paused) == 1
+    assert len(progress.windows.paused) == 1
     engine.execute("ALTER QUERY q RESUME")
-    assert progress.paused == {}
+    assert progress.windows.paused == {}
 
 
 def test_or_replace_makes_or_changes_a_query(engine: Engine) -> None:

@@ -82,12 +82,12 @@ def test_a_running_engine_takes_queries_and_new_columns(spark: SparkSession, tmp
         engine.create_query("n", "SELECT count(*) AS n FROM trades [RANGE 30 s SLIDE 30 s]")
         engine.start()
         move_in(files[0], tmp_path / "in")
-        until(lambda: engine.stream("trades").pipeline.progress.counts.ingested == 5_000, engine)
+        until(lambda: engine.stream("trades").pipeline.progress.clock.counts.ingested == 5_000, engine)
         engine.create_query("by", "SELECT symbol, max(price) AS p FROM trades [RANGE 30 s SLIDE 30 s] GROUP BY symbol")
         counts = engine.stream("trades").pipeline.progress
         for number, file in enumerate(files[1:], 2):
             move_in(file, tmp_path / "in")
-            until(lambda wanted=number * 5_000: counts.counts.ingested == wanted, engine)
+            until(lambda wanted=number * 5_000: counts.clock.counts.ingested == wanted, engine)
         engine.stop()
         engine.stream("trades").flush()
         counted = engine.results("n")

@@ -33,7 +33,7 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
     from penstock.control.status import reasons_of
 
     at_work = engine.stream(name)
-    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.counts
+    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.clock.counts
     lines = [line for line in engine.catalog.line_names() if source_of(line) == name]
     definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
     pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
@@ -48,12 +48,12 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "duplicate": counts.duplicate,
         "invalid_reasons": reasons_of(pipeline.progress, at_work.stream),
         "invalid_kept": None if pipeline.places.invalid is None else str(pipeline.places.invalid),
-        "too_late": {d.name: n for d in definitions if (n := pipeline.progress.too_late.get(d.id))},
+        "too_late": {d.name: n for d in definitions if (n := pipeline.progress.windows.too_late.get(d.id))},
         "answers": sum(one.metrics.answers for one in pipelines),
         "open_windows": at_work.open_windows(),
-        "watermark_us": pipeline.progress.watermark_us,
+        "watermark_us": pipeline.progress.clock.watermark_us,
         "waiting": pipeline.metrics.waiting,
-        "paused": [d.name for d in definitions if any(d.id in one.progress.paused for one in pipelines)],
+        "paused": [d.name for d in definitions if any(d.id in one.progress.windows.paused for one in pipelines)],
         "reports": [report for one in pipelines for report in one.reports],
     }
 

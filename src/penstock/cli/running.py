@@ -193,7 +193,7 @@ def _reached(until: Until, pipelines: Sequence[Pipeline], began: float) -> bool:
     if until.seconds is not None:
         return time.monotonic() - began >= until.seconds
     event = until.event_us
-    return event is not None and all(_passed(p.progress.watermark_us, event) for p in pipelines)
+    return event is not None and all(_passed(p.progress.clock.watermark_us, event) for p in pipelines)
 
 
 def _passed(watermark_us: int | None, event_us: int) -> bool:

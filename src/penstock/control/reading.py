@@ -62,7 +62,7 @@ def _standing(folder: Path, stream: str) -> StreamFacts:
     commit, progress = _last_commit(folder / "commits" / stream), Progress()
     if commit is not None:
         progress.restore(commit)
-    return StreamFacts(progress, [_sink(path, progress.number) for path in _sinks(folder / "sinks", stream)])
+    return StreamFacts(progress, [_sink(path, progress.clock.number) for path in _sinks(folder / "sinks", stream)])
 
 
 def _last_commit(folder: Path) -> Commit | None:

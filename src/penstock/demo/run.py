@@ -137,7 +137,7 @@ def _prepare(engine: Engine, story: Story, wishes: Wishes, scratch: Path, folder
 def _process(engine: Engine, story: Story, files: Files) -> float:
     """Let the first batch warm up, then time the others and the end of the stream."""
     watching = story.watching
-    watching.ingested = lambda: engine.stream("trades").pipeline.progress.counts.ingested
+    watching.ingested = lambda: engine.stream("trades").pipeline.progress.clock.counts.ingested
     with story.step("warm-up", "the first batch") as step:
         files.let_in("shared", files.written[:1])
         watching.begin(measured=False)
@@ -171,7 +171,7 @@ def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None) 
         tuple(story.asked),
         tuple(story.shown),
         tuple(story.watching.batches),
-        pipeline.progress.counts.late,
+        pipeline.progress.clock.counts.late,
         pipeline.metrics.answers,
         seconds,
         engine.explain(),

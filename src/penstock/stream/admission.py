@@ -72,28 +72,28 @@ class Admission:
     ) -> FirstWindow:
         """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
         progress, since = self.progress, since_of(new.query)
-        if new.id in progress.starts:
-            return FirstWindow(progress.first_ends.get(new.id), "it is there already")
-        if progress.ended:
+        if new.id in progress.windows.starts:
+            return FirstWindow(progress.windows.first_ends.get(new.id), "it is there already")
+        if progress.clock.ended:
             return FirstWindow(None, "the stream has ended, and answers no more")
-        if layout is None or progress.frontier_us is None:
+        if layout is None or progress.clock.frontier_us is None:
             return FirstWindow(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
-        progress.enter(new, same_tree, lane, progress.floor(lane, layout))
-        covered = progress.starts[new.id]
+        progress.enter(new, same_tree, lane, progress.windows.floor(lane, layout))
+        covered = progress.windows.starts[new.id]
         asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
         if isinstance(asked, _Nothing):
             self._not_before(new)
-            stored = covered != progress.frontier_us
+            stored = covered != progress.clock.frontier_us
             why = "what is stored covers it" if stored else "what it needs is kept from now on"
             if new.begins_us is not None and new.begins_us == covered:
                 why = "the windows that begin before it are answered by the definition before"
-            return FirstWindow(progress.next_ends[new.id], why, stored)
-        progress.forget(new.id)  # it is entered with its past, in one step
+            return FirstWindow(progress.windows.next_ends[new.id], why, stored)
+        progress.windows.forget(new.id)  # it is entered with its past, in one step
         self.groupings.refuse_the_past([new])
         if checked:
-            self.past.check(asked, progress.source, accept_changed_files=accepts_changed_files(new.query))
+            self.past.check(asked, progress.clock.source, accept_changed_files=accepts_changed_files(new.query))
         kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
         return FirstWindow(self._first_end(new, asked), kept)
 
@@ -102,22 +102,22 @@ class Admission:
         try:
             self.promise(new, (*others, new), layout, checked=True)
         finally:
-            self.progress.forget(new.id)
+            self.progress.windows.forget(new.id)
 
     def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
         """Choose the queries that are entered with rows of the past, definition → since when."""
         found: dict[int, Since] = {}
-        if self.progress.ended:
+        if self.progress.clock.ended:
             return found
-        for definition in new if self.progress.frontier_us is not None else ():
+        for definition in new if self.progress.clock.frontier_us is not None else ():
             [tree] = [t for t in layout.plan.trees if definition.id in t.lane_of]
             others = [d for d in tree.lanes[tree.lane_key(definition)] if d.id != definition.id]
-            asked = self._asked(definition, self.progress.starts[definition.id], others)
+            asked = self._asked(definition, self.progress.windows.starts[definition.id], others)
             if isinstance(asked, _Nothing):
                 self._not_before(definition)
             else:
                 found[definition.id] = asked
-        for definition in new if self.progress.frontier_us is None else ():
+        for definition in new if self.progress.clock.frontier_us is None else ():
             self._not_before(definition)
         return found
 
@@ -132,12 +132,12 @@ class Admission:
         self.groupings.refuse_the_past(chosen)
         accept = accept or all(accepts_changed_files(d.query) for d in chosen)
         rebuilt = self.lanes_of(asking, layout)
-        others = [self.progress.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
+        others = [self.progress.windows.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
         needed = [*asking.values(), *others]
         low = None if None in needed else min(since for since in needed if since is not None)
-        before = self.progress.frontier_us
+        before = self.progress.clock.frontier_us
         assert before is not None
-        rows = self.past.rows(low, before, self.progress.source, accept_changed_files=accept)
+        rows = self.past.rows(low, before, self.progress.clock.source, accept_changed_files=accept)
         return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
 
     def read_or_pause(
@@ -165,9 +165,9 @@ class Admission:
         """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
         computed = past.computed
         arrived = self.synopsis.rebuild(computed.layout, computed.partials, computed.bounds.edges)
-        known = self.progress.first_us
+        known = self.progress.clock.first_us
         if None in past.asking.values() and arrived.first_us is not None and known is not None:
-            self.progress.first_us = max(known, arrived.first_us)  # known as exactly as coarser slices told it
+            self.progress.clock.first_us = max(known, arrived.first_us)  # known as exactly as coarser slices told it
         for definition in computed.layout.plan.definitions:
             if definition.id in past.asking:
                 self._begin_at(definition, past.asking[definition.id])
@@ -177,16 +177,19 @@ class Admission:
 
     def take_further_back(self, past: ReadPast, layout: Layout, step: Step) -> Step:
         """Rebuild the lanes of queries that answer already, and list the windows before their first one."""
-        progress, watermark, chosen = self.progress, self.progress.watermark_us, past.asking
+        progress, watermark, chosen = self.progress, self.progress.clock.watermark_us, past.asking
         assert watermark is not None
-        before = {number: (progress.first_ends.get(number), progress.next_ends.get(number)) for number in chosen}
+        before = {
+            number: (progress.windows.first_ends.get(number), progress.windows.next_ends.get(number))
+            for number in chosen
+        }
         step = self.take(past, step)
         ends: dict[int, tuple[int, int]] = {}
         for number, (first_end, next_end) in before.items():
             if first_end is not None and next_end is not None and first_end <= watermark:  # it has answered already
-                ends[number] = progress.next_ends[number], first_end - 1
-                progress.next_ends[number] = next_end
-                progress.first_ends[number] = min(first_end, progress.first_ends[number])
+                ends[number] = progress.windows.next_ends[number], first_end - 1
+                progress.windows.next_ends[number] = next_end
+                progress.windows.first_ends[number] = min(first_end, progress.windows.first_ends[number])
         due = [*self.due_windows.between(layout, ends), *self.due_windows.due(layout, watermark)]
         return replace(step, due=due)
 
@@ -194,9 +197,9 @@ class Admission:
         """Choose the queries that have windows since a time before their first one; other lanes stay as they are."""
         found: dict[int, Since] = {}
         for definition in (d for d in layout.plan.definitions if d.id in chosen):
-            since, first = chosen[definition.id], self.progress.first_us
+            since, first = chosen[definition.id], self.progress.clock.first_us
             since = since if since is not None and first is not None and since > first else None
-            known, new = self.progress.first_ends.get(definition.id), self._first_end(definition, since)
+            known, new = self.progress.windows.first_ends.get(definition.id), self._first_end(definition, since)
             if known is not None and new is not None and new < known:
                 found[definition.id] = since
         return found
@@ -211,7 +214,7 @@ class Admission:
         self.groupings.refuse_the_past(asked)
         accept = accept or all(accepts_changed_files(d.query) for d in asked)
         for since in asking.values():
-            self.past.check(since, self.progress.source, accept_changed_files=accept)
+            self.past.check(since, self.progress.clock.source, accept_changed_files=accept)
 
     def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
         """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""
@@ -227,7 +230,7 @@ class Admission:
 
     def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
         """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""
-        since, first, frontier = since_of(new.query), self.progress.first_us, self.progress.frontier_us
+        since, first, frontier = since_of(new.query), self.progress.clock.first_us, self.progress.clock.frontier_us
         assert first is not None
         assert frontier is not None
         if covered is None:
@@ -246,26 +249,26 @@ class Admission:
     def _needs_before(self, time_us: int, other: Definition, new: Definition) -> bool:
         """Tell whether a query of the same lane needs more of the past than is kept."""
         same = (other.query.keys, condition_of(other)) == (new.query.keys, condition_of(new))
-        if not same or other.id not in self.progress.starts:
+        if not same or other.id not in self.progress.windows.starts:
             return False
-        floor = self.progress.floor_of(other)
+        floor = self.progress.windows.floor_of(other)
         return floor is None or floor < time_us
 
     def _not_before(self, new: Definition) -> None:
         """Let a query begin no earlier than it asks for."""
-        since, covered, first = since_of(new.query), self.progress.starts[new.id], self.progress.first_us
+        since, covered, first = since_of(new.query), self.progress.windows.starts[new.id], self.progress.clock.first_us
         if isinstance(since, int) and (first is None or since > first) and (covered is None or covered < since):
-            self.progress.begin(new, since)
+            self.progress.windows.begin(new, since)
 
     def _begin_at(self, definition: Definition, since: Since) -> None:
         """Let a query begin anew at a time of the past."""
-        for known in (self.progress.next_ends, self.progress.first_ends):
+        for known in (self.progress.windows.next_ends, self.progress.windows.first_ends):
             known.pop(definition.id, None)
-        self.progress.begin(definition, since)
+        self.progress.windows.begin(definition, since)
 
     def _first_end(self, definition: Definition, since: Since) -> int | None:
         """Return the first window end of a query that begins at a time."""
-        window, first = definition.query.window, self.progress.first_us
+        window, first = definition.query.window, self.progress.clock.first_us
         if since is not None:
             return window.end_at_or_after(since + window.range_us)
         return None if first is None else window.end_after(first)

@@ -27,7 +27,8 @@ from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
 from penstock.stream.executor_state import ExecutorState
-from penstock.stream.progress import NEVER, Progress
+from penstock.stream.progress import Progress
+from penstock.stream.query_windows import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +77,7 @@ class BatchJob:
 
     def judged_by(self, clock_us: int) -> Bounds:
         """Fix what a batch is judged by: the watermark, and the clock."""
-        watermark = BEFORE_ALL_TIME if self.progress.watermark_us is None else self.progress.watermark_us
+        watermark = BEFORE_ALL_TIME if self.progress.clock.watermark_us is None else self.progress.clock.watermark_us
         return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1, clock_us=clock_us)
 
     @property
@@ -87,13 +88,13 @@ class BatchJob:
     def see(self, first_us: int, last_us: int, rows: int) -> None:
         """Note how far a batch reached, ahead and back, and its size, to foresee the next one's."""
         self._rows = rows
-        if self.progress.last_us is not None:
-            self._span_us = max(self._span_us, last_us - self.progress.last_us)
-            self._back_us = max(self._back_us, self.progress.last_us - first_us)
+        if self.progress.clock.last_us is not None:
+            self._span_us = max(self._span_us, last_us - self.progress.clock.last_us)
+            self._back_us = max(self._back_us, self.progress.clock.last_us - first_us)
 
     def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
-        judged = replace(judged, revised=self.progress.revised(layout))
+        judged = replace(judged, revised=self.progress.windows.revised(layout))
         self._batch = batch
         return self._run(batch, layout, known, judged, foreseen=True)
 
@@ -101,7 +102,7 @@ class BatchJob:
         self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds
     ) -> dict[str, Estimate]:
         """Estimate the partials of a layout's groupings, and of unions of them, tree by tree."""
-        judged = replace(judged, revised=self.progress.revised(layout))
+        judged = replace(judged, revised=self.progress.windows.revised(layout))
         frames, _ = self.tables.current(layout.plan.joins, known)
         bounds = self._with_edges(batch, layout, judged, foreseen=True)
         job = PartialsJob(layout.listed(bounds.edges))
@@ -127,7 +128,7 @@ class BatchJob:
             return
         self._compiled = job
         with suppress(Exception):  # whatever fails here, the batch will tell
-            judged = replace(self.judged_by(clock_us), revised=self.progress.revised(job.layout))
+            judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(job.layout))
             job.compile(batch, self._with_edges(batch, job.layout, judged, foreseen=True))
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
@@ -171,7 +172,9 @@ class BatchJob:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
-        if bounds.edges and _beyond(layout, partials, bounds, min(self.progress.floors(layout).values(), default=0)):
+        if bounds.edges and _beyond(
+            layout, partials, bounds, min(self.progress.windows.floors(layout).values(), default=0)
+        ):
             bounds = self._with_edges(batch, layout, judged, foreseen=False)
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             into = self._into(layout)
@@ -181,7 +184,7 @@ class BatchJob:
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""
         return (
-            self.executor_state.collecting(layout, self.progress.number + 1)
+            self.executor_state.collecting(layout, self.progress.clock.number + 1)
             if self.executor_state is not None
             else None
         )
@@ -201,7 +204,7 @@ class BatchJob:
         searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
         if not searched:
             return judged
-        last, floors = self.progress.last_us, self.progress.floors(layout)
+        last, floors = self.progress.clock.last_us, self.progress.windows.floors(layout)
         stretches: list[Callable[[], tuple[int, int]]] = []
         if foreseen and last is not None and floors:
             floor, ahead = min(floors.values()), last + FORESEEN_SPANS * self._span_us

@@ -61,10 +61,10 @@ class Corrections:
         self, definition: Definition, labels: Int64Array, groups: Int64Array, judged_us: int
     ) -> Iterator[dict[Place, None]]:
         """List the windows and groups that hold touched slices, are final, and may be revised, some at a time."""
-        window, since = definition.query.window, self.progress.revised_from(definition)
+        window, since = definition.query.window, self.progress.windows.revised_from(definition)
         revised = window.end_at_or_after(max(since, window.end_after(judged_us - definition.typed.revise_us)))
         slices = sorted(set(zip(labels.tolist(), groups.tolist(), strict=True)))
-        last = min(judged_us, self.progress.last_own_end(definition))
+        last = min(judged_us, self.progress.windows.last_own_end(definition))
         spans = [(max(window.end_after(s), revised), min(last, s + window.range_us), g) for s, g in slices]
         spans = [span for span in spans if span[0] <= span[1]]
         step_us = max(1, MOST_PLACES // max(1, len(spans))) * window.slide_us  # so many windows at a time
@@ -101,7 +101,7 @@ class Corrections:
         for table in tables:
             if is_revised(table):
                 self.revisions.note(table, groups)
-        watermark = self.progress.watermark_us
+        watermark = self.progress.clock.watermark_us
         if watermark is not None:
             horizons = {d.id: watermark - d.typed.revise_us for d, _ in _revised_lanes(layout)}
             self.revisions.forget(horizons)

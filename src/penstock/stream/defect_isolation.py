@@ -25,7 +25,7 @@ from penstock.store.commits import Paused
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.due_windows import LOG, DueWindows
 from penstock.stream.pauses import pause_for_window
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 
 Answers = Callable[[Sequence[pa.Table]], list[pa.Table]]
 Place = tuple[LaneKey, Component | None]  # a lane, or one component of it
@@ -36,7 +36,7 @@ def charge_lanes(due_windows: DueWindows, layout: Layout, last_us: int | None = 
     if not due_windows.synopsis.defects:
         return False
     broken, due_windows.synopsis.defects = due_windows.synopsis.defects, {}
-    seen = [time for time in (due_windows.progress.last_us, last_us) if time is not None]
+    seen = [time for time in (due_windows.progress.clock.last_us, last_us) if time is not None]
     since_us = max(seen) + 1 if seen else None
     for place, defect in broken.items():
         pause_users(due_windows, layout, users_of(layout, place), defect, since_us)
@@ -48,7 +48,7 @@ def pause_failed(due_windows: DueWindows, layout: Layout, failures: Sequence[Fai
     by_id, new = {d.id: d for d in layout.plan.definitions}, dict[Defect, list[Definition]]()
     for failure in sorted(failures, key=lambda f: f.window_end_us):
         for definition in _both(by_id, failure.definition):
-            if definition.id not in due_windows.progress.paused and definition.id < RULERS:
+            if definition.id not in due_windows.progress.windows.paused and definition.id < RULERS:
                 due_windows.report(definition, f" is paused: {failure.reason}", "query paused")
                 if failure.defect is not None:
                     new.setdefault(failure.defect, []).append(definition)
@@ -103,16 +103,16 @@ def pause_users(
     """Let queries answer nothing any more; resumed, they begin where their lane is whole."""
     by_id, new, progress = {d.id: d for d in layout.plan.definitions}, list[Definition](), due_windows.progress
     for definition in [one for d in concerned for one in _both(by_id, d.id)]:
-        window, known = definition.query.window, progress.paused.get(definition.id)
+        window, known = definition.query.window, progress.windows.paused.get(definition.id)
         resume = -NEVER if since_us is None else window.end_at_or_after(since_us + window.range_us)
         if since_us is not None and not isinstance(window, RowsWindow):
-            progress.starts[definition.id] = since_us
+            progress.windows.starts[definition.id] = since_us
         if known is None:
-            progress.paused[definition.id] = Paused(-NEVER, resume, since_us or 0, defect.reason)
+            progress.windows.paused[definition.id] = Paused(-NEVER, resume, since_us or 0, defect.reason)
             new += [definition] if definition.id < RULERS else []
         else:
             later = max(resume, known.resume_end_us)
-            progress.paused[definition.id] = replace(known, until_us=-NEVER, resume_end_us=later)
+            progress.windows.paused[definition.id] = replace(known, until_us=-NEVER, resume_end_us=later)
     for definition in new:
         due_windows.report(definition, f" is paused: {defect.reason}", "query paused")
     if new:

@@ -46,7 +46,7 @@ class DueWindows:
 
     def rest(self, layout: Layout) -> list[Pending]:
         """List the windows left when the stream ends: final ones, and those that hold a row."""
-        return [] if self.progress.watermark_us is None else self._due(layout, self._last_end)
+        return [] if self.progress.clock.watermark_us is None else self._due(layout, self._last_end)
 
     def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
         """List the windows that a commit found due; what was told of them then is not told again."""
@@ -74,15 +74,15 @@ class DueWindows:
 
     def open_windows(self, layout: Layout) -> int:
         """Count the windows that hold rows and are not final."""
-        watermark, number = self.progress.watermark_us, 0
-        if watermark is None or self.progress.ended:
+        watermark, number = self.progress.clock.watermark_us, 0
+        if watermark is None or self.progress.clock.ended:
             return 0
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                if definition.id in self.progress.paused:
+                if definition.id in self.progress.windows.paused:
                     continue
-                last = min(self._last_end(tree, definition), self.progress.last_own_end(definition))
-                first = self.progress.first_end(definition, last)
+                last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
+                first = self.progress.windows.first_end(definition, last)
                 if first is not None and last >= first:
                     number += (last - first) // definition.query.window.slide_us + 1
         return number
@@ -92,18 +92,18 @@ class DueWindows:
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                target = min(until(tree, definition), self.progress.last_own_end(definition))
-                first = self.progress.first_end(definition, target)
+                target = min(until(tree, definition), self.progress.windows.last_own_end(definition))
+                first = self.progress.windows.first_end(definition, target)
                 if first is None:
                     continue
                 if first <= target:  # of most queries, no window ends with a batch
-                    silent = self.progress.silences.get(definition.id, NO_SILENCE)
+                    silent = self.progress.windows.silences.get(definition.id, NO_SILENCE)
                     due = self._ends(tree, definition, (first, target), silent.empty)
                     self._tell_of(definition, due)
-                    self.progress.next_ends[definition.id] = due.next_end_us
-                    self.progress.note_silence(definition.id, Silence(due.silent, silent.skipped + due.skipped))
+                    self.progress.windows.next_ends[definition.id] = due.next_end_us
+                    self.progress.windows.note_silence(definition.id, Silence(due.silent, silent.skipped + due.skipped))
                     found += self._pending(tree, definition, due, target, silent.empty)
-                self.progress.first_ends.setdefault(definition.id, first)
+                self.progress.windows.first_ends.setdefault(definition.id, first)
         return found
 
     def _ends(self, tree: Tree, definition: Definition, ends: tuple[int, int], silent: int) -> DueEnds:
@@ -123,15 +123,15 @@ class DueWindows:
         """Say what is to be answered of a query: nothing of a paused one from its failure on."""
         window, first_row = definition.query.window, None
         if isinstance(window, RowsWindow):  # its rows are its own
-            first_row = self.progress.starts.get(definition.id) or 0
+            first_row = self.progress.windows.starts.get(definition.id) or 0
         found = Pending(definition, tree.lane_key(definition), due.ends, until_us, silent, first_row)
-        paused = self.progress.paused.get(definition.id)
+        paused = self.progress.windows.paused.get(definition.id)
         found = found if paused is None else found.upto(paused.until_us)
         return [found] if len(found.ends) else []
 
     def _last_end(self, tree: Tree, definition: Definition) -> int:
         """Return the later of the watermark and the end of the last window that holds a row."""
-        watermark = self.progress.watermark_us
+        watermark = self.progress.clock.watermark_us
         assert watermark is not None
         held = last_held_end(definition.query.window, self.synopsis.presence.of(tree.lane_key(definition)))
         return watermark if held is None else max(held, watermark)

@@ -95,7 +95,7 @@ class GroupingChooser:
             for fed in member.feeds if len(member.feeds) > 1 else ():
                 found[tree, fed.grouping.keys] = f"fed by {', '.join(member.grouping.keys)}"
         found |= dict.fromkeys(layout.spread if layout is not None else (), "kept by the executors")
-        return ObservedStream(self.computing.progress.rate(), found)
+        return ObservedStream(self.computing.progress.clock.rate(), found)
 
     # -- who feeds whom ------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class GroupingChooser:
         several = any(len(tree.groupings) > 1 for tree in layout.plan.trees)
         if layout.attempts or type(self.synopsis) is not Synopsis or not (several or self._unknown(layout)):
             return False
-        rows, come = self.computing.last_rows, self.computing.progress.counts.ingested
+        rows, come = self.computing.last_rows, self.computing.progress.clock.counts.ingested
         if self._asked == _asked(layout) and come < LOOK_AGAIN * self._looked_at:
             return False
         return rows >= MANY_ROWS if rows is not None else is_large(batch, MANY_BYTES)
@@ -119,7 +119,7 @@ class GroupingChooser:
     def _look(self, plain: Layout, batch: DataFrame, known: Mapping[str, Table], judged: Bounds) -> None:
         """Estimate the groupings' partials and choose who feeds whom."""
         same = self._asked == _asked(plain)
-        self._asked, self._looked_at = _asked(plain), max(1, self.computing.progress.counts.ingested)
+        self._asked, self._looked_at = _asked(plain), max(1, self.computing.progress.clock.counts.ingested)
         with suppress(Exception):  # an expression that fails: the batch itself will tell of it
             self.estimates = self.computing.estimate(batch, plain, known, judged)
             self._looked_at += round(max((one.rows for one in self.estimates.values()), default=0.0))
@@ -195,7 +195,7 @@ class GroupingChooser:
     def pause_what_cannot_be(self, layout: Layout, due_windows: DueWindows) -> None:
         """Pause queries that joined a spread grouping and cannot be answered there: older catalogs may have some."""
         for definition in layout.plan.definitions if self.spread else ():
-            if self._cannot_be(definition) and definition.id not in due_windows.progress.paused:
+            if self._cannot_be(definition) and definition.id not in due_windows.progress.windows.paused:
                 pause_by_hand(due_windows.progress, definition, CANNOT_BE)
                 due_windows.report(definition, f" is paused: {CANNOT_BE}", "query paused")
 

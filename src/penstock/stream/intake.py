@@ -20,7 +20,7 @@ from penstock.spark.sources.nanoseconds import by_rounding
 from penstock.store.invalid import Invalid
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.past_rows import PastRows, Places
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -30,15 +30,15 @@ def note_too_late(
     if not late:
         return
     layout, watermark = computed.layout, computed.bounds.watermark_us
-    ends = {d.id: progress.lost_ends(d, watermark) for d in layout.plan.definitions}
+    ends = {d.id: progress.windows.lost_ends(d, watermark) for d in layout.plan.definitions}
     found = count_too_late(layout, computed.partials, computed.bounds.edges, ends)
     if found is None:
         again = _of_late_rows(rows, computed, computing)
         found = count_too_late(again.layout, again.partials, {}, ends) or {}
     found |= dict.fromkeys(at.numbered, late)
     known = ends.keys() | at.numbered
-    both = {number: progress.too_late.get(number, 0) + found.get(number, 0) for number in known}
-    progress.too_late = {number: rows for number, rows in both.items() if rows}
+    both = {number: progress.windows.too_late.get(number, 0) + found.get(number, 0) for number in known}
+    progress.windows.too_late = {number: rows for number, rows in both.items() if rows}
 
 
 def _of_late_rows(rows: DataFrame, computed: BatchPartials, computing: BatchJob) -> BatchPartials:

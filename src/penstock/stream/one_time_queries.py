@@ -28,7 +28,7 @@ from penstock.store.answer_files import AnswerFile, LargeTables
 from penstock.store.answers import DEFINITION
 from penstock.store.files import remove
 from penstock.stream.defect_isolation import log_defect
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
@@ -47,7 +47,7 @@ class OneTimeQueries:
 
     def answer(self, typed: TypedQuery) -> pa.Table:
         """Answer for the last window that is final and wholly stored."""
-        stream, watermark = self.pipeline.stream.name, self.progress.watermark_us
+        stream, watermark = self.pipeline.stream.name, self.progress.clock.watermark_us
         if watermark is None:
             raise NotStored(f'stream "{stream}" has had no row yet', hint="Ask again when rows have come.")
         asked, layout = Definition(ASKED, typed), self.pipeline.layout
@@ -80,27 +80,27 @@ class OneTimeQueries:
             if start < since:
                 missing.append(f"its partials are stored since {_written(since)} only")
                 return None
-            if self.progress.is_edge(lane, start):
+            if self.progress.slicings.is_edge(lane, start):
                 return end
         missing.append("no two edges of the stored slices are so far apart")
         return None
 
     def _stored_since(self, held_us: int | None, members: Sequence[Definition]) -> int:
         """Return from when a lane is whole: what no query of it needs any more is gone."""
-        floors = [self.progress.floor_of(d) for d in members]
+        floors = [self.progress.windows.floor_of(d) for d in members]
         floor = min((f for f in floors if f is not None), default=-NEVER)
         if held_us is None:
-            first = self.progress.first_us
+            first = self.progress.clock.first_us
             return -NEVER if first is None or floor <= first else floor
         return max(floor, held_us)
 
     def _edges(self, lane: LaneKey, watermark_us: int) -> Iterator[int]:
         """List the times up to the watermark that no stored slice reaches over, latest first."""
-        _, slicing = self.progress.cuts_of(lane)[-1]
+        _, slicing = self.progress.slicings.cuts_of(lane)[-1]
         time = watermark_us
         for _ in range(MOST_EDGES):
             time = slicing.edge_at_or_before(time)
-            if self.progress.is_edge(lane, time):
+            if self.progress.slicings.is_edge(lane, time):
                 yield time
             time -= 1
 
@@ -127,7 +127,7 @@ class OneTimeQueries:
             )
             raise QueryFailed(what, hint="Ask for keys and aggregates alone.")
         due = Pending(asked, lane, EndRuns.listed(np.array([end_us], np.int64)))
-        answered = executor_state.answer([due], layout, self.progress.number)
+        answered = executor_state.answer([due], layout, self.progress.clock.number)
         if answered.failures:
             raise QueryFailed(answered.failures[0].reason, hint="Ask for something that these rows have an answer to.")
         tables = list(LargeTables(AnswerFile(executor_state.answers / "asked", 0, 0, 0, 1, answered.parts)))

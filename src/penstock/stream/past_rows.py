@@ -12,7 +12,7 @@ from penstock.spark.job.literals import quoted
 from penstock.spark.kept_rows.retained import Retained
 from penstock.spark.sources.history import check_files, history
 from penstock.spark.sources.streaming_query import as_for_batches
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

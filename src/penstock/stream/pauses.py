@@ -17,7 +17,8 @@ from penstock.store.answers import DEFINITION
 from penstock.store.commits import Paused
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.due_windows import LOG
-from penstock.stream.progress import NEVER, Progress
+from penstock.stream.progress import Progress
+from penstock.stream.query_windows import NEVER
 
 BY_HAND: Final = "paused by hand"
 
@@ -26,30 +27,30 @@ def pause_for_rows(progress: Progress, definition: Definition, first_us: int, la
     """Pause a query that failed on rows: no window that holds one is answered."""
     window = definition.query.window
     resume = window.end_at_or_after(last_us + 1 + window.range_us)
-    progress.failed_us[definition.id] = max(last_us + 1, progress.failed_us.get(definition.id, last_us))
-    known = progress.paused.get(definition.id)
+    progress.windows.failed_us[definition.id] = max(last_us + 1, progress.windows.failed_us.get(definition.id, last_us))
+    known = progress.windows.paused.get(definition.id)
     if known is not None:  # rows go on failing while it is paused
         first_us, reason = min(known.until_us, first_us), known.reason
         resume = max(resume, known.resume_end_us)
-    progress.paused[definition.id] = Paused(first_us, resume, known.ts_us if known else first_us, reason)
+    progress.windows.paused[definition.id] = Paused(first_us, resume, known.ts_us if known else first_us, reason)
 
 
 def pause_for_window(progress: Progress, definition: Definition, failure: Failure) -> None:
     """Pause a query whose expression over aggregates failed: neither this window nor a later one is answered."""
     end = failure.window_end_us
     resume = definition.query.window.end_after(end)
-    known = progress.paused.get(definition.id)
+    known = progress.windows.paused.get(definition.id)
     if known is None:
-        progress.paused[definition.id] = Paused(end - 1, resume, end, failure.reason)
+        progress.windows.paused[definition.id] = Paused(end - 1, resume, end, failure.reason)
     else:
         until, resume = min(end - 1, known.until_us), max(resume, known.resume_end_us)
-        progress.paused[definition.id] = replace(known, until_us=until, resume_end_us=resume)
+        progress.windows.paused[definition.id] = replace(known, until_us=until, resume_end_us=resume)
 
 
 def pause_by_hand(progress: Progress, definition: Definition, reason: str = BY_HAND) -> None:
     """Pause a query whatever its rows: windows that end from now on are not answered."""
-    since = -NEVER if progress.watermark_us is None else progress.watermark_us
-    progress.paused.setdefault(definition.id, Paused(since, since, since, reason))
+    since = -NEVER if progress.clock.watermark_us is None else progress.clock.watermark_us
+    progress.windows.paused.setdefault(definition.id, Paused(since, since, since, reason))
 
 
 def apply_controls(progress: Progress, controls: Iterable[Control], current: Mapping[int, Definition]) -> None:
@@ -68,23 +69,23 @@ def apply_controls(progress: Progress, controls: Iterable[Control], current: Map
 
 def resume(progress: Progress, definition: Definition) -> None:
     """Let a query answer again: windows that ended meanwhile are not answered."""
-    paused = progress.paused.pop(definition.id, None)
+    paused = progress.windows.paused.pop(definition.id, None)
     if paused is None:
         return
     harmless = paused.until_us == paused.resume_end_us  # no row has failed, before or meanwhile
-    if definition.id not in progress.next_ends and harmless:  # its first window is still open
+    if definition.id not in progress.windows.next_ends and harmless:  # its first window is still open
         return
     first = paused.resume_end_us
-    if progress.watermark_us is not None:
-        first = max(first, definition.query.window.end_after(progress.watermark_us))
-    first = max(first, progress.first_ends.get(definition.id, first))  # its first window may be still to come
-    progress.next_ends[definition.id] = progress.resumed_ends[definition.id] = first
+    if progress.clock.watermark_us is not None:
+        first = max(first, definition.query.window.end_after(progress.clock.watermark_us))
+    first = max(first, progress.windows.first_ends.get(definition.id, first))  # its first window may be still to come
+    progress.windows.next_ends[definition.id] = progress.windows.resumed_ends[definition.id] = first
 
 
 def failed_before(progress: Progress) -> frozenset[int]:
     """Name the paused queries whose own expressions may have failed."""
     others = (BY_HAND, BEGINNING)
-    return frozenset(d for d, paused in progress.paused.items() if not paused.reason.startswith(others))
+    return frozenset(d for d, paused in progress.windows.paused.items() if not paused.reason.startswith(others))
 
 
 def before_failures(tables: Sequence[pa.Table], paused: Mapping[int, Paused]) -> list[pa.Table]:

@@ -134,9 +134,9 @@ class Pipeline:
     def process(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "") -> None:
         """Take one batch: partials, synopsis, commit, answers."""
         self._mend()
-        if batch_id <= self.progress.batch:
+        if batch_id <= self.progress.clock.batch:
             return  # committed before a restart
-        if self.progress.ended:
+        if self.progress.clock.ended:
             what = f'stream "{self.stream.name}" was ended, and more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         self._take(batch, batch_id, snapshot, source)
@@ -145,9 +145,9 @@ class Pipeline:
     def heartbeat(self, snapshot: Snapshot) -> bool:
         """Let the watermark go on by the clock, not by the next tuple, after ``idle`` silence (Sharaf 2007, §2.2.2)."""
         self._mend()
-        clock, watermark = self.clock(), self.progress.watermark_us
+        clock, watermark = self.clock(), self.progress.clock.watermark_us
         elapsed = min(clock - self._beat_us, self.silent_us())  # a clock set forward is no silence
-        if not self.stream.idle_us or watermark is None or self.progress.ended or elapsed < self.stream.idle_us:
+        if not self.stream.idle_us or watermark is None or self.progress.clock.ended or elapsed < self.stream.idle_us:
             if clock < self._beat_us:  # a clock that was set back
                 self._beat_us, self._steady_us = clock, self.steady()
             return False
@@ -156,12 +156,12 @@ class Pipeline:
 
     def advance(self, snapshot: Snapshot, watermark_us: int) -> bool:
         """Let the watermark go on without rows, and answer what that makes final; tell whether it moved."""
-        layout, known = self.plan(snapshot), self.progress.watermark_us
-        if self.progress.ended or (known is not None and watermark_us <= known):
+        layout, known = self.plan(snapshot), self.progress.clock.watermark_us
+        if self.progress.clock.ended or (known is not None and watermark_us <= known):
             return False
         with self._whole():
             due = self.due_windows.due(layout, watermark_us)
-            self.progress.watermark_us = watermark_us
+            self.progress.clock.watermark_us = watermark_us
             self.committer.commit(Step("heartbeat", due, self.clock()), layout)
             self.committer.answer(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
@@ -170,11 +170,11 @@ class Pipeline:
     def flush(self, snapshot: Snapshot) -> None:
         """End the stream: answer every window that holds a row, final or not."""
         self._mend()
-        if self.progress.ended:
+        if self.progress.clock.ended:
             return
         layout = self.plan(snapshot)
         with self._whole():
-            due, self.progress.ended = self.due_windows.rest(layout), True
+            due, self.progress.clock.ended = self.due_windows.rest(layout), True
             self.committer.commit(Step("flush", due, self.clock()), layout)
             self.committer.answer(due, layout)
 
@@ -184,7 +184,7 @@ class Pipeline:
         if self.layout is not None and snapshot.is_of(self.layout.plan) and not self.weaving.ready:
             return
         with self._whole(), self.metrics.timed("plan"):
-            known, layout = set(self.progress.starts), self._switch(snapshot)
+            known, layout = set(self.progress.windows.starts), self._switch(snapshot)
             charge_lanes(self.due_windows, layout)
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
@@ -193,7 +193,7 @@ class Pipeline:
             step = Step("change", (), self.clock())
             if asking and (past := self.entering.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.entering.take(past, step)
-            if (watermark := self.progress.watermark_us) is not None and not self.progress.ended:
+            if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
             if step.due or step.backfilled:
                 self.committer.commit(step, layout)
@@ -202,7 +202,7 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
-        if self.progress.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
+        if self.progress.clock.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
             return {}
         past = self.entering.read(asking, layout, snapshot.tables, accept=accept)
         with self._whole():
@@ -236,7 +236,7 @@ class Pipeline:
 
     def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str) -> None:
         """Take one batch whole."""
-        layout, clock, number = self.plan(snapshot), self.clock(), self.progress.number + 1
+        layout, clock, number = self.plan(snapshot), self.clock(), self.progress.clock.number + 1
         judged = self.computing.judged_by(clock)
         with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
             with self.metrics.timed("job"):
@@ -250,16 +250,16 @@ class Pipeline:
             with self._whole():
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
-                self.progress.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
-                self.intake.keep_for(snapshot, rows, number, judged, self.progress.frontier_us)
+                self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
+                self.intake.keep_for(snapshot, rows, number, judged, self.progress.clock.frontier_us)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self._pause(rows, computed, arrived)
-                before, due = self.progress.watermark_us, self._advance(arrived, repeated, computed.layout)
+                before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)
                 self._beat_us, self._steady_us = clock, self.steady()
-                self.progress.source = source or self.progress.source
+                self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
-                if compact := self.progress.number % COMPACTED_EVERY == 0:  # before partials go
+                if compact := self.progress.clock.number % COMPACTED_EVERY == 0:  # before partials go
                     self.commits.compact()
                 self.committer.answer(due, computed.layout, arrived.touched, before)
                 self.committer.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
@@ -272,7 +272,7 @@ class Pipeline:
         self._attempts |= computed.doubting
         for number, (first, last, _) in arrived.failures.items():
             definition, reason = by_id[number], ""
-            if number not in self.progress.paused:
+            if number not in self.progress.windows.paused:
                 reason = explain_failure(batch, computed.frames, computed.job, definition, first)
                 self.due_windows.report(definition, f" is paused: {reason}", "query paused")
             pause_for_rows(self.progress, definition, first, last, reason)
@@ -281,13 +281,13 @@ class Pipeline:
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
         progress = self.progress
-        progress.counts += counts_of(arrived, repeated)
+        progress.clock.counts += counts_of(arrived, repeated)
         if arrived.first_us is None or arrived.last_us is None:
             return []
         self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
-        progress.see(arrived.first_us, arrived.last_us)
-        due = self.due_windows.due(layout, watermark := progress.watermark_after(self.stream.lateness_us))
-        progress.watermark_us = watermark
+        progress.clock.see(arrived.first_us, arrived.last_us)
+        due = self.due_windows.due(layout, watermark := progress.clock.watermark_after(self.stream.lateness_us))
+        progress.clock.watermark_us = watermark
         return due
 
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Pipeline:
         part_with(self.progress, before, plan)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
-        self.synopsis.reopen(self.progress.floors_of(layout, before))
+        self.synopsis.reopen(self.progress.windows.floors_of(layout, before))
         self.committer.forget(current := {d.id: d for d in snapshot.definitions})
         self._attempts &= current.keys()
         apply_controls(self.progress, snapshot.controls, current)

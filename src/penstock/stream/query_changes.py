@@ -81,7 +81,7 @@ class QueryChanges:
         line = self.opened([definition.query.stream]).get(definition.query.stream)
         if line is not None:
             line.pipeline.groupings.refuse_what_cannot_be(definition)
-            refuse_resuming(definition, line.pipeline.progress.paused)
+            refuse_resuming(definition, line.pipeline.progress.windows.paused)
         self._controlled(name, self.catalog.resume)
 
     def backfill(self, names: Sequence[str], since: str, *, accept_changed_files: bool = False) -> dict[str, int]:
@@ -130,13 +130,15 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
     """Tell, for the numbered rows that queries read, the first time of which their stream has seen no row."""
     lines = {one.query.stream for one in typed if is_line(one.query.stream)}
     known = {line: streams.get(source_of(line)) for line in lines}
-    return {line: None if stream is None else stream.pipeline.progress.frontier_us for line, stream in known.items()}
+    return {
+        line: None if stream is None else stream.pipeline.progress.clock.frontier_us for line, stream in known.items()
+    }
 
 
 def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
-    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.frontier_us
+    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.clock.frontier_us
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -147,12 +149,17 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     """
     stream, since = streams.get(source_of(before.query.stream)), since_of(typed.query)
     progress = None if stream is None else stream.pipeline.progress
-    if progress is None or progress.frontier_us is None or since == "beginning" or before.id in progress.paused:
+    if (
+        progress is None
+        or progress.clock.frontier_us is None
+        or since == "beginning"
+        or before.id in progress.windows.paused
+    ):
         return None
     if is_line(before.query.stream):
         same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
-        return progress.frontier_us if same else None
-    return min(progress.frontier_us, since) if isinstance(since, int) else progress.frontier_us
+        return progress.clock.frontier_us if same else None
+    return min(progress.clock.frontier_us, since) if isinstance(since, int) else progress.clock.frontier_us
 
 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -162,7 +169,7 @@ def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int 
         return None
     progress, layout, name = stream.pipeline.progress, stream.pipeline.layout, typed.query.name.lower()
     known = [] if layout is None else [d for d in layout.plan.definitions if d.name.lower() == name]
-    said = [progress.departed.get(name), *(said_before(progress, definition) for definition in known)]
+    said = [progress.windows.departed.get(name), *(said_before(progress, definition) for definition in known)]
     return max((time for time in said if time is not None), default=None)
 
 

@@ -44,7 +44,7 @@ class Recovery:
             arrived = self.synopsis.ingest(layout, partials, edges)
         self.progress.restore(commit)
         found, self.synopsis.defects = self.synopsis.defects, {}
-        self._broken |= {place: (self.progress.frontier_us, defect) for place, defect in found.items()}
+        self._broken |= {place: (self.progress.clock.frontier_us, defect) for place, defect in found.items()}
         return arrived
 
     def charge(self, layout: Layout, last: Commit, *, answered: bool) -> None:
@@ -58,7 +58,7 @@ class Recovery:
     def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[str]) -> bool:
         """Tell whether all windows that a query will answer begin where its lane is whole."""
         progress, window = self.progress, definition.query.window
-        start, following = progress.starts.get(definition.id), progress.next_ends.get(definition.id)
+        start, following = progress.windows.starts.get(definition.id), progress.windows.next_ends.get(definition.id)
         by_rows = isinstance(window, RowsWindow)
         if not by_rows and start is not None and start >= since_us:
             return True
@@ -67,5 +67,5 @@ class Recovery:
         if following - window.range_us < since_us:
             return False
         if not by_rows:
-            progress.starts[definition.id] = since_us
+            progress.windows.starts[definition.id] = since_us
         return True

@@ -33,7 +33,7 @@ from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -146,11 +146,11 @@ class StreamRunner:
         self._retire()
         for follower in self.followers:
             follower.follow()
-        if self._led != self.pipeline.progress.number:  # nothing else lets rows wait, or takes them
+        if self._led != self.pipeline.progress.clock.number:  # nothing else lets rows wait, or takes them
             lines, metrics = self._lines(), self.pipeline.metrics
             taken = [f.until_us for f in self.followers if f.stream.name in lines]
             metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.let_go(taken) if lines else (0, 0)
-            self._led = self.pipeline.progress.number
+            self._led = self.pipeline.progress.clock.number
 
     def _taken(self) -> int:
         """Return the last commit whose answers every sink and every stream made of them has."""
@@ -279,7 +279,7 @@ class StreamRunner:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
             found = self.pipeline.admit(self.snapshot(), new)
-            watermark, ends = self.pipeline.progress.watermark_us, [e.first_end_us for e in found]
+            watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
             if watermark is not None and any(end is not None and end <= watermark for end in ends):
                 self.settle()
             return found
@@ -328,7 +328,7 @@ class StreamRunner:
         said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
         executor_state, rows = self.pipeline.executor_state, isinstance(definition.query.window, RowsWindow)
         by = [] if executor_state is None else executor_state.order_of(definition)
-        begins = NEVER if rows else self.pipeline.progress.starts.get(definition.id)
+        begins = NEVER if rows else self.pipeline.progress.windows.starts.get(definition.id)
         shown = ShownVersions(
             dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, tuple(by)
         )
@@ -341,9 +341,9 @@ class StreamRunner:
 
     def row(self, queries: int) -> StreamRow:
         """Tell what came and went, for a notebook."""
-        progress, counts = self.pipeline.progress, self.pipeline.progress.counts
+        progress, counts = self.pipeline.progress, self.pipeline.progress.clock.counts
         seen = counts.ingested, counts.late, counts.invalid, self.pipeline.metrics.answers
-        return StreamRow(self.stream.name, queries, *seen, progress.watermark_us)
+        return StreamRow(self.stream.name, queries, *seen, progress.clock.watermark_us)
 
     def _about(self, definition: Definition) -> dict[str, Any]:
         """Name what a line of the log concerns."""

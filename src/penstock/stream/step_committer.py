@@ -69,7 +69,7 @@ class StepCommitter:
                 self.metrics.spread += sum(file.rows for file in entry.files)
         with self.metrics.timed("commit"):
             self.commits.append(commit, partials, step.about)
-        self.progress.number, self.progress.batch = commit.number, commit.batch
+        self.progress.clock.number, self.progress.clock.batch = commit.number, commit.batch
 
     def answer(
         self, due: Sequence[Pending], layout: Layout, touched: Touched | None = None, judged_us: int | None = None
@@ -79,7 +79,7 @@ class StepCommitter:
         What is due is answered in rounds that fit into memory; the answers of all but the last one wait in files.
         """
         with self.metrics.timed("answer"):
-            number, here = self.progress.number, [one for one in due if self.synopsis.keeps(one.lane)]
+            number, here = self.progress.clock.number, [one for one in due if self.synopsis.keeps(one.lane)]
             written = list(self._written(due, layout)) if len(here) < len(due) else []
             again = self.answers.last() == number  # a restart answers again, to know what failed
             tables: list[pa.Table] = []
@@ -123,7 +123,7 @@ class StepCommitter:
         """Pause the queries that failed, and return what is to be said, as users see it."""
         if failures:
             self._pause(failures, layout)
-            tables = before_failures(tables, self.progress.paused)
+            tables = before_failures(tables, self.progress.windows.paused)
         tables = self._each("its answers were written", self.shown, tables, layout)
         if not again:
             changed = partial(self.said.changed, wanted=_saying_changes(layout))
@@ -154,7 +154,7 @@ class StepCommitter:
         away = [one for one in due if not self.synopsis.keeps(one.lane)]
         while away:
             try:
-                answered = self.executor_state.answer(away, layout, self.progress.number)
+                answered = self.executor_state.answer(away, layout, self.progress.clock.number)
             except Exception as error:
                 defect = defect_of(error, "the executors were asked for its answers")
                 self._pause([failed_by(one.definition, defect) for one in away], layout)
@@ -164,14 +164,14 @@ class StepCommitter:
                 self.answering.shared += answered.shared
                 return answered.parts
             self._pause(answered.failures, layout)
-            pauses = self.progress.paused
+            pauses = self.progress.windows.paused
             cut = [one.upto(pauses[d].until_us) if (d := one.definition.id) in pauses else one for one in away]
             away = [one for one in cut if len(one.ends)]
         return ()
 
     def _before_pause(self, due: Due) -> Due:
         """Leave out the windows that a query does not answer because an earlier one failed."""
-        paused = self.progress.paused.get(due.definition.id)
+        paused = self.progress.windows.paused.get(due.definition.id)
         if paused is None:
             return due
         kept = due.ends <= paused.until_us
@@ -192,9 +192,9 @@ class StepCommitter:
         if self.let_go is not None:
             self.let_go(layout)
             return
-        floors = self.progress.floors(layout)
+        floors = self.progress.windows.floors(layout)
         self.synopsis.expire(floors)
-        self.progress.forget_cuts(floors, [t.name for t in layout.plan.trees])
+        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))
         if self.executor_state is not None and self.executor_state.groupings:
@@ -212,7 +212,7 @@ class StepCommitter:
         compact: bool,
     ) -> None:
         """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
-        watermark = self.progress.watermark_us
+        watermark = self.progress.clock.watermark_us
         if watermark is None:
             return
         kept_us = intake.kept_for_us(definitions)
@@ -221,7 +221,7 @@ class StepCommitter:
         if compact:
             self.synopsis.forget_groups(self.revising.groupings(layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
-            self.answers.compact(self.progress.number if taken is None else taken())
+            self.answers.compact(self.progress.clock.number if taken is None else taken())
 
 
 def _saying_changes(layout: Layout) -> list[int]:

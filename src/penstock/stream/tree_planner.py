@@ -136,7 +136,7 @@ class TreePlanner:
         conditions = self._lanes()
         sent = self.computing.sent
         fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0
-        rate, counts = self.progress.rate(), {keys: n for keys, n in groups.items() if n}
+        rate, counts = self.progress.clock.rate(), {keys: n for keys, n in groups.items() if n}
         batches = (rate or 0.0) * self._batches / max(1, self._rows)
         filled = self.synopsis.filling.groups(counts, max(0.1, fragments))
         return ObservedLoad(rate, counts, max(0.1, fragments), batches, filled)

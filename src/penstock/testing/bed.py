@@ -128,7 +128,7 @@ class TestBed:
         table = arrow_rows(rows, self._schema(at_work.stream), f'stream "{at_work.stream.name}"', self.epoch)
         with self._working():
             frame = frame_of(self.engine.session, table, columns)
-            at_work.process(frame, at_work.pipeline.progress.batch + 1 if number is None else number)
+            at_work.process(frame, at_work.pipeline.progress.clock.batch + 1 if number is None else number)
 
     def feed_in_cuts(self, stream: str, rows: Rows, cuts: Sequence[int]) -> None:
         """Give a stream rows in batches of so many rows each; together they must be all rows."""
@@ -184,12 +184,12 @@ class TestBed:
     def paused(self, query: str) -> str | None:
         """Return why a query is paused, or None if it is not."""
         definition = self.engine.catalog.query(query)
-        found = self.engine.stream(definition.query.stream).pipeline.progress.paused.get(definition.id)
+        found = self.engine.stream(definition.query.stream).pipeline.progress.windows.paused.get(definition.id)
         return None if found is None else found.reason
 
     def counts(self, stream: str) -> Counts:
         """Return how many rows came, and how many of them were on time, late and invalid."""
-        return self.engine.stream(stream).pipeline.progress.counts
+        return self.engine.stream(stream).pipeline.progress.clock.counts
 
     def reports(self, stream: str) -> list[str]:
         """Return what a stream has to say: paused queries, silences that were not answered."""

@@ -255,7 +255,7 @@ class Together:
             return self._with_hint("backfill", refused)
         if stream.watermark is not None and standing.first_end is not None:
             progress, definition = self._progress("s"), self.engine.catalog.query(name).id
-            number = stream.backfill(name, progress.first_ends[definition], progress.starts[definition])
+            number = stream.backfill(name, progress.windows.first_ends[definition], progress.windows.starts[definition])
             unknown = len(self.mortal.kills) > kills or standing.query.grouped  # an empty group is no answer
             assert unknown or found == {name: number}, f"{found}, the model {number}"
         return True

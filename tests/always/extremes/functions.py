@@ -234,5 +234,5 @@ def _kill_workers() -> None:
 
 def _reason(engine: Engine) -> str | None:
     definition = engine.catalog.query("bad")
-    found = engine.stream("s").pipeline.progress.paused.get(definition.id)
+    found = engine.stream("s").pipeline.progress.windows.paused.get(definition.id)
     return None if found is None else found.reason

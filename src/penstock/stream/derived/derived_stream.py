@@ -13,7 +13,7 @@ from penstock.sinks.delivery import Delivery
 from penstock.spark.functions.register import provide
 from penstock.spark.sources.streaming_query import as_for_batches
 from penstock.stream.pipeline import Pipeline
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class DerivedStream(StreamRunner):
 
     def begin(self) -> None:
         """Go on where the last commit stood."""
-        self.followed = self.pipeline.progress.batch
+        self.followed = self.pipeline.progress.clock.batch
 
     @property
     def until_us(self) -> int | None:
@@ -48,7 +48,7 @@ class DerivedStream(StreamRunner):
     def follow(self) -> None:
         """Take what is new of the leader's commits."""
         with self._busy:
-            last = self.leader.pipeline.progress.number
+            last = self.leader.pipeline.progress.clock.number
             if last > self.followed:
                 self.take()
                 self.followed = last

@@ -35,7 +35,7 @@ class PartitionDueWindows(DueWindows):
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 starts, ends = parts.due(definition)
-                if len(ends) and definition.id not in self.progress.paused:
+                if len(ends) and definition.id not in self.progress.windows.paused:
                     found.append(Pending(definition, tree.lane_key(definition), EndRuns.listed(ends), starts=starts))
         return found
 

@@ -25,13 +25,13 @@ class QueryStream(DerivedStream):
 
     def begin(self) -> None:
         """Go on where the last commit stood; up to which time there is no more was perhaps not written any more."""
-        self.followed = self.pipeline.progress.batch - 1
+        self.followed = self.pipeline.progress.clock.batch - 1
 
     def take(self) -> None:
         """Take new answers, then the time up to which there are no more."""
         feeding, definition = self.leader.pipeline, self.catalog.query(self.stream.name)
         snapshot, session = self.snapshot(), None
-        for number, tables in feeding.answers.batches(max(self.followed, self.pipeline.progress.batch)):
+        for number, tables in feeding.answers.batches(max(self.followed, self.pipeline.progress.clock.batch)):
             rows = rows_of(tables, definition, [c.name for c in self.stream.columns])
             if rows is not None:
                 session = session or self.session()
@@ -57,8 +57,12 @@ def rows_of(tables: Iterable[pa.Table], definition: Definition, columns: list[st
 
 def last_final_end(progress: Progress, definition: Definition) -> int | None:
     """Return the end of a query's last window that is final; None: there is none yet."""
-    window, following, watermark = definition.query.window, progress.next_ends.get(definition.id), progress.watermark_us
-    if following is None or watermark is None or following == progress.first_ends.get(definition.id):
+    window, following, watermark = (
+        definition.query.window,
+        progress.windows.next_ends.get(definition.id),
+        progress.clock.watermark_us,
+    )
+    if following is None or watermark is None or following == progress.windows.first_ends.get(definition.id):
         return None
     last = following - window.slide_us
-    return last if progress.ended else min(last, window.end_after(watermark) - window.slide_us)
+    return last if progress.clock.ended else min(last, window.end_after(watermark) - window.slide_us)

@@ -17,7 +17,7 @@ from penstock.stream.admitted import Admitted
 from penstock.stream.derived.derived_stream import DerivedStream
 from penstock.stream.derived.row_times import dated, on_the_line
 from penstock.stream.pipeline import Pipeline
-from penstock.stream.progress import NEVER
+from penstock.stream.query_windows import NEVER
 from penstock.stream.snapshot import Snapshot
 
 _BATCHES: Final = NEVER  # a batch's number is its time and so much, which is never below 0
@@ -33,11 +33,11 @@ class RowWindowStream(DerivedStream):
 
     def attach(self, pipeline: Pipeline) -> None:
         """Let answers have times in place of row numbers."""
-        pipeline.shown = lambda tables: dated(tables, pipeline.progress.starts)
+        pipeline.shown = lambda tables: dated(tables, pipeline.progress.windows.starts)
 
     def begin(self) -> None:
         """Go on where the last commit stood."""
-        batch = self.pipeline.progress.batch
+        batch = self.pipeline.progress.clock.batch
         self._until_us: int | None = None if batch < 0 else batch - _BATCHES
 
     # -- queries -------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ class RowWindowStream(DerivedStream):
         """Return the catalog as the next batch sees it: the queries that have begun, on the line of row numbers."""
         whole, until = super().snapshot(), -NEVER if self._until_us is None else self._until_us
         begun = [d for d in whole.definitions if d.since_us is None or d.since_us <= until]
-        starts, next_row = self.pipeline.progress.starts, self.pipeline.progress.frontier_us or 0
+        starts, next_row = self.pipeline.progress.windows.starts, self.pipeline.progress.clock.frontier_us or 0
         return self._placed(whole, begun, {d.id: starts.get(d.id, next_row) or 0 for d in begun})
 
     def snapshot_at(self, commit: Commit) -> Snapshot:
@@ -69,7 +69,7 @@ class RowWindowStream(DerivedStream):
     def take(self) -> None:
         """Number what the watermark has passed."""
         progress, wanted = self.leader.pipeline.progress, self.catalog.definitions(self.stream.name)
-        passed = NEVER if progress.ended else progress.watermark_us
+        passed = NEVER if progress.clock.ended else progress.clock.watermark_us
         if passed is None or not wanted:
             return
         begins = [-NEVER if d.since_us is None else d.since_us for d in wanted]
@@ -90,7 +90,7 @@ class RowWindowStream(DerivedStream):
         found = self.leader.pipeline.intake.waiting.rows(session, self._until_us, stop_us)
         if found is not None:
             rows, most = found
-            first = self.pipeline.progress.frontier_us or 0
+            first = self.pipeline.progress.clock.frontier_us or 0
             numbered = number_rows(rows, self.leader.stream.columns, first, most)
             self.pipeline.process(numbered, self.batch_of(stop_us), self.snapshot())
         self._until_us = stop_us
