@@ -107,17 +107,13 @@ def answers_of(written: pa.Table, query: str) -> Answers:
 
 def _note_batches(engine: Engine, ran: Ran, after_batch: Callable[[], None] | None) -> None:
     """Note when each batch has its answers committed and delivered."""
-    pipeline = engine.stream("trades").pipeline
-    deliver = pipeline.deliver
 
     def noting(number: int, tables: Sequence[pa.Table]) -> None:
-        if deliver is not None:
-            deliver(number, tables)
         ran.batch_ends.append(time.perf_counter())
         if after_batch is not None:
             after_batch()
 
-    pipeline.deliver = noting
+    engine.stream("trades").targets.watchers.append(noting)
 
 
 def _read_off(engine: Engine, ran: Ran) -> None:

@@ -149,7 +149,7 @@ def _penstock(folder: Path, state: str) -> dict[str, Any]:
     session = embedded()
     moments["spark"] = time.time()
     engine = Engine(folder / state, spark=session)
-    pipeline = engine.stream("trades").pipeline
+    engine.stream("trades")
     moments["recovered"] = time.time()
     answered: list[float] = []
 
@@ -157,7 +157,7 @@ def _penstock(folder: Path, state: str) -> dict[str, Any]:
         if any(table.num_rows for table in tables):
             answered.append(time.time())
 
-    pipeline.deliver = deliver
+    engine.stream("trades").targets.watchers.append(deliver)
     engine.start()
     while not answered:
         time.sleep(0.002)

@@ -57,10 +57,10 @@ from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
 from penstock.stream.admitted import Admitted
-from penstock.stream.open_stream import StreamSettings
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -193,7 +193,7 @@ def test_random_queries_and_their_twins_are_answered_as_if_alone(spark: SparkSes
             bed.query(twin.name, twin.text.replace("AS agg0", f"AS agg{number % 3}_0"))
         committer = pipeline(bed).committer
         compared = committer.answering = Compared(committer.synopsis, committer.answering.ask_spark)
-        committer.revising.answering = compared
+        committer.corrections.answering = compared
         for batch in case.batches:
             bed.feed("s", batch)
         bed.flush()

@@ -13,7 +13,7 @@ from penstock.language.options import option_us
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
-from penstock.stream.pauses import BY_HAND
+from penstock.store.commits import BY_HAND
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -189,7 +189,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         window=str(query.window),
         state=state,
         why=why,
-        failed=why is not None and why != BY_HAND,
+        failed=paused is not None and paused.kind != "by hand",
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
         next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,

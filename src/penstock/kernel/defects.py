@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import PenstockError
+from penstock.store.commits import BY_A_DEFECT
 
 LONGEST: Final = 200  # characters of an exception's text
-BEGINNING: Final = "a defect of Penstock"  # of every reason that one is paused by
 _NO_DEFECTS: Final = (PenstockError, OSError, MemoryError)
 _OF_SPARK: Final = ("pyspark", "py4j")
 
@@ -31,7 +31,7 @@ class Defect:
     def reason(self) -> str:
         """Say why a query is paused."""
         where = "the full trace is in the log of Penstock, at level error"
-        return f"{BEGINNING}, not of the query or its rows: {self.raised}, while {self.doing}; {where}"
+        return f"{BY_A_DEFECT}, not of the query or its rows: {self.raised}, while {self.doing}; {where}"
 
 
 class Traced(Exception):

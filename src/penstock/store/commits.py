@@ -44,6 +44,12 @@ class Counts:
         return self.ingested == self.on_time + self.corrected + self.late + self.invalid + self.duplicate
 
 
+Needed = Callable[[pa.Table], pa.Table]  # what is kept of partials that are put together
+PauseKind = Literal["by hand", "by an error", "by the engine"]
+BY_HAND: Final = "paused by hand"
+BY_A_DEFECT: Final = "a defect of Penstock"
+
+
 @dataclass(frozen=True, slots=True)
 class Paused:
     """Why a query answers no more, and from which window on it may answer again."""
@@ -52,6 +58,13 @@ class Paused:
     resume_end_us: int  # end of the first window after the failure
     ts_us: int  # of the failing row, or the end of the failing window
     reason: str
+
+    @property
+    def kind(self) -> PauseKind:
+        """Say who paused the query; records hold the reason alone, which begins with that."""
+        if self.reason.startswith(BY_HAND):
+            return "by hand"
+        return "by the engine" if self.reason.startswith(BY_A_DEFECT) else "by an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +166,7 @@ class CommitLog(Protocol):
     def expire(self, before_us: int) -> None:
         """Forget partials all of whose labels are before the time."""
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Put the partials of small batches together, now and then."""
 
 
@@ -179,7 +192,7 @@ class MemoryCommitLog:
     def expire(self, before_us: int) -> None:
         """Do nothing: no partials are kept here."""
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Do nothing: no partials are kept here."""
 
 
@@ -192,7 +205,6 @@ class DiskCommitLog:
     def __init__(self, folder: Path) -> None:
         """Open the folder, making it if need be, and remove what a crash left."""
         self.folder = folder
-        self.needed: Callable[[pa.Table], pa.Table] = lambda partials: partials  # of those that are put together
         make_folder(folder)
         self._through, self._kept, self._last = found_commits(folder)
         sweep(folder, self._kept)
@@ -231,21 +243,21 @@ class DiskCommitLog:
         needed = [k for k in earlier if k.weight and k.highest is not None and k.highest >= before_us]
         self._kept = [*needed, last]
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Every few commits, put the partials of small batches together and remove what is not needed."""
         if self._last is None or self._last.number - self._through <= FAN:
             return
         earlier, last = [k for k in self._kept[:-1] if k.weight], self._kept[-1]
         files = [Weighed(k.weight, k.shape, self._size(k)) for k in earlier]
         for stretch in reversed(list(worth_merging(files))):
-            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop])]
+            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop], needed)]
         write_list(self.folder, Manifest(last.number - 1, tuple(earlier)))
         self._through, self._kept = last.number - 1, [*earlier, last]
         sweep(self.folder, self._kept)
 
-    def _merge(self, files: Sequence[KeptCommits]) -> KeptCommits:
+    def _merge(self, files: Sequence[KeptCommits], needed: Needed) -> KeptCommits:
         """Write the partials of neighbours as one file, under a name of its own."""
-        content = arrow_file(self.needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
+        content = arrow_file(needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
         highest = max(k.highest for k in files if k.highest is not None)
         weight = sum(k.weight for k in files)
         merged = KeptCommits(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)

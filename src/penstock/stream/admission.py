@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition
-from penstock.kernel.arrived import Arrived
 from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import accepts_changed_files, since_of
 from penstock.model.schema import Table
@@ -20,13 +19,13 @@ from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.past_rows import PastRows
 from penstock.stream.pauses import pause_by_hand
 from penstock.stream.progress import Progress
+from penstock.stream.row_failures import RowFailures
 from penstock.stream.step import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Since = int | None  # None: the stream's first row
-Pause = Callable[["DataFrame", BatchPartials, Arrived], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,15 @@ class Admission:
         synopsis: Synopsis,
         computing: BatchJob,
         due_windows: DueWindows,
-        pause: Pause,
+        failures: RowFailures,
         groupings: GroupingChooser,
     ) -> None:
-        """Enter queries into a stream; ``pause`` is told of expressions that fail on rows of the past.
+        """Enter queries into a stream; ``failures`` pauses those that fail on rows of the past.
 
         ``groupings`` knows where lanes cannot be rebuilt from rows of the past.
         """
         self.past, self.progress, self.synopsis = past, progress, synopsis
-        self.computing, self.due_windows, self.pause, self.groupings = computing, due_windows, pause, groupings
+        self.computing, self.due_windows, self.failures, self.groupings = computing, due_windows, failures, groupings
 
     def promise(
         self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
@@ -161,7 +160,7 @@ class Admission:
             pause_by_hand(self.progress, definition, reason)
             self.due_windows.report(definition, f" is paused: {reason}", "query paused")
 
-    def take(self, past: ReadPast, step: Step) -> Step:
+    def take(self, past: ReadPast, layout: Layout, step: Step) -> Step:
         """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
         computed = past.computed
         arrived = self.synopsis.rebuild(computed.layout, computed.partials, computed.bounds.edges)
@@ -171,7 +170,7 @@ class Admission:
         for definition in computed.layout.plan.definitions:
             if definition.id in past.asking:
                 self._begin_at(definition, past.asking[definition.id])
-        self.pause(past.rows, computed, arrived)
+        self.failures.pause(past.rows, computed, arrived, layout)
         asking = tuple(sorted(past.asking))
         return replace(step, kind="backfill", computed=computed, highest=arrived.highest, backfilled=asking)
 
@@ -183,7 +182,7 @@ class Admission:
             number: (progress.windows.first_ends.get(number), progress.windows.next_ends.get(number))
             for number in chosen
         }
-        step = self.take(past, step)
+        step = self.take(past, layout, step)
         ends: dict[int, tuple[int, int]] = {}
         for number, (first_end, next_end) in before.items():
             if first_end is not None and next_end is not None and first_end <= watermark:  # it has answered already

@@ -36,7 +36,7 @@ class Corrections:
         self.synopsis, self.progress, self.answering = synopsis, progress, answering
         self.revisions = Revisions()
 
-    def corrections(
+    def revised(
         self, layout: Layout, touched: Touched, judged_us: int | None
     ) -> Iterator[tuple[list[pa.Table], list[Failure]]]:
         """Return the answers that late rows changed, in pieces; ``judged_us`` is the watermark they were late by."""

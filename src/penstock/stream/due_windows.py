@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import MOST_EMPTY, NO_SILENCE, DueEnds, Silence, due_ends, last_held_end
 from penstock.kernel.pending import Pending
@@ -13,7 +15,7 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import source_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
-from penstock.share.plan import Tree
+from penstock.share.plan import LaneKey, Tree
 from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
@@ -43,6 +45,21 @@ class DueWindows:
     def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
         """List the windows that a watermark makes final."""
         return self._due(layout, lambda tree, definition: watermark_us)
+
+    def after_batch(self, layout: Layout, watermark_us: int | None) -> list[Pending]:
+        """List the windows that a batch makes final; None: no row of it has a usable time."""
+        return [] if watermark_us is None else self.due(layout, watermark_us)
+
+    def release(self, layout: Layout) -> dict[LaneKey, int] | None:
+        """Let go of slices that no window needs; return the first time each lane needs, None: times do not tell."""
+        floors = self.progress.windows.floors(layout)
+        self.synopsis.expire(floors)
+        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
+        return floors
+
+    def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
+        """Keep what windows to come need of partials that are put together: all, where whole files go."""
+        return partials
 
     def rest(self, layout: Layout) -> list[Pending]:
         """List the windows left when the stream ends: final ones, and those that hold a row."""

@@ -5,7 +5,7 @@ The kernel is the driver's (`kernel/synopsis.py`, `kernel/answering.py`), run in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,11 @@ from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
 from penstock.store.executor_state import ExecutorFiles, ExecutorStateFolder
 from penstock.stream.past_rows import Places
-from penstock.stream.snapshot import Snapshot
+from penstock.stream.snapshot import CommittedCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SnapshotAt = Callable[[Commit], Snapshot]
 Edges = Mapping[str, Sequence[int]]  # of searched trees
 
 
@@ -47,7 +46,7 @@ class ExecutorState:
     kernel: Kernel
     strategy: Strategy
     time: str  # the stream's column of event time
-    snapshot_at: SnapshotAt | None = None
+    catalog: CommittedCatalog
     _listed: dict[int, bool] = field(default_factory=dict)  # by definition: whether Arrow computes its outputs
 
     @property
@@ -127,9 +126,8 @@ class ExecutorState:
 
     def _laid_out(self, version: int, feeding: Mapping[str, Any]) -> Layout:
         """Lay out the plan of a catalog version as a commit had it."""
-        assert self.snapshot_at is not None
         commit = Commit(0, 0, version, None, None, None, 0, Counts(), "")  # of a commit, only its version is asked for
-        plan = plan_queries(self.snapshot_at(commit).definitions, self.strategy, version)
+        plan = plan_queries(self.catalog.at(commit).definitions, self.strategy, version)
         return lay_out(plan, self.time, from_record(feeding))
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -157,8 +155,8 @@ class ExecutorState:
         return self.store.entries
 
 
-def open_spreading(
-    session: SparkSession, places: Places, kernel: Kernel, strategy: Strategy, time: str
+def open_executor_state(
+    session: SparkSession, places: Places, kernel: Kernel, strategy: Strategy, time: str, catalog: CommittedCatalog
 ) -> ExecutorState | None:
     """Open what the executors keep of a stream; None without a state folder, which they and the driver share.
 
@@ -166,7 +164,8 @@ def open_spreading(
     """
     if places.spread is None or places.answers is None or strategy == "weave":
         return None
-    return ExecutorState(session, ExecutorStateFolder(places.spread), places.answers.absolute(), kernel, strategy, time)
+    store, answers = ExecutorStateFolder(places.spread), places.answers.absolute()
+    return ExecutorState(session, store, answers, kernel, strategy, time, catalog)
 
 
 def _name(layout: Layout, tree: int, keys: tuple[str, ...]) -> GroupingName:

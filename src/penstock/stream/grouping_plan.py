@@ -26,7 +26,6 @@ from penstock.store.commits import Commit, CommitLog
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.defect_isolation import log_defect
 from penstock.stream.due_windows import LOG, DueWindows
-from penstock.stream.executor_state import SnapshotAt
 from penstock.stream.pauses import pause_by_hand
 
 if TYPE_CHECKING:
@@ -64,10 +63,9 @@ class GroupingChooser:
         """Name the groupings that the executors keep."""
         return frozenset() if self.executor_state is None else self.executor_state.groupings
 
-    def recover(self, snapshot_at: SnapshotAt, last: int) -> None:
+    def recover(self, last: int) -> None:
         """Go on from the last commit."""
         if self.executor_state is not None:
-            self.executor_state.snapshot_at = snapshot_at
             self.executor_state.store.forget_after(last)
             self.synopsis.spread = self.executor_state.groupings
 

@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.catalog import Catalog
-from penstock.kernel.synopsis import Kernel
 from penstock.model.derived import ROWS, is_apart, is_line
-from penstock.model.instants import Clock
 from penstock.model.schema import Stream
-from penstock.share.plan import Strategy
-from penstock.share.weave.costs import Rates
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.parquet import ParquetSink
-from penstock.sinks.protocol import Sink
 from penstock.spark.answers.large_answers import executor_writer
-from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
-from penstock.store.rates import stored_rates
 from penstock.store.verifying import check_together
-from penstock.stream.derived.partitioned_rows import PartitionedRowStream, PartitionPipeline
+from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.derived.numbered_catalog import NumberedCatalog
+from penstock.stream.derived.partitioned_rows import PartitionedRowStream
 from penstock.stream.derived.query_answers import QueryStream
 from penstock.stream.derived.row_windows import RowWindowStream
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
+from penstock.stream.snapshot import CommittedCatalog
+from penstock.stream.stream_parts import StreamContext
+from penstock.stream.window_kinds import window_kind_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSettings:
-    """What all streams of an engine have in common; ``scratch`` serves where there is no state folder."""
-
-    session: SparkSession
-    tables: LookupTables
-    catalog: Catalog
-    folder: StateFolder | None
-    scratch: Path
-    sinks: Sequence[Sink]
-    strategy: Strategy
-    kernel: Kernel
-    clock: Clock
-    spread_over: int  # groups of one grouping that the driver keeps
-    rates: Rates = field(default_factory=stored_rates)
+    from pyspark.sql import DataFrame
 
 
 def put_to_work(
@@ -61,30 +40,22 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
-    pipeline = (PartitionPipeline if is_apart(stream.name) else Pipeline)(
-        stream,
-        settings.session,
-        settings.tables,
-        commits,
-        answers,
-        places,
-        settings.strategy,
-        settings.kernel,
-        settings.clock,
-        settings.spread_over,
-        settings.rates,
-    )
     for sink in settings.sinks:
         if isinstance(sink, ParquetSink) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
     called = settings.catalog.name_of, settings.catalog.version_of
-    delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, *called)
+    targets = AnswerTargets(Delivery(stream.name, settings.sinks, answers, settings.folder, *called))
+    catalog = CommittedCatalog(settings.catalog, stream.name)
+    if leader is not None and stream.format == ROWS:
+        catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
+    windows = window_kind_of(stream.name)
+    pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
     if leader is not None:
-        return _fed_as(stream)(stream, settings.catalog, pipeline, delivery, leader)
-    return StreamRunner(stream, settings.catalog, pipeline, delivery, open_frame, places.checkpoint)
+        return _derived_as(stream)(stream, settings.catalog, pipeline, targets, leader)
+    return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
 
 
-def _fed_as(stream: Stream) -> type[QueryStream | RowWindowStream]:
+def _derived_as(stream: Stream) -> type[QueryStream | RowWindowStream]:
     """Choose how a stream is fed by another one."""
     if stream.format != ROWS:
         return QueryStream

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,12 @@ import pyarrow as pa
 from penstock.catalog import Control
 from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Failure
-from penstock.kernel.defects import BEGINNING
 from penstock.store.answers import DEFINITION
-from penstock.store.commits import Paused
+from penstock.store.commits import BY_HAND, Paused
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.due_windows import LOG
 from penstock.stream.progress import Progress
 from penstock.stream.query_windows import NEVER
-
-BY_HAND: Final = "paused by hand"
 
 
 def pause_for_rows(progress: Progress, definition: Definition, first_us: int, last_us: int, reason: str) -> None:
@@ -84,8 +80,7 @@ def resume(progress: Progress, definition: Definition) -> None:
 
 def failed_before(progress: Progress) -> frozenset[int]:
     """Name the paused queries whose own expressions may have failed."""
-    others = (BY_HAND, BEGINNING)
-    return frozenset(d for d, paused in progress.windows.paused.items() if not paused.reason.startswith(others))
+    return frozenset(d for d, paused in progress.windows.paused.items() if paused.kind == "by an error")
 
 
 def before_failures(tables: Sequence[pa.Table], paused: Mapping[int, Paused]) -> list[pa.Table]:

@@ -3,110 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
-from penstock.kernel.answering import Answering
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
-from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
-from penstock.model.schema import Stream
-from penstock.model.strategy import SPREAD_OVER
 from penstock.share.layout import Layout, lay_out
-from penstock.share.plan import Strategy, plan_queries
-from penstock.share.weave.costs import DEFAULT_RATES, Rates
-from penstock.spark.answers.finish import finish
-from penstock.spark.failures import explain_failure
-from penstock.spark.job.attempting_writer import watched_with
-from penstock.spark.job.lookup_tables import LookupTables
-from penstock.store.answers import AnswerLog
-from penstock.store.commits import Commit, CommitLog, MemoryCommitLog
-from penstock.stream.admission import Admission
+from penstock.share.plan import plan_queries
+from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
-from penstock.stream.batch_job import BatchJob, BatchPartials
 from penstock.stream.defect_isolation import charge_lanes
-from penstock.stream.due_windows import LOG, DueWindows
-from penstock.stream.executor_state import open_spreading
-from penstock.stream.grouping_plan import GroupingChooser
+from penstock.stream.due_windows import LOG
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Metrics
-from penstock.stream.past_rows import Places
-from penstock.stream.pauses import apply_controls, failed_before, pause_for_rows
-from penstock.stream.progress import Progress
+from penstock.stream.pauses import apply_controls
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
-from penstock.stream.step_committer import StepCommitter
-from penstock.stream.tree_planner import TreePlanner
+from penstock.stream.stream_parts import StreamContext, build_parts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-Deliver = Callable[[int, Sequence[pa.Table]], None]
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
 
 class Pipeline:
     """Processes the batches of one stream in order."""
 
-    synopsis_of: ClassVar[type[Synopsis]] = Synopsis
-    due_windows_of: ClassVar[type[DueWindows]] = DueWindows
-
-    def __init__(
-        self,
-        stream: Stream,
-        session: SparkSession,
-        tables: LookupTables,
-        commits: CommitLog,
-        answers: AnswerLog,
-        places: Places,
-        strategy: Strategy = "shared paired",
-        kernel: Kernel = "fast",
-        clock: Clock = wall_clock_us,
-        spread_over: int = SPREAD_OVER,
-        rates: Rates = DEFAULT_RATES,
-    ) -> None:
+    def __init__(self, given: StreamContext) -> None:
         """Prepare; call :meth:`recover` before the first batch."""
-        self.stream, self.session, self.tables = stream, session, tables
-        self.commits, self.answers, self.places = commits, answers, places
-        self.strategy, self.kernel, self.clock = strategy, kernel, clock
-        self.spread_over, self.rates = spread_over, rates
-        self.steady: Clock = steady_clock_us if clock is wall_clock_us else clock
-        self.deliver: Deliver | None = None
-        self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
-        self.taken: Callable[[], int] | None = None  # tells the last commit that every sink holds
-        self.metrics, self.intake = Metrics(), Intake(session, stream, places)
-        self._snapshot_at: Callable[[Commit], Snapshot] | None = None
+        settings = given.settings
+        self.given, self.stream, self.session = given, given.stream, settings.session
+        self.commits, self.answers, self.places = given.commits, given.answers, given.places
+        self.clock: Clock = settings.clock
+        self.steady: Clock = steady_clock_us if settings.clock is wall_clock_us else settings.clock
+        self.metrics, self.intake = Metrics(), Intake(settings.session, given.stream, given.places)
         self._begin()
 
     def _begin(self) -> None:
         """Start with nothing seen."""
-        self.synopsis, self.progress = self.synopsis_of(self.kernel), Progress()
-        self.due_windows = self.due_windows_of(self.progress, self.synopsis)
-        answering = Answering(self.synopsis, lambda requests: finish(self.session, requests))
-        self.committer = StepCommitter(
-            self.commits, self.answers, self.due_windows, answering, self.metrics, self.places.checkpoint
-        )
-        self.committer.deliver = lambda number, tables: self.deliver(number, tables) if self.deliver else None
-        self.committer.shown = lambda tables: self.shown(tables)
-        self.executor_state = open_spreading(self.session, self.places, self.kernel, self.strategy, self.stream.time)
-        self.committer.executor_state = self.executor_state
-        self.computing = BatchJob(self.stream, self.tables, self.progress, self.executor_state)
-        self.groupings = GroupingChooser(self.computing, self.synopsis, self.commits, self.spread_over)
-        self.weaving = TreePlanner(self.strategy, self.rates, self.progress, self.synopsis, self.computing)
-        shared = self.progress, self.synopsis, self.computing, self.due_windows
-        self.entering = Admission(self.intake.past, *shared, self._pause, self.groupings)
+        parts = build_parts(self.given, self.intake, self.metrics)
+        self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
+        self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
+        self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
+        self.committer = parts.committer
         self.layout: Layout | None = None  # in force; None before the first batch
-        self._attempts: frozenset[int] = frozenset()  # queries that failed before: their expressions run apart
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
 
@@ -121,7 +70,7 @@ class Pipeline:
 
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
-        if not self._attempts:
+        if not self.failures.attempts:
             self.computing.warm_up(self.clock())
 
     @property
@@ -189,10 +138,10 @@ class Pipeline:
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
-            asking = self.entering.asking([d for d in layout.plan.definitions if d.id not in known], layout)
+            asking = self.admission.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
-            if asking and (past := self.entering.read_or_pause(asking, layout, snapshot.tables)) is not None:
-                step = self.entering.take(past, step)
+            if asking and (past := self.admission.read_or_pause(asking, layout, snapshot.tables)) is not None:
+                step = self.admission.take(past, layout, step)
             if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
             if step.due or step.backfilled:
@@ -202,11 +151,11 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
-        if self.progress.clock.watermark_us is None or not (asking := self.entering.going_back(chosen, layout)):
+        if self.progress.clock.watermark_us is None or not (asking := self.admission.going_back(chosen, layout)):
             return {}
-        past = self.entering.read(asking, layout, snapshot.tables, accept=accept)
+        past = self.admission.read(asking, layout, snapshot.tables, accept=accept)
         with self._whole():
-            step = self.entering.take_further_back(past, layout, Step("backfill", (), self.clock()))
+            step = self.admission.take_further_back(past, layout, Step("backfill", (), self.clock()))
             self.committer.commit(step, layout)
             self.committer.answer(step.due, layout)
         return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
@@ -214,7 +163,7 @@ class Pipeline:
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Admitted]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
         self._mend()
-        promises = [self.entering.promise(d, snapshot.definitions, self.layout) for d in new]
+        promises = [self.admission.promise(d, snapshot.definitions, self.layout) for d in new]
         if self.layout is not None and any(promise.stored for promise in promises):
             with self._whole():
                 self.committer.commit(Step("change", (), self.clock()), self.layout)
@@ -223,14 +172,13 @@ class Pipeline:
     def try_out(self, snapshot: Snapshot, new: Definition) -> None:
         """Raise if a query asks for a past that cannot be had."""
         self._mend()
-        self.entering.try_out(new, snapshot.definitions, self.layout)
+        self.admission.try_out(new, snapshot.definitions, self.layout)
 
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
         self.settle(snapshot)
         assert self.layout is not None
-        watched = watched_with(self.layout.plan.definitions, self._attempts) if self._attempts else self._attempts
-        return replace(self.layout, attempts=watched) if watched else self.layout
+        return self.failures.watched(self.layout)
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
@@ -253,40 +201,28 @@ class Pipeline:
                 self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
                 self.intake.keep_for(snapshot, rows, number, judged, self.progress.clock.frontier_us)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
-                self._pause(rows, computed, arrived)
+                self.failures.pause(rows, computed, arrived, self.layout)
                 before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
                 if compact := self.progress.clock.number % COMPACTED_EVERY == 0:  # before partials go
-                    self.commits.compact()
+                    self.commits.compact(lambda partials: self.due_windows.needed(partials, computed.layout))
                 self.committer.answer(due, computed.layout, arrived.touched, before)
-                self.committer.tidy_up(self.intake, snapshot.definitions, layout, self.taken, compact=compact)
+                self.committer.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
         self.weaving.look()
-
-    def _pause(self, batch: DataFrame, computed: BatchPartials, arrived: Arrived) -> None:
-        """Pause the queries that failed on a row, and run their expressions apart from now on; and for defects."""
-        charge_lanes(self.due_windows, self.layout or computed.layout, arrived.last_us)
-        by_id = {d.id: d for d in computed.layout.plan.definitions}
-        self._attempts |= computed.doubting
-        for number, (first, last, _) in arrived.failures.items():
-            definition, reason = by_id[number], ""
-            if number not in self.progress.windows.paused:
-                reason = explain_failure(batch, computed.frames, computed.job, definition, first)
-                self.due_windows.report(definition, f" is paused: {reason}", "query paused")
-            pause_for_rows(self.progress, definition, first, last, reason)
-            self._attempts |= {number}
 
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
         progress = self.progress
         progress.clock.counts += counts_of(arrived, repeated)
         if arrived.first_us is None or arrived.last_us is None:
-            return []
+            return self.due_windows.after_batch(layout, None)
         self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
         progress.clock.see(arrived.first_us, arrived.last_us)
-        due = self.due_windows.due(layout, watermark := progress.clock.watermark_after(self.stream.lateness_us))
+        watermark = progress.clock.watermark_after(self.stream.lateness_us)
+        due = self.due_windows.after_batch(layout, watermark)
         progress.clock.watermark_us = watermark
         return due
 
@@ -296,14 +232,14 @@ class Pipeline:
         """Plan anew; new queries get their start, and queries are paused and resumed; ``trees``: those of a commit."""
         before = None if self.layout is None else self.layout.plan
         woven = self.weaving.trees_of(snapshot.definitions, trees)
-        plan = plan_queries(snapshot.definitions, self.strategy, snapshot.version, before, woven)
+        plan = plan_queries(snapshot.definitions, self.given.settings.strategy, snapshot.version, before, woven)
         layout = lay_out(plan, self.stream.time, self.groupings.feeding, self.intake.doubtful)
         part_with(self.progress, before, plan)
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.windows.floors_of(layout, before))
         self.committer.forget(current := {d.id: d for d in snapshot.definitions})
-        self._attempts &= current.keys()
+        self.failures.keep(current.keys())
         apply_controls(self.progress, snapshot.controls, current)
         self.layout = layout
         return layout
@@ -322,24 +258,24 @@ class Pipeline:
         if isinstance(self.commits, MemoryCommitLog):
             what = f'stream "{self.stream.name}" failed in the middle of a step and has no state folder to go back to'
             raise StateError(what, hint="Make a new engine; give it a state folder to go on after failures.")
-        assert self._snapshot_at is not None
         reports = self.reports
         self._begin()
         self.due_windows.reports[:0] = reports
-        self.recover(self._snapshot_at)
+        self.recover()
 
-    def recover(self, snapshot_at: Callable[[Commit], Snapshot]) -> None:
+    def recover(self) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered."""
-        self._snapshot_at = snapshot_at
         last, layout, arrived = self.commits.last(), None, None
-        replaying = Recovery(self.due_windows, self.entering.lanes_of, self.stream.name)
+        replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
-        self.groupings.recover(snapshot_at, number)
+        self.groupings.recover(number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)
-            layout = replace(self._switch(snapshot_at(commit), commit.trees), attempts=frozenset(commit.attempts))
+            layout = replace(
+                self._switch(self.given.catalog.at(commit), commit.trees), attempts=frozenset(commit.attempts)
+            )
             arrived = replaying.take(commit, partials, layout)
-        self._attempts = failed_before(self.progress)
+        self.failures.restore()
         if layout is None or last is None:
             return
         replaying.charge(layout, last, answered=self.answers.last() == last.number)

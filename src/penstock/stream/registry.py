@@ -14,8 +14,9 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.store.answers import DiskAnswerLog, answers_of
-from penstock.stream.open_stream import StreamSettings, put_to_work
+from penstock.stream.open_stream import put_to_work
 from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

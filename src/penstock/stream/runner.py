@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import PenstockError, SinkError, StateError
+from penstock.errors import PenstockError, SinkError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import ShownVersions, Version
 from penstock.language.options import since_of
@@ -21,14 +21,13 @@ from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow
 from penstock.report.notebook import StreamRow
-from penstock.sinks.delivery import Delivery
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
 from penstock.store.answers import answers_of
-from penstock.store.commits import Commit
 from penstock.stream.admitted import Admitted
+from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
@@ -44,20 +43,6 @@ POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _telling = telling_the_end(attrgetter("pipeline.session"))
 
 
-class Follower(Protocol):
-    """A stream that another one feeds."""
-
-    stream: Stream
-    followed: int  # the last commit of the other stream that it has taken
-
-    @property
-    def until_us(self) -> int | None:
-        """Return the time before which it needs no rows that wait; None: it needs all."""
-
-    def follow(self) -> None:
-        """Take what is new."""
-
-
 class StreamRunner:
     """Runs one stream; a query that needs a new column restarts its stateless Spark query between two batches."""
 
@@ -66,12 +51,13 @@ class StreamRunner:
         stream: Stream,
         catalog: Catalog,
         pipeline: Pipeline,
-        delivery: Delivery,
+        targets: AnswerTargets,
         open_frame: Callable[[], DataFrame],
         checkpoint: Path,
     ) -> None:
         """Bring back what was committed before the first batch."""
-        self.stream, self.catalog, self.pipeline, self.delivery = stream, catalog, pipeline, delivery
+        self.stream, self.catalog, self.pipeline = stream, catalog, pipeline
+        self.targets, self.delivery = targets, targets.delivery
         self._open_frame, self._checkpoint = open_frame, checkpoint
         self._running: SparkQuery | None = None
         self._supervisor: threading.Thread | None = None
@@ -79,10 +65,8 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
-        self.followers: list[Follower] = []  # streams that this one feeds
         self._led = -1  # the last commit that they have taken
-        pipeline.deliver, pipeline.taken = delivery.deliver, self._taken
-        pipeline.recover(self.snapshot_at)
+        pipeline.recover()
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
@@ -102,17 +86,6 @@ class StreamRunner:
         for definition in self.catalog.leaving(self.stream.name) if not self.pipeline.half_done else ():
             if has_left(self.pipeline.progress, definition):
                 self.catalog.retire(definition)
-
-    def snapshot_at(self, commit: Commit) -> Snapshot:
-        """Return the catalog as a committed batch saw it; its record says who was paused."""
-        version = commit.catalog_version
-        if version > self.catalog.version:
-            raise StateError(
-                f'a commit of stream "{self.stream.name}" was made under catalog version {version}, '
-                f"and the catalog ends at {self.catalog.version}",
-                hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
-            )
-        return Snapshot(version, self.catalog.snapshot(self.stream.name, version)[1], self.catalog.tables())
 
     def columns(self) -> frozenset[str]:
         """Return the columns that the queries of now need, and what the stream itself is told by."""
@@ -144,17 +117,13 @@ class StreamRunner:
     def lead(self) -> None:
         """Let the streams that this one feeds take what is new, and end what has been answered to its end."""
         self._retire()
-        for follower in self.followers:
+        for follower in self.targets.followers:
             follower.follow()
         if self._led != self.pipeline.progress.clock.number:  # nothing else lets rows wait, or takes them
             lines, metrics = self._lines(), self.pipeline.metrics
-            taken = [f.until_us for f in self.followers if f.stream.name in lines]
+            taken = [f.until_us for f in self.targets.followers if f.stream.name in lines]
             metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.let_go(taken) if lines else (0, 0)
             self._led = self.pipeline.progress.clock.number
-
-    def _taken(self) -> int:
-        """Return the last commit whose answers every sink and every stream made of them has."""
-        return min([self.delivery.taken(), *(follower.followed for follower in self.followers)])
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -296,7 +265,7 @@ class StreamRunner:
         """Refuse windows of the past that cannot be had; nothing is answered yet."""
         with self._busy:
             layout = self.pipeline.plan(self.snapshot())
-            self.pipeline.entering.check_back(chosen, layout, accept=accept_changed_files)
+            self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
 
     @_telling
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:

@@ -20,6 +20,7 @@ from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
+from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.corrections import Corrections, Touched
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows
@@ -42,19 +43,19 @@ class StepCommitter:
         answers: AnswerLog,
         due_windows: DueWindows,
         answering: Answering,
+        executor_state: ExecutorState | None,
+        targets: AnswerTargets,
+        shown: Said,
         metrics: Metrics,
         checkpoint: Path,
     ) -> None:
-        """Write to two logs."""
+        """Write to two logs; ``targets`` take answers, which ``shown`` writes as users see them."""
         self.commits, self.answers, self.due_windows, self.answering = commits, answers, due_windows, answering
+        self.executor_state, self.targets, self.shown = executor_state, targets, shown
         self.progress, self.synopsis = due_windows.progress, due_windows.synopsis
         self.metrics, self.checkpoint = metrics, checkpoint
-        self.revising = Corrections(self.synopsis, self.progress, answering)
+        self.corrections = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
-        self.let_go: Callable[[Layout], None] | None = None  # drops what is not needed where times do not tell
-        self.deliver: Callable[[int, Sequence[pa.Table]], None] | None = None
-        self.shown: Callable[[Sequence[pa.Table]], list[pa.Table]] = list  # writes answers as users see them
-        self.executor_state: ExecutorState | None = None  # set where there is a state folder
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
 
     def commit(self, step: Step, layout: Layout) -> None:
@@ -91,8 +92,7 @@ class StepCommitter:
             if not again:
                 self.answers.append(number, tables, written)
                 self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
-            if self.deliver is not None:
-                self.deliver(number, self.answers.large(number) or tables)
+            self.targets.deliver(number, self.answers.large(number) or tables)
             self._expire(layout)
         if charge_lanes(self.due_windows, layout) or self._defective:
             self._defective = False  # written down at once: what comes after a restart may not have the defect
@@ -110,7 +110,7 @@ class StepCommitter:
             chosen = [one for one in map(self._before_pause, listed) if len(one.ends)]
             tables, failures = answer_apart(self.answering, chosen)
             self.rounds.note(sum(table.num_rows for table in tables))
-        for place, (revised, failed) in enumerate(self.revising.corrections(layout, touched or {}, judged_us)):
+        for place, (revised, failed) in enumerate(self.corrections.revised(layout, touched or {}, judged_us)):
             if place:
                 yield tables, failures
                 tables, failures = [], []
@@ -128,7 +128,7 @@ class StepCommitter:
         if not again:
             changed = partial(self.said.changed, wanted=_saying_changes(layout))
             tables = self._each("its answers were compared with the last ones", changed, tables, layout)
-            tables = self._each("its answers were remembered", partial(self.revising.note, layout), tables, layout)
+            tables = self._each("its answers were remembered", partial(self.corrections.note, layout), tables, layout)
         return tables
 
     def restore(self, layout: Layout) -> None:
@@ -136,7 +136,7 @@ class StepCommitter:
         failures = list[Failure]()
         for definition in layout.plan.definitions:
             try:
-                self.revising.restore(layout, self.answers, definition)
+                self.corrections.restore(layout, self.answers, definition)
                 self.said.restore([definition.id] if says_changes(definition.query) else [], self.answers)
             except Exception as error:
                 failures.append(failed_by(definition, defect_of(error, "its last answers were read")))
@@ -189,12 +189,8 @@ class StepCommitter:
 
     def _expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""
-        if self.let_go is not None:
-            self.let_go(layout)
+        if (floors := self.due_windows.release(layout)) is None:
             return
-        floors = self.progress.windows.floors(layout)
-        self.synopsis.expire(floors)
-        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))
         if self.executor_state is not None and self.executor_state.groupings:
@@ -202,15 +198,7 @@ class StepCommitter:
             if None not in away:
                 self.executor_state.store.expire(min((f for f in away if f is not None), default=1 << 62))
 
-    def tidy_up(
-        self,
-        intake: Intake,
-        definitions: Sequence[Definition],
-        layout: Layout,
-        taken: Callable[[], int] | None,
-        *,
-        compact: bool,
-    ) -> None:
+    def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
         """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
         watermark = self.progress.clock.watermark_us
         if watermark is None:
@@ -219,9 +207,9 @@ class StepCommitter:
         intake.forget(watermark, kept_us)
         forget_departed(self.progress, layout, watermark, kept_us)
         if compact:
-            self.synopsis.forget_groups(self.revising.groupings(layout))
+            self.synopsis.forget_groups(self.corrections.groupings(layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
-            self.answers.compact(self.progress.clock.number if taken is None else taken())
+            self.answers.compact(self.targets.taken())
 
 
 def _saying_changes(layout: Layout) -> list[int]:

@@ -15,7 +15,6 @@ from penstock.model.query import Query
 from penstock.model.schema import Column
 from penstock.model.window import RowsWindow
 from penstock.store.commits import Paused
-from penstock.stream.pauses import BY_HAND
 
 REFUSED: Final = {  # options of a query whose answers are a stream
     "late": "answers that are revised cannot be a stream",
@@ -64,6 +63,6 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
 def refuse_resuming(definition: Definition, paused: Mapping[int, Paused]) -> None:
     """Refuse to go on where the windows of parts that hold a failing row cannot be told from others."""
     window, pause = definition.query.window, paused.get(definition.id)
-    if isinstance(window, RowsWindow) and window.partition and pause is not None and pause.reason != BY_HAND:
+    if isinstance(window, RowsWindow) and window.partition and pause is not None and pause.kind != "by hand":
         what = f'query "{definition.name}" numbers rows apart, and failed on a row: it cannot go on'
         raise Unsupported(what, detail=pause.reason, hint="Drop it, and create it anew.")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 from penstock.catalog import Catalog
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
-from penstock.sinks.delivery import Delivery
 from penstock.spark.functions.register import provide
 from penstock.spark.sources.streaming_query import as_for_batches
+from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_windows import NEVER
 from penstock.stream.runner import StreamRunner
@@ -24,17 +24,13 @@ class DerivedStream(StreamRunner):
     """A stream at work that goes on whenever the one that feeds it does; it has no thread of its own."""
 
     def __init__(
-        self, stream: Stream, catalog: Catalog, pipeline: Pipeline, delivery: Delivery, leader: StreamRunner
+        self, stream: Stream, catalog: Catalog, pipeline: Pipeline, targets: AnswerTargets, leader: StreamRunner
     ) -> None:
         """Bring back what was committed; ``leader`` feeds it from its next step on."""
         self.leader, self.followed = leader, -1
-        self.attach(pipeline)
-        super().__init__(stream, catalog, pipeline, delivery, self._no_source, Path())
+        super().__init__(stream, catalog, pipeline, targets, self._no_source, Path())
         self.begin()
-        leader.followers.append(self)
-
-    def attach(self, pipeline: Pipeline) -> None:
-        """Set the pipeline up before it is brought back."""
+        leader.targets.followers.append(self)
 
     def begin(self) -> None:
         """Go on where the last commit stood."""
@@ -71,7 +67,7 @@ class DerivedStream(StreamRunner):
 
     def leave(self) -> None:
         """Be fed no more."""
-        self.leader.followers.remove(self)
+        self.leader.targets.followers.remove(self)
         super().leave()
 
     @property

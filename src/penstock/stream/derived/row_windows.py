@@ -7,16 +7,13 @@ time is the number of the batch, committed with it: a restart goes on from there
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from penstock.evaluate.typed import Definition
 from penstock.spark.kept_rows.row_numbers import number_rows
-from penstock.store.commits import Commit
 from penstock.stream.admitted import Admitted
 from penstock.stream.derived.derived_stream import DerivedStream
-from penstock.stream.derived.row_times import dated, on_the_line
-from penstock.stream.pipeline import Pipeline
+from penstock.stream.derived.numbered_catalog import placed
 from penstock.stream.query_windows import NEVER
 from penstock.stream.snapshot import Snapshot
 
@@ -31,10 +28,6 @@ class RowWindowStream(DerivedStream):
         """Return the time before which all rows are numbered; None: none is yet."""
         return self._until_us
 
-    def attach(self, pipeline: Pipeline) -> None:
-        """Let answers have times in place of row numbers."""
-        pipeline.shown = lambda tables: dated(tables, pipeline.progress.windows.starts)
-
     def begin(self) -> None:
         """Go on where the last commit stood."""
         batch = self.pipeline.progress.clock.batch
@@ -47,18 +40,7 @@ class RowWindowStream(DerivedStream):
         whole, until = super().snapshot(), -NEVER if self._until_us is None else self._until_us
         begun = [d for d in whole.definitions if d.since_us is None or d.since_us <= until]
         starts, next_row = self.pipeline.progress.windows.starts, self.pipeline.progress.clock.frontier_us or 0
-        return self._placed(whole, begun, {d.id: starts.get(d.id, next_row) or 0 for d in begun})
-
-    def snapshot_at(self, commit: Commit) -> Snapshot:
-        """Return the catalog as a committed batch saw it."""
-        whole = super().snapshot_at(commit)
-        begun = [d for d in whole.definitions if str(d.id) in commit.next_ends]
-        return self._placed(whole, begun, {d.id: commit.starts.get(str(d.id), 0) for d in begun})
-
-    def _placed(self, whole: Snapshot, begun: list[Definition], origins: dict[int, int]) -> Snapshot:
-        """Place queries on the line, each from its first row on, with their rulers behind them."""
-        pairs = [on_the_line(d, origins[d.id], self.leader.stream.time) for d in begun]
-        return replace(whole, definitions=(*(d for d, _ in pairs), *(ruler for _, ruler in pairs)))
+        return placed(whole, begun, {d.id: starts.get(d.id, next_row) or 0 for d in begun}, self.leader.stream.time)
 
     def admit(self, new: list[Definition]) -> list[Admitted]:  # type: ignore[override]
         """Tell from when on new queries answer: from the first row that nobody has seen yet."""
