@@ -327,10 +327,10 @@ class StreamAtWork:
         own = {e.version: n for n, e in self.catalog.editions(definition.name).items() if e.version not in elsewhere}
         said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
         spreading, rows = self.pipeline.spreading, isinstance(definition.query.window, RowsWindow)
-        by = [] if spreading is None else spreading.order_of(definition)
+        by = {} if spreading is None else spreading.orders(own, self.catalog.edition)
         begins = NEVER if rows else self.pipeline.progress.starts.get(definition.id)
         shown = ShownVersions(
-            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, tuple(by)
+            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, by
         )
         return shown.answers(version, revisions=revisions)
 
