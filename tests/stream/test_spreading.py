@@ -104,6 +104,19 @@ def spread_bed(spark: SparkSession, tmp_path: Path, **options: object) -> TestBe
     return bed
 
 
+def test_answers_of_an_altered_query_stay_in_the_order_of_their_groups(spark: SparkSession, tmp_path: Path) -> None:
+    with spread_bed(spark, tmp_path) as bed:
+        bed.query("q", BY_A)
+        bed.feed("r", rows_of(range(4)))
+        bed.feed("r", rows_of(range(4, 6)))
+        bed.engine.alter_query("q", "SELECT v, count(*) AS n FROM r [RANGE 2 s SLIDE 1 s] GROUP BY v")
+        bed.feed("r", rows_of(range(6, 9)))
+        assert bed.engine.stream("r").pipeline.groupings.spread
+        found = [(row["window_end"], row["a"]) for row in bed.engine.results("q", "rows", version=1)]
+        assert len(found) > 60
+        assert found == sorted(found)
+
+
 def test_sinks_get_what_executors_wrote_exactly_once(spark: SparkSession, tmp_path: Path) -> None:
     sinks = [ParquetSink(tmp_path / "parquet"), JsonLinesSink(tmp_path / "lines")]
     with spread_bed(spark, tmp_path, sinks=sinks) as bed:

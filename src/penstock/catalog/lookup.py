@@ -150,6 +150,13 @@ class Lookup:
         with self._lock:
             return {number: self._editions[number] for number in self._numbers.get(name.lower(), ())}
 
+    def edition(self, number: int) -> Definition | None:
+        """Return a definition that is or was there; None: nobody can tell any more."""
+        with self._lock:
+            there = {entry.id: entry for entry in self._in_force()}
+            entry = there.get(number) or self._timeline.gone(number, self._editions[number].stream)
+            return None if entry is None else self._timeline.read(entry)
+
     @property
     def next_id(self) -> int:
         """Return the number that the next definition will have."""

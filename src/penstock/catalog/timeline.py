@@ -95,6 +95,10 @@ class Timeline:
         elif len(stream.dropped) > 2 * MOST_KEPT:
             del stream.dropped[:MOST_KEPT]
 
+    def gone(self, number: int, stream: str) -> CatalogEntry | None:
+        """Return a definition of a stream that is gone."""
+        return next((entry for _, entry in self._streams[stream].dropped if entry.id == number), None)
+
     def controlled(self, entry: CatalogEntry, action: Action, version: int) -> None:
         """Note that a user paused or resumed a definition."""
         stream = self._streams[entry.stream]

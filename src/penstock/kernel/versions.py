@@ -24,7 +24,7 @@ class ShownVersions:
     said: Mapping[int, list[pa.Table]]  # version → its answers as the log has them, the oldest version first
     schema: pa.Schema  # of the last version's answers
     begins_us: int  # of the last version: it answers the windows that begin then or later
-    by: tuple[str, ...] = ()  # the columns that tell groups, where answers of the last version are to be put in order
+    by: Mapping[int, Sequence[str]]  # version → columns that tell groups, where its answers are to be put in order
 
     def answers(self, version: Version = None, *, revisions: bool = False) -> pa.Table:
         """Show the answers as they stand, those of one version, or all with the version of each."""
@@ -50,7 +50,7 @@ class ShownVersions:
         """Show the answers of one version with its own columns; of an earlier one that said nothing, only windows'."""
         last = version == max(self.said)
         schema = self.schema if last else _visible(log[0]) if log else pa.schema(list(self.schema)[:_WINDOW])
-        return shown_answers(log, schema, revisions=revisions, by=self.by if last else ())
+        return shown_answers(log, schema, revisions=revisions, by=self.by.get(version, ()))
 
     def _still_standing(self, version: int) -> list[pa.Table]:
         """Keep a version's answers of windows that begin before those of every later version."""

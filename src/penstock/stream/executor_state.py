@@ -77,6 +77,11 @@ class ExecutorState:
         shown = {output.expression: output.name for output in reversed(definition.query.outputs)}
         return [shown[f"`k{i}`"] for i in range(len(definition.query.keys)) if f"`k{i}`" in shown]
 
+    def orders(self, numbers: Mapping[int, int], read: Callable[[int], Definition | None]) -> dict[int, list[str]]:
+        """Name them for several definitions, given by any key; ``read`` finds a definition by its number."""
+        each = {key: read(number) for key, number in numbers.items()} if self.groupings else {}
+        return {key: self.order_of(one) for key, one in each.items() if one is not None}
+
     # -- partials ------------------------------------------------------------------------------------------------
 
     def collecting(self, layout: Layout, number: int) -> Collecting | None:

@@ -296,10 +296,10 @@ class StreamRunner:
         own = {e.version: n for n, e in self.catalog.editions(definition.name).items() if e.version not in elsewhere}
         said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
         executor_state, rows = self.pipeline.executor_state, isinstance(definition.query.window, RowsWindow)
-        by = [] if executor_state is None else executor_state.order_of(definition)
+        by = {} if executor_state is None else executor_state.orders(own, self.catalog.edition)
         begins = NEVER if rows else self.pipeline.progress.windows.starts.get(definition.id)
         shown = ShownVersions(
-            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, tuple(by)
+            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, by
         )
         return shown.answers(version, revisions=revisions)
 

@@ -309,10 +309,6 @@ class Together:
             reason = self.mortal.bed.paused(name)
             told = f"{where}\n  paused: {reason}, the model {standing.pause}"
             assert (reason is None) == (standing.pause is None), told
-        else:
-            now = self._standing(name)
-            if now is not None and now.query.window.of_rows != query.window.of_rows:
-                return  # what it said is in another log, and to be seen in sinks alone
         found = self.engine.results(name, version=standing.version)
         if standing.ends_before is not None and not standing.log:  # what its columns were is not known
             assert not found.num_rows, where

@@ -177,7 +177,8 @@ def _try(trial: Trial, model: Any, files: Path, state: Path, way: str, kind: str
         trial.say(f"{what}: {outcome.splitlines()[0]}; paused: {reason}")
         if trial.claim(f"{what}: the stream goes on", outcome == "done", outcome):
             if bad.pauses:
-                said = reason is not None and bad.says in reason
+                says = "TypeError" if bad.act is _wrong_type and kind in ("lift", "combine") else bad.says
+                said = reason is not None and says in reason
                 trial.claim(f"{what}: its query is paused with the reason", said, reason)
             judge(trial, f"{what}: the other queries answer as the model", wrong(engine, model))
             right = sum(r["total"] or 0 for r in engine.results("calls", "rows"))
