@@ -5,7 +5,7 @@ The kernel is the driver's (`kernel/synopsis.py`, `kernel/answering.py`), run in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
