@@ -14,6 +14,21 @@ from penstock.evaluate.groups import KeyValues, told_apart
 from penstock.kernel.defects import Defect, defect_of
 from penstock.kernel.signing import by_number
 from penstock.share.layout import Layout
+from penstock.share.partial_schema import (
+    CORRECTED_COUNT,
+    FAILURE_PARTS,
+    FIRST_TIME,
+    GROUPING,
+    LABEL,
+    LAST_TIME,
+    LATE_COUNT,
+    ROW_COUNT,
+    failure_name,
+    has_groupings,
+    key_name,
+    labels_of,
+    stream_rows,
+)
 from penstock.share.plan import LaneKey
 
 Int64Array = npt.NDArray[np.int64]
@@ -41,10 +56,10 @@ def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[
     """Put codes in place of keys, once for all groupings; return what they stand for, too, or why there are none."""
     values: dict[int, KeyValues | Defect] = {}
     for slot in sorted({slot for member in layout.members for slot in member.slots}):
-        place = partials.column_names.index(f"k{slot}")
+        place = partials.column_names.index(key_name(slot))
         try:
             codes, values[slot] = told_apart(partials.column(place))
-            partials = partials.set_column(place, f"k{slot}", pa.array(codes))
+            partials = partials.set_column(place, key_name(slot), pa.array(codes))
         except Exception as error:
             values[slot] = defect_of(error, "keys were told apart")
     return partials, values
@@ -52,9 +67,9 @@ def keys_told_apart(layout: Layout, partials: pa.Table) -> tuple[pa.Table, dict[
 
 def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
     """Part a batch's partials by their grouping, in one pass however many there are; the only one has them all."""
-    if "grouping" not in partials.column_names:
+    if not has_groupings(partials):
         return [partials]
-    numbers = np.asarray(partials["grouping"].to_numpy(), np.int32)
+    numbers = np.asarray(partials[GROUPING].to_numpy(), np.int32)
     order, ends = by_number(numbers, count)
     parted = partials.combine_chunks().take(pa.array(order))
     return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
@@ -62,16 +77,15 @@ def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
 
 def statistics(layout: Layout, rows: pa.Table) -> Arrived:
     """Read the batch's counts from the partials of the first grouping, which carries every row."""
-    counted = rows["base"] if "base" in rows.column_names else rows["rows"]
-    valid = rows["label"].is_valid().to_numpy()
-    base = counted.to_numpy()
-    last = rows["last"].to_numpy()[valid]
+    valid = rows[LABEL].is_valid().to_numpy()
+    base = stream_rows(rows).to_numpy()
+    last = rows[LAST_TIME].to_numpy()[valid]
     first, on_time, corrected, late = _timeliness(layout, rows.filter(pa.array(valid)))
     failures = {}
     for definition in layout.attempts:
-        hit = rows[f"f{definition}_rows"].to_numpy() > 0
+        hit = rows[failure_name(definition, ROW_COUNT)].to_numpy() > 0
         if hit.any():
-            failing = [rows[f"f{definition}_{part}"].to_numpy()[hit] for part in ("first", "last", "rows")]
+            failing = [rows[failure_name(definition, part)].to_numpy()[hit] for part in FAILURE_PARTS]
             failures[definition] = (int(failing[0].min()), int(failing[1].max()), int(failing[2].sum()))
     return Arrived(
         int(base.sum()),
@@ -90,11 +104,11 @@ def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, i
     """Read the first time and the rows on time, corrected and late, from columns of their own or from the labels."""
     granule = layout.marks_late
     if granule is None:
-        first, late = rows["first"].to_numpy(), _sum(rows["late"])
-        corrected = _sum(rows["corrected"]) if layout.revising else 0
-        counted = _sum(rows["base" if "base" in rows.column_names else "rows"])
+        first, late = rows[FIRST_TIME].to_numpy(), _sum(rows[LATE_COUNT])
+        corrected = _sum(rows[CORRECTED_COUNT]) if layout.revising else 0
+        counted = _sum(stream_rows(rows))
         return (int(first.min()) if len(first) else None), counted - late, corrected, late - corrected
-    labels, counted = np.asarray(rows["label"].to_numpy(), np.int64), rows["rows"].to_numpy()
+    labels, counted = labels_of(rows), rows[ROW_COUNT].to_numpy()
     late_ones = (labels - granule.phase) % granule.step == 1
     first_us = int((labels - late_ones).min()) if len(labels) else None
     return first_us, int(counted[~late_ones].sum()), 0, int(counted[late_ones].sum())

@@ -11,6 +11,7 @@ from penstock.errors import StateError
 from penstock.evaluate.components.numbers import ROWS, Component, column_count
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating
+from penstock.share.partial_schema import component_name, key_name
 from penstock.store.arrow_files import ABOUT
 
 RECENT: Final = 8  # layouts whose descriptions are remembered: one describes many batches, of every stream
@@ -49,7 +50,7 @@ def described(layout: Layout) -> dict[str, Any]:
     for number, component in enumerate(layout.components):
         if component != ROWS and component.source == component:  # the others are read from their source's columns
             for position, part in enumerate(_parts(component)):
-                components[f"c{number}_{position}"] = f"{component}{part}"
+                components[component_name(number, position)] = f"{component}{part}"
     late = layout.marks_late
     return {
         "catalog_version": layout.plan.version,
@@ -77,7 +78,7 @@ def _grouping(layout: Layout, member: Member) -> dict[str, Any]:
         "grouping": member.number,
         "tree": layout.plan.trees[member.tree].name,
         "label": _label(layout.locating[member.tree]),
-        "keys": {f"k{slot}": key for slot, key in zip(member.slots, grouping.keys, strict=True)},
+        "keys": {key_name(slot): key for slot, key in zip(member.slots, grouping.keys, strict=True)},
         "conditions": [str(condition) for condition in grouping.conditions],
         "signed": member.signed,
     }

@@ -19,13 +19,14 @@ from penstock.evaluate.components.numbers import (
 )
 from penstock.kernel.defects import Defect, defect_of
 from penstock.share.layout import Layout, Member
+from penstock.share.partial_schema import ROW_COUNT, component_name, labels_of
 
 Int64Array = npt.NDArray[np.int64]
 
 
 def slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:
     """Turn the job's labels (granules, slice starts or positions among edges) into slice starts."""
-    labels = np.asarray(rows["label"].to_numpy(), np.int64)
+    labels = labels_of(rows)
     if member.tree in edges:
         found = np.where(labels >= 0, labels, -labels - 2)  # −1: before all edges, too late for every window to come
         known = edges[member.tree]
@@ -52,6 +53,6 @@ def read_components(
 def _columns(layout: Layout, component: Component, rows: pa.Table) -> list[pa.ChunkedArray]:
     """Return the columns of a component."""
     if component == ROWS:
-        return [rows["rows"]]
+        return [rows[ROW_COUNT]]
     number = layout.components.index(component.source)
-    return [rows[f"c{number}_{i}"] for i in range(column_count(component))]
+    return [rows[component_name(number, i)] for i in range(column_count(component))]

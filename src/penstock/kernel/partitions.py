@@ -22,6 +22,7 @@ from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.model.derived import stride_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
+from penstock.share.partial_schema import GROUPING, LABEL, LAST_TIME, has_groupings, key_name, words_of
 from penstock.share.plan import LaneKey
 
 Int64Array = npt.NDArray[np.int64]
@@ -86,7 +87,7 @@ class Partitions:
 
     def needed(self, partials: pa.Table, definitions: Sequence[Definition]) -> pa.Table:
         """Keep what windows to come hold of stored partials, and what tells where a part stands."""
-        last = np.asarray(partials["last"].fill_null(-1).to_numpy(), np.int64)
+        last = np.asarray(partials[LAST_TIME].fill_null(-1).to_numpy(), np.int64)
         parts = last // self.stride
         known = (parts >= 0) & (parts < len(self._counts))
         place = np.where(known, parts, 0)
@@ -131,8 +132,8 @@ class PartitionedSynopsis(Synopsis):
         whole = next((m for m in layout.members if self._is_whole(m)), None)  # any will do, and one of them is enough
         if whole is not None and self.parts is not None:
             rows = _taken(partials, whole)
-            keys = [rows[f"k{slot}"] for slot in whole.slots]
-            self.parts.note(keys, np.asarray(rows["last"].to_numpy(), np.int64))
+            keys = [rows[key_name(slot)] for slot in whole.slots]
+            self.parts.note(keys, np.asarray(rows[LAST_TIME].to_numpy(), np.int64))
         return arrived
 
     def _is_whole(self, member: Member) -> bool:
@@ -164,12 +165,12 @@ def _expire(lane: ScanLane, floors: Int64Array, stride: int) -> None:
 
 def _taken(partials: pa.Table, member: Member) -> pa.Table:
     """Return a grouping's partials of rows that some condition takes: others have no keys."""
-    rows = partials.filter(partials["label"].is_valid())
-    if "grouping" in rows.column_names:
-        rows = rows.filter(pa.array(rows["grouping"].to_numpy() == member.number))
+    rows = partials.filter(partials[LABEL].is_valid())
+    if has_groupings(rows):
+        rows = rows.filter(pa.array(rows[GROUPING].to_numpy() == member.number))
     if not member.signed:
         return rows
-    words = [rows[f"s{word}"].to_numpy() != 0 for word in range(member.grouping.words)]
+    words = [word != 0 for word in words_of(rows, member.grouping.words)]
     return rows.filter(pa.array(np.any(words, axis=0)))
 
 

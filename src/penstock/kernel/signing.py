@@ -15,6 +15,18 @@ import pyarrow as pa
 
 from penstock.share.conditions.cells import NOBODY, CellPart, Cells, Signatures, signatures
 from penstock.share.layout import Layout, Member
+from penstock.share.partial_schema import (
+    BASE_COUNT,
+    CELL,
+    COUNTED_ONCE,
+    DOUBTED,
+    GROUPING,
+    LABEL,
+    ROW_COUNT,
+    failure_name,
+    tried_name,
+    word_name,
+)
 from penstock.share.plan import BITS_PER_WORD
 
 Int64Array = npt.NDArray[np.int64]
@@ -22,8 +34,6 @@ BoolArray = npt.NDArray[np.bool_]
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
 FEW_NUMBERS = 1 << 15  # up to so many, numbers are sorted by their digits: they fit 16 bits
-DOUBTED = "doubted"  # counts rows of which a column that is computed could not be
-ONCE = ("base", "late", "corrected")  # counted of every row once, however many parts have a copy of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +99,25 @@ class Signing:
     def sign(self, partials: pa.Table) -> pa.Table:
         """Put signatures in place of cells; raise FailedRows if a query fails on a row that it takes."""
         rows, size = partials.num_rows, partials.nbytes
-        numbers = _numbers(partials, "grouping", rows)
-        valid = partials["label"].is_valid().to_numpy()
+        numbers = _numbers(partials, GROUPING, rows)
+        valid = partials[LABEL].is_valid().to_numpy()
         words, told = np.zeros((rows, self.layout.words), np.int64), 0
         once = np.ones(rows, np.bool_)
         if self.members:
-            cells = _numbers(partials, "cell", rows)
+            cells = _numbers(partials, CELL, rows)
             order, starts = by_number(numbers, len(self.layout.members))
             for member in self.members.values():
                 own = order[starts[member.number] : starts[member.number + 1]]
                 chosen = own[cells[own] != NOBODY]
                 words[chosen, : member.grouping.words], once[chosen] = self._signed(member, cells[chosen])
             told = _distinct(cells[:, None])
-            partials = partials.drop_columns(["cell"])
+            partials = partials.drop_columns([CELL])
         self.sent = Sent(rows, told, _distinct(words), size)
         partials = _without_doubts(partials)
         self._check_tried(partials, numbers, words, valid)
         partials = self._counted_once(partials, once)
         for word in range(self.layout.words):
-            partials = partials.append_column(f"s{word}", pa.array(words[:, word]))
+            partials = partials.append_column(word_name(word), pa.array(words[:, word]))
         return partials if not self.copied else partials.filter(pa.array(once | (words != 0).any(axis=1)))
 
     def _signed(self, member: Member, cells: Int64Array) -> tuple[Int64Array, BoolArray]:
@@ -134,7 +144,7 @@ class Signing:
     def _check_tried(self, partials: pa.Table, numbers: Int64Array, words: Int64Array, valid: BoolArray) -> None:
         """Raise if an expression failed on a row of a query that computes it."""
         for place in range(len(self.tried)):
-            failing = np.flatnonzero((partials[f"e{place}"].to_numpy() > 0) & valid)
+            failing = np.flatnonzero((partials[tried_name(place)].to_numpy() > 0) & valid)
             for member in self.layout.members:
                 used, rows = self.users[member.number][place], failing[numbers[failing] == member.number]
                 if used is not None and len(rows) and (not member.signed or (words[rows, : len(used)] & used).any()):
@@ -142,12 +152,12 @@ class Signing:
 
     def _counted_once(self, partials: pa.Table, once: BoolArray) -> pa.Table:
         """Let only a row's first copy count for the stream."""
-        partials = partials.drop_columns([f"e{i}" for i in range(len(self.tried))])
+        partials = partials.drop_columns([tried_name(i) for i in range(len(self.tried))])
         if not self.copied:
             return partials
-        if "base" not in partials.column_names:
-            partials = partials.append_column("base", partials["rows"])
-        counts = [*ONCE, *(f"f{d}_rows" for d in self.layout.attempts)]
+        if BASE_COUNT not in partials.column_names:
+            partials = partials.append_column(BASE_COUNT, partials[ROW_COUNT])
+        counts = [*COUNTED_ONCE, *(failure_name(d, ROW_COUNT) for d in self.layout.attempts)]
         for name in counts:
             if name in partials.column_names:
                 counted = pa.array(np.where(once, partials[name].to_numpy(), 0))

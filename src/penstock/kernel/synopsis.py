@@ -24,6 +24,7 @@ from penstock.kernel.presence import Presence
 from penstock.share.conditions.fragments import Words, taken_pairs, takes
 from penstock.share.grouping_rollup import RolledUp
 from penstock.share.layout import Layout, Member
+from penstock.share.partial_schema import LABEL, ROW_COUNT, TOUCHED_COUNT, key_name, stream_rows, words_of
 from penstock.share.plan import LaneKey, Tree
 
 __all__ = ["FEW_GROUPS", "Kernel", "Synopsis"]
@@ -199,22 +200,21 @@ class Synopsis(BreakableLanes):
     def _add(self, batch: _Batch, member: Member, rows: pa.Table) -> Int64Array:
         """Add one grouping's partials to the lane of each condition; return the slices touched."""
         layout = batch.layout
-        rows = rows.filter(rows["label"].is_valid()) if rows["label"].null_count else rows
+        rows = rows.filter(rows[LABEL].is_valid()) if rows[LABEL].null_count else rows
         tree = layout.plan.trees[member.tree]
         labels = slice_starts(layout, member, rows, batch.edges)
         if member.carrier:
-            base = rows["base"] if "base" in rows.column_names else rows["rows"]
-            self.presence.note(tree.name, labels[base.to_numpy() > 0])
+            self.presence.note(tree.name, labels[stream_rows(rows).to_numpy() > 0])
         if self._is_elsewhere(tree, member):  # what came here only counts the stream's rows
             return labels
-        words = [rows[f"s{w}"].to_numpy() for w in range(member.grouping.words)] if member.signed else []
+        words = words_of(rows, member.grouping.words) if member.signed else []
         taken = np.any([w != 0 for w in words], axis=0) if words else None
         if taken is not None and not taken.all():
             rows, labels = rows.filter(pa.array(taken)), labels[taken]
             words = [w[taken] for w in words]
-        self.partial_operations += int(np.sum(rows["rows"].to_numpy(), dtype=np.int64))
+        self.partial_operations += int(np.sum(rows[ROW_COUNT].to_numpy(), dtype=np.int64))
         values, unread = read_components(layout, member, rows)
-        late = rows["touched"].to_numpy() > 0 if layout.revising else None
+        late = rows[TOUCHED_COUNT].to_numpy() > 0 if layout.revising else None
         added = _Added(labels, Distinct.of(labels), values, words, late, batch.keys, unread)
         if member.slots:
             counts = len(labels), len(added.distinct.labels), batch.rows
@@ -316,7 +316,7 @@ class Synopsis(BreakableLanes):
                 return found
             known.append(found)
         try:
-            codes = [rows[f"k{slot}"].to_numpy() for slot in slots]
+            codes = [rows[key_name(slot)].to_numpy() for slot in slots]
             return self._groups[space, fed.grouping.keys].number(codes, known)
         except Exception as error:
             return defect_of(error, f"groups {named(fed.grouping.keys)} were numbered")

@@ -16,6 +16,16 @@ from penstock.kernel.arrived import by_grouping
 from penstock.model.window import Window
 from penstock.share.conditions.fragments import takes
 from penstock.share.layout import Layout, Member
+from penstock.share.partial_schema import (
+    GROUPING,
+    LABEL,
+    LATE_COUNT,
+    ROW_COUNT,
+    TOUCHED_COUNT,
+    is_word,
+    labels_of,
+    words_of,
+)
 from penstock.share.plan import LaneKey
 
 Int64Array = npt.NDArray[np.int64]
@@ -29,8 +39,8 @@ def count_too_late(
     """Count by definition; None: some partials do not tell, being kept by executors or before all edges."""
     counts = _late_rows(layout, partials)
     chosen = np.flatnonzero(counts > 0)
-    named = [n for n in partials.column_names if n in ("label", "grouping") or (n[0] == "s" and n[1:].isdigit())]
-    late = partials.select(named).take(pa.array(chosen)).append_column("rows", pa.array(counts[chosen]))
+    named = [n for n in partials.column_names if n in (LABEL, GROUPING) or is_word(n)]
+    late = partials.select(named).take(pa.array(chosen)).append_column(ROW_COUNT, pa.array(counts[chosen]))
     found: dict[int, int] = {}
     for member, rows in zip(layout.members, by_grouping(late, len(layout.members)), strict=bool(layout.members)):
         if not rows.num_rows:
@@ -46,10 +56,10 @@ def _late_rows(layout: Layout, partials: pa.Table) -> Int64Array:
     """Tell how many late rows each partial holds."""
     granule = layout.marks_late
     if granule is not None:
-        labels = partials["label"].fill_null(granule.phase).to_numpy()
-        return np.where((labels - granule.phase) % granule.step == 1, partials["rows"].to_numpy(), 0)
-    counted = partials["touched" if "touched" in partials.column_names else "late"].to_numpy()
-    return np.where(partials["label"].is_valid().to_numpy(), counted, 0)
+        labels = partials[LABEL].fill_null(granule.phase).to_numpy()
+        return np.where((labels - granule.phase) % granule.step == 1, partials[ROW_COUNT].to_numpy(), 0)
+    counted = partials[TOUCHED_COUNT if TOUCHED_COUNT in partials.column_names else LATE_COUNT].to_numpy()
+    return np.where(partials[LABEL].is_valid().to_numpy(), counted, 0)
 
 
 def _times(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array | None:
@@ -57,7 +67,7 @@ def _times(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, S
     tree = layout.plan.trees[member.tree]
     if any((tree.name, fed.grouping.keys) in layout.spread for fed in member.feeds):
         return None
-    labels = np.asarray(rows["label"].to_numpy(), np.int64)
+    labels = labels_of(rows)
     if member.tree not in edges:
         return labels
     places = np.where(labels >= 0, labels, -labels - 2)
@@ -66,8 +76,8 @@ def _times(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, S
 
 def _add(found: dict[int, int], layout: Layout, member: Member, rows: pa.Table, times: Int64Array, ends: Ends) -> None:
     """Add the rows of one grouping to the queries that it has partials for."""
-    tree, counts = layout.plan.trees[member.tree], rows["rows"].to_numpy()
-    words = [rows[f"s{w}"].to_numpy() for w in range(member.grouping.words)] if member.signed else []
+    tree, counts = layout.plan.trees[member.tree], rows[ROW_COUNT].to_numpy()
+    words = words_of(rows, member.grouping.words) if member.signed else []
     for fed in member.feeds:
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             taken = counts if not member.signed else np.where(takes(words, position), counts, 0)

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.share.partial_schema import CORRECTED_COUNT, LATE_COUNT, TOUCHED_COUNT
 from penstock.store.answer_files import AnswerFile, read_format_1, read_index, write_answers
 from penstock.store.arrow_files import arrow_file, read_arrow_file
 from penstock.store.changes import migrate_journal
@@ -59,10 +60,10 @@ def _with_sum(folder: Path, number: int) -> Commit:
 
 def _counted(partials: pa.Table) -> pa.Table:
     """Add the counts of rows corrected to partials that count late rows in a column of their own."""
-    if "late" not in partials.column_names or "corrected" in partials.column_names:
+    if LATE_COUNT not in partials.column_names or CORRECTED_COUNT in partials.column_names:
         return partials
     nothing = pa.array([0] * partials.num_rows, pa.int64())
-    return partials.append_column("corrected", nothing).append_column("touched", nothing)
+    return partials.append_column(CORRECTED_COUNT, nothing).append_column(TOUCHED_COUNT, nothing)
 
 
 def _migrate_answers(folder: Path) -> None:

@@ -17,6 +17,7 @@ from penstock.model.schema import Stream, Table
 from penstock.share.grouping_rollup import Estimate
 from penstock.share.layout import Layout
 from penstock.share.locate import BySearch
+from penstock.share.partial_schema import GROUPING, LABEL
 from penstock.share.slices import SliceManager
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.functions.register import isolate
@@ -253,12 +254,12 @@ def _readers(layout: Layout) -> frozenset[int]:
 
 def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:
     """Tell whether a row of a searched tree lay behind the edges it was searched among, or before them but needed."""
-    named = [name for name in ("label", "grouping") if name in partials.column_names]
+    named = [name for name in (LABEL, GROUPING) if name in partials.column_names]
     for member, rows in zip(layout.members, by_grouping(partials.select(named), len(layout.members)), strict=True):
         if member.tree not in bounds.edges:
             continue
         edges = bounds.edges[member.tree]
-        labels, last = rows["label"].drop_null().to_numpy(), len(edges) - 1
+        labels, last = rows[LABEL].drop_null().to_numpy(), len(edges) - 1
         if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
             return True
         if edges[0] > floor_us and (labels == BEFORE_ALL_EDGES).any():

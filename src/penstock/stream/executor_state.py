@@ -21,6 +21,7 @@ from penstock.language.binding.functions import AGGREGATES
 from penstock.language.options import says_changes
 from penstock.share.grouping_rollup import from_record, to_record
 from penstock.share.layout import Layout, lay_out
+from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.spark.session.own_session import made_in
@@ -120,8 +121,8 @@ class ExecutorState:
         layout = replace(layout, spread=frozenset([grouping]))
         fed = [(m, _name(layout, m.tree, f.grouping.keys)) for m in layout.members for f in m.feeds]
         feeding = [member.number for member, name in fed if name == grouping]
-        if feeding and "grouping" in partials.column_names:
-            partials = partials.filter(pc.is_in(partials["grouping"], pa.array(feeding, pa.int32())))
+        if feeding and has_groupings(partials):
+            partials = partials.filter(pc.is_in(partials[GROUPING], pa.array(feeding, pa.int32())))
         if not feeding or not partials.num_rows:  # of a batch without rows for this grouping there is no file
             return
         self.store.folder.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,17 @@ from penstock.kernel.pending import Pending, Rounds
 from penstock.kernel.signing import Sent, Signing
 from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.share.layout import Layout
+from penstock.share.partial_schema import (
+    BUCKET,
+    COUNTS,
+    FIRST_TIME,
+    GROUPING,
+    LABEL,
+    LAST_TIME,
+    is_failure,
+    is_word,
+    key_name,
+)
 from penstock.spark.job.jvm_columns import map_in_arrow
 from penstock.store.answer_files import AnswerPart, write_parts
 from penstock.store.buckets import BucketFile, read_bucket, write_buckets
@@ -33,7 +44,6 @@ from penstock.store.executor_state import ExecutorFiles
 from penstock.store.invalid import FAILED
 
 SENT: Final = "kind string, payload binary"
-BUCKET: Final = "__bucket"
 
 
 def bucket_text(layout: Layout, buckets: int) -> str:
@@ -43,7 +53,7 @@ def bucket_text(layout: Layout, buckets: int) -> str:
         tree = layout.plan.trees[member.tree].name
         for fed in member.feeds:
             if (tree, fed.grouping.keys) in layout.spread:
-                keys = ", ".join(f"k{member.slots[i]}" for i in fed.keys)
+                keys = ", ".join(key_name(member.slots[i]) for i in fed.keys)
                 cases.append((member.number, f"pmod(xxhash64({keys}), {buckets}L)"))
     if len(layout.members) == 1:
         return cases[0][1]
@@ -69,7 +79,7 @@ class WritePartials:
             table = self.signing.sign(table)
         buckets = np.asarray(table[BUCKET].to_numpy(), np.int64)
         table = table.drop_columns([BUCKET])
-        away = (buckets >= 0) & (table["label"].fill_null(FAILED).to_numpy() > FAILED)  # invalid rows are counted here
+        away = (buckets >= 0) & (table[LABEL].fill_null(FAILED).to_numpy() > FAILED)  # invalid rows are counted here
         if away.any():
             name = f"{self.number:012d}-{uuid.uuid4().hex[:12]}.arrow"
             file = write_buckets(self.folder, name, table.filter(pa.array(away)), buckets[away], self.layout.spread)
@@ -80,9 +90,9 @@ class WritePartials:
 
 def counted(table: pa.Table) -> pa.Table:
     """Sum up by slice what the stream is told by, without keys, signatures and partials."""
-    by = [name for name in ("label", "grouping") if name in table.column_names]
-    how = {"first": "min", "last": "max"}
-    counts = [n for n in table.column_names if n in _COUNTS or n in how or (n[0] == "f" and n[1:2].isdigit())]
+    by = [name for name in (LABEL, GROUPING) if name in table.column_names]
+    how = {FIRST_TIME: "min", LAST_TIME: "max"}
+    counts = [n for n in table.column_names if n in COUNTS or n in how or is_failure(n)]
     ways = {n: how.get(n) or how.get(n.rpartition("_")[2], "sum") for n in counts}
     grouped = table.select([*by, *counts]).group_by(by).aggregate(list(ways.items()))
     columns = []
@@ -90,14 +100,11 @@ def counted(table: pa.Table) -> pa.Table:
         name = f"{field.name}_{ways[field.name]}" if field.name in ways else field.name
         if name in grouped.column_names:
             columns.append(grouped[name].cast(field.type))
-        elif field.name[0] == "s" and field.name[1:].isdigit():
+        elif is_word(field.name):
             columns.append(pa.chunked_array([np.zeros(grouped.num_rows, np.int64)]))
         else:
             columns.append(pa.chunked_array([pa.nulls(grouped.num_rows, field.type)]))
     return pa.table(columns, schema=table.schema)
-
-
-_COUNTS: Final = frozenset({"rows", "base", "late", "touched", "corrected"})
 
 
 class Collecting:

@@ -16,6 +16,7 @@ from penstock.evaluate.typed import Definition
 from penstock.language.binding.columns_read import reading
 from penstock.share.conditions.condition_cells import admissions
 from penstock.share.layout import Layout
+from penstock.share.partial_schema import failure_name
 from penstock.share.plan import condition_of
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.jvm_columns import written
@@ -84,9 +85,9 @@ class AttemptingWriter(Writer):
             if len(self.layout.members) > 1:  # each row once: in the first carrier
                 fails = f"__g = 0 AND {fails}"
             found += [
-                written(f"min(IF({fails}, __t, NULL))", f"f{definition.id}_first"),
-                written(f"max(IF({fails}, __t, NULL))", f"f{definition.id}_last"),
-                written(f"count_if({fails})", f"f{definition.id}_rows"),
+                written(f"min(IF({fails}, __t, NULL))", failure_name(definition.id, "first")),
+                written(f"max(IF({fails}, __t, NULL))", failure_name(definition.id, "last")),
+                written(f"count_if({fails})", failure_name(definition.id, "rows")),
             ]
         return found
 

@@ -12,10 +12,26 @@ from pyspark.sql import functions as F
 
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
-from penstock.kernel.signing import DOUBTED, LONE
+from penstock.kernel.signing import LONE
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
+from penstock.share.partial_schema import (
+    BASE_COUNT,
+    CELL,
+    CORRECTED_COUNT,
+    DOUBTED,
+    FIRST_TIME,
+    GROUPING,
+    LABEL,
+    LAST_TIME,
+    LATE_COUNT,
+    ROW_COUNT,
+    TOUCHED_COUNT,
+    component_name,
+    key_name,
+    tried_name,
+)
 from penstock.share.slices import Progression
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.cell_numbers import CellNumbers
@@ -240,14 +256,14 @@ class Writer:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
         layout, by = self.layout, []
         if not self.leads:
-            by.append(self.label(0, "label") if self.direct else written(self.place(), "label"))
+            by.append(self.label(0, LABEL) if self.direct else written(self.place(), LABEL))
         if len(layout.members) > 1:
-            by.append(written("cast(__g as int)", "grouping"))
+            by.append(written("cast(__g as int)", GROUPING))
         if self.signed:
-            by.append(written("__c", "cell"))
+            by.append(written("__c", CELL))
         for slot, _ in enumerate(layout.key_types):
             choice = [(m, self.key(m, m.slots.index(slot))) for m in layout.members if slot in m.slots]
-            by.append(written(self.pick(choice), f"k{slot}"))
+            by.append(written(self.pick(choice), key_name(slot)))
         return by
 
     def place(self) -> str:
@@ -277,17 +293,19 @@ class Writer:
 
     def statistics(self) -> list[Column]:
         """Count what every batch must know of itself."""
-        counted = {"rows": "count(*)", "last": f"max({self.t})"}
+        counted = {ROW_COUNT: "count(*)", LAST_TIME: f"max({self.t})"}
         once = f" AND {self.base()}" if self.joins else ""
         if self.layout.marks_late is None:
-            counted |= {"first": f"min({self.t})", "late": f"count_if({self.is_late}{once})"}
+            counted |= {FIRST_TIME: f"min({self.t})", LATE_COUNT: f"count_if({self.is_late}{once})"}
         if self.layout.marks_late is None and (self.layout.revising or self.joins or self.copied):
-            counted |= {"touched": f"count_if({self.is_late})"}  # late rows as queries have them, repeated by joins
+            counted |= {TOUCHED_COUNT: f"count_if({self.is_late})"}  # late rows as queries have them, repeated by joins
         if self.layout.revising:
-            counted |= {"corrected": f"count_if({self.is_late}{once} AND ({self.revised()}))"}
+            counted |= {CORRECTED_COUNT: f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.joins:
-            counted |= {"base": f"count_if({self.base()})"}
-        counted |= {f"e{i}": f"count_if({self.valid} AND {name} IS NULL)" for i, name in enumerate(self.tried.values())}
+            counted |= {BASE_COUNT: f"count_if({self.base()})"}
+        counted |= {
+            tried_name(i): f"count_if({self.valid} AND {name} IS NULL)" for i, name in enumerate(self.tried.values())
+        }
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             counted |= {DOUBTED: f"count_if({self.valid} AND ({' OR '.join(doubted)}))"}
         return [written(text, name) for name, text in counted.items()]
@@ -309,7 +327,7 @@ class Writer:
             if component == ROWS or component.source != component:
                 continue
             texts = partial_texts(component, self.value, self.t)
-            columns += [written(text, f"c{number}_{part}") for part, text in enumerate(texts)]
+            columns += [written(text, component_name(number, part)) for part, text in enumerate(texts)]
         return columns
 
 
