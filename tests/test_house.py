@@ -33,6 +33,7 @@ ROOMS = (
     ("sinks",),
     ("catalog",),
     ("stream",),
+    ("statements",),
     ("control",),
     ("engine",),
     ("testing",),

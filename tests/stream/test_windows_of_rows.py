@@ -212,7 +212,7 @@ def test_partials_of_parts_are_let_go_of_and_put_together(
     with opened(spark, tmp_path) as bed:
         bed.flush()
         check(bed, model, {"q": query}, {})
-        [line] = [one for one in bed.engine._at_work.values() if isinstance(one, parts_fed.PartitionedRowStream)]
+        [line] = [one for one in bed.engine.streams.runners.values() if isinstance(one, parts_fed.PartitionedRowStream)]
         lanes = line.pipeline.synopsis.lanes.values()
         assert max(lane.cells for lane in lanes) <= 3 * 4  # of each key, what windows to come hold
 
@@ -248,7 +248,7 @@ def test_queries_share_the_numbers_and_the_partials(spark: SparkSession) -> None
         for number, (rows, slide) in enumerate([(10, 4), (6, 4), (8, 2)]):
             bed.query(f"q{number}", f"SELECT sum(v) AS s FROM s [ROWS {rows} SLIDE {slide}]")
         bed.feed("s", [{"ts": t, "k": "a", "v": t} for t in range(40)])
-        [line] = [one for one in bed.engine._at_work.values() if one.stream.name != "s"]
+        [line] = [one for one in bed.engine.streams.runners.values() if one.stream.name != "s"]
         assert line.pipeline.metrics.batches == 1
         assert line.pipeline.metrics.partials == 36 // 2  # a slice of two rows each, for all three
         assert "[ROWS 6 SLIDE 4]" in str(bed.engine.explain())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,23 +13,25 @@ from penstock.errors import UnknownStream, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
+from penstock.share.explain.explain import ObservedStream
+from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
+from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.open_stream import put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 
 class StreamRegistry:
     """All streams of an engine that are at work."""
 
-    def __init__(self, settings: StreamSettings, open_frame: Callable[[Stream], DataFrame]) -> None:
-        """Start with none; ``open_frame`` opens a stream's source."""
-        self.settings, self.catalog = settings, settings.catalog
-        self._open_frame = open_frame
-        self.at_work: dict[str, StreamRunner] = {}
+    def __init__(self, settings: StreamSettings, sources: DeclaredSources) -> None:
+        """Start with none."""
+        self.settings, self.catalog, self.sources = settings, settings.catalog, sources
+        self.runners: dict[str, StreamRunner] = {}
         self._opening = threading.RLock()
 
     def stream(self, name: str) -> StreamRunner:
@@ -39,16 +41,16 @@ class StreamRegistry:
             raise UnknownStream(f'there is no stream "{name}"', hint=nearest(name, self.catalog.stream_names()))
         stream = self.catalog.feeding(name) if is_line(name) else found
         with self._opening:
-            if stream.name not in self.at_work:
+            if stream.name not in self.runners:
                 leaders = self.catalog.leaders(stream.name)
                 leader = self.stream(leaders[-1]) if leaders else None
-                if stream.name not in self.at_work:  # a leader opens those that it feeds
+                if stream.name not in self.runners:  # a leader opens those that it feeds
                     self._open(stream, leader)
-            return self.at_work[stream.name]
+            return self.runners[stream.name]
 
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
-        self.at_work[stream.name] = put_to_work(stream, self.settings, lambda: self._open_frame(stream), leader)
+        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), leader)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
 
@@ -57,7 +59,7 @@ class StreamRegistry:
         folder, found = self.settings.folder, list[str]()
         for name in names:
             line = [*self.catalog.leaders(name), name]
-            if any(n in self.at_work or (folder is not None and folder.commits(n).is_dir()) for n in line):
+            if any(n in self.runners or (folder is not None and folder.commits(n).is_dir()) for n in line):
                 found += line
         return {name: self.stream(name) for name in found}
 
@@ -68,20 +70,30 @@ class StreamRegistry:
 
     def _answers(self, name: str, number: int) -> list[pa.Table]:
         """Read the answers of a definition over some stream, also if no query needs that any more."""
-        if name in self.at_work:
-            return answers_of(self.at_work[name].pipeline.answers, [number])
+        if name in self.runners:
+            return answers_of(self.runners[name].pipeline.answers, [number])
         folder = self.settings.folder
         if folder is None or not folder.answers(name).is_dir():
             return []
         return answers_of(DiskAnswerLog(folder.answers(name)), [number])
 
+    def observed(self, name: str) -> ObservedStream | None:
+        """Return what is known of a stream that has run."""
+        pipeline = self.runners[name].pipeline if name in self.runners else None
+        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
+
+    def woven(self, name: str) -> WovenSoFar:
+        """Tell what a stream was seen to bring, and the trees its queries are woven into."""
+        known = self.runners.get(name)
+        return WovenSoFar(rates=self.settings.rates) if known is None else known.pipeline.weaving.standing()
+
     def in_order(self) -> list[StreamRunner]:
         """List the streams at work in the order in which everybody waits for them: first those that feed others."""
-        at_work = list(self.at_work.values())
+        at_work = list(self.runners.values())
         return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))
 
     def leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
-        for known in [known for known in self.at_work if source_of(known).lower() == name.lower()]:
-            self.at_work.pop(known).leave()
+        for known in [known for known in self.runners if source_of(known).lower() == name.lower()]:
+            self.runners.pop(known).leave()
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

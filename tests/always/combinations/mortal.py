@@ -86,7 +86,7 @@ class Mortal:
                 engine.execute(CAPPED)
             for name in engine.catalog.stream_names():
                 engine.stream(name)
-            for at_work in list(engine._at_work.values()):  # what was changed before the end takes effect
+            for at_work in list(engine.streams.runners.values()):  # what was changed before the end takes effect
                 at_work.settle()
         self.opened()
 

@@ -337,6 +337,6 @@ class Together:
     def _count(self) -> None:
         """Count what was done and seen."""
         standings = [s for stream in self.streams.values() for s in stream.ever]
-        spread = sum(len(at_work.pipeline.groupings.spread) for at_work in self.engine._at_work.values())
+        spread = sum(len(at_work.pipeline.groupings.spread) for at_work in self.engine.streams.runners.values())
         deaths = {"death in a step": len(self.mortal.kills), "groupings kept by executors": spread}
         self.done.update(deaths | seen_of(standings))

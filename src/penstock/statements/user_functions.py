@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.catalog.catalog import Catalog
+from penstock.catalog import Catalog
 from penstock.errors import Unsupported
 from penstock.evaluate.expressions.ddl import arrow_type
 from penstock.evaluate.functions.laws import check_laws
@@ -22,7 +22,7 @@ from penstock.spark.typing import Typer
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class UserFunctions:
     """Checks functions with Spark's help, and lets Spark find those of Python by name."""
 
     catalog: Catalog

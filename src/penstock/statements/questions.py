@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 import pyarrow as pa
 
-from penstock.catalog.catalog import Catalog
+from penstock.catalog import Catalog
 from penstock.errors import Unsupported
 from penstock.evaluate.expressions.ddl import type_name
-from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.evaluate.typed import Definition
 from penstock.language.binding.query_text import write_name
 from penstock.language.functions.sql_functions import parameters_of
 from penstock.language.grammar.parse import parse_expression, parse_statement
@@ -21,9 +21,10 @@ from penstock.model.derived import ANSWERS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
-from penstock.share.explain.explain import ObservedStream, explain_plan
+from penstock.share.explain.explain import explain_plan
 from penstock.share.plan import Strategy, condition_of
-from penstock.share.weave.queries import WovenSoFar
+from penstock.statements.query_binder import QueryBinder
+from penstock.stream.registry import StreamRegistry
 
 Rows = Sequence[Sequence[str | None]]
 MOST_NAMES = 8
@@ -31,13 +32,12 @@ MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Answers questions about a catalog; ``bound`` types a query, ``seen`` and ``standing`` tell how a stream ran."""
+    """Answers questions about a catalog and its streams."""
 
     catalog: Catalog
     strategy: Strategy
-    bound: Callable[[Select, str], TypedQuery]
-    seen: Callable[[str], ObservedStream | None]
-    standing: Callable[[str], WovenSoFar]
+    binder: QueryBinder
+    streams: StreamRegistry
 
     def answer(self, question: Question) -> pa.Table:
         """Answer one question."""
@@ -61,7 +61,7 @@ class Questions:
             return "\n\n".join(self._stream_plan(name, ()) for name in self._read())
         if isinstance(target, str):
             return self._query_plan(self.catalog.query(target))
-        typed = self.bound(target, "this query")
+        typed = self.binder.typed(target, "this query")
         return self._stream_plan(typed.query.stream, (Definition(self.catalog.next_id, typed),))
 
     def _read(self) -> list[str]:
@@ -71,8 +71,10 @@ class Questions:
     def _stream_plan(self, stream: str, added: tuple[Definition, ...]) -> str:
         """Print a stream's plan, with queries that are not there yet."""
         version, definitions = self.catalog.snapshot(stream)
-        known = self.standing(stream)
-        return str(explain_plan(stream, (*definitions, *added), self.strategy, version, self.seen(stream), known))
+        known = self.streams.woven(stream)
+        return str(
+            explain_plan(stream, (*definitions, *added), self.strategy, version, self.streams.observed(stream), known)
+        )
 
     def _query_plan(self, one: Definition) -> str:
         """Print one query, those that share its partials, and its plan alone."""
@@ -82,7 +84,9 @@ class Questions:
         shown = ", ".join(partners[:MOST_NAMES]) + f", … {len(partners) - MOST_NAMES} more" * (
             len(partners) > MOST_NAMES
         )
-        alone = explain_plan(stream, (one,), self.strategy, version, self.seen(stream), self.standing(stream))
+        alone = explain_plan(
+            stream, (one,), self.strategy, version, self.streams.observed(stream), self.streams.woven(stream)
+        )
         return f"query {one.name}: {one.query}\nshares its partials with: {shown or 'no other query'}\nalone:\n{alone}"
 
     # SHOW and DESCRIBE.

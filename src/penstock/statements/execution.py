@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.catalog.catalog import Catalog
-from penstock.catalog.naming import Kind
-from penstock.catalog.questions import Questions
+from penstock.catalog import Catalog, Kind
 from penstock.errors import (
     CatalogError,
     PenstockError,
@@ -39,27 +37,28 @@ from penstock.language.statements import (
     Select,
     Statement,
 )
-from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
+from penstock.statements.query_binder import QueryBinder
+from penstock.statements.questions import Questions
+from penstock.statements.user_functions import UserFunctions
+from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.query_changes import QueryChanges
+from penstock.stream.registry import StreamRegistry
 
 _ABOUT_NAMES = (CatalogError, UnknownQuery, UnknownStream, UnknownTable, UnknownFunction)
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Carries out statements; what needs Spark or a stream at work is done by the hands it is given."""
+    """Carries out statements."""
 
     catalog: Catalog
+    binder: QueryBinder
     questions: Questions
-    typed: Callable[[Select, str], TypedQuery]  # binds a query and lets Spark type it
-    enter: Callable[[Stream | Table], None]  # checks a source and enters it
-    check_function: Callable[[Function], None]  # lets Spark type a body
-    create: Callable[[Sequence[TypedQuery]], object]  # enters queries into catalog and streams
-    replace: Callable[[TypedQuery], object]  # puts a query in another's place
-    pause: Callable[[str], None]
-    resume: Callable[[str], None]  # lets a paused query go on
-    leave: Callable[[str], None]  # stops a stream that is gone
-    create_stream: Callable[[str, TypedQuery], object]  # enters a query whose answers are a stream
+    sources: DeclaredSources
+    functions: UserFunctions
+    changes: QueryChanges
+    streams: StreamRegistry
 
     def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
         """Carry out statements; queries that follow each other are entered together."""
@@ -70,13 +69,13 @@ class Execution:
             if isinstance(statement, CreateQuery) and not statement.or_replace:
                 name = statement.name.lower()
                 if not (statement.if_not_exists and (name in names or self._exists(statement))):
-                    waiting.append(self.typed(statement.select, statement.name))
+                    waiting.append(self.binder.typed(statement.select, statement.name))
                     names.add(name)
                 continue
-            self.create(waiting)
+            self.changes.create(waiting)
             waiting, names = [], set()
             answers += self._carried_out(statement)
-        self.create(waiting)
+        self.changes.create(waiting)
         return answers
 
     def _carried_out(self, statement: Statement) -> list[pa.Table]:
@@ -91,7 +90,7 @@ class Execution:
 
     def _replaced(self, name: str, select: Select) -> None:
         """Put a new definition in a query's place."""
-        self.replace(self.typed(select, self.catalog.query(name).name))
+        self.changes.replace(self.binder.typed(select, self.catalog.query(name).name))
 
     def _change(self, statement: Statement) -> None:
         """Carry out a statement that changes something."""
@@ -111,18 +110,18 @@ class Execution:
         """Enter what a CREATE defines."""
         match statement:
             case CreateStream(stream=source) | CreateTable(table=source):
-                self.enter(source)
+                self.sources.enter(source)
             case CreateFunction():
                 function = define(statement, self.catalog.functions())
-                self.check_function(function)
+                self.functions.check_body(function)
                 self.catalog.create_function(function, statement.or_replace)
             case CreateQuery(name=name, select=select):
                 if self._exists(statement):
                     self._replaced(name, select)
                 else:
-                    self.create([self.typed(select, name)])
+                    self.changes.create([self.binder.typed(select, name)])
             case CreateStreamAs(name=name, select=select):
-                self.create_stream(name, self.typed(select, name))
+                self.changes.create_stream(name, self.binder.typed(select, name))
 
     def _exists(self, statement: Creation) -> bool:
         """Tell whether what a CREATE would enter is there already."""
@@ -144,16 +143,16 @@ class Execution:
             return
         self.catalog.drop(statement.kind, statement.name)
         if statement.kind == "stream":
-            self.leave(statement.name)
+            self.streams.leave(statement.name)
 
     def _alter(self, statement: AlterQuery) -> None:
         """Change a query, pause it, or let it go on."""
         query = self.catalog.query(statement.name).query
         match statement.change:
             case Pause():
-                self.pause(query.name)
+                self.changes.pause(query.name)
             case Resume():
-                self.resume(query.name)
+                self.changes.resume(query.name)
             case Select() as select:
                 self._replaced(query.name, select)
             case WindowClause() as window:

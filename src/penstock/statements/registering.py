@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.catalog.catalog import Catalog
-from penstock.catalog.functions import Functions
+from penstock.catalog import Catalog
 from penstock.language.functions.python_aggregates import AggregateWish, algebra_in
 from penstock.language.functions.python_functions import Types, Wish
+from penstock.statements.user_functions import UserFunctions
 
 
 class Registering:
     """The part of an engine that lets queries call users' Python code."""
 
     catalog: Catalog
-    _functions: Functions
+    _functions: UserFunctions
 
     def create_function(
         self,
