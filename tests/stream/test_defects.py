@@ -21,6 +21,7 @@ from penstock.kernel.emit_changes import EmitChanges
 from penstock.kernel.revisions import Revisions
 from penstock.spark.answers import finish
 from penstock.spark.job import lift_states
+from penstock.spark.job.partials import PartialsJob
 from penstock.store import executor_state as spread
 from penstock.stream.derived import row_times as rulers
 from penstock.testing import TestBed
@@ -304,3 +305,25 @@ def test_a_past_that_breaks_a_lane_pauses_the_queries_of_the_lane_alone(spark: S
             -len(bed.timeline("new")) :
         ]
         assert bed.timeline("new")
+
+
+def test_a_defect_in_the_job_is_raised_at_once_and_not_taken_for_a_row_that_fails(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def broken(*_: Any, **__: Any) -> None:
+        tried.append(1)
+        raise KeyError("ours")
+
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, v INT")
+        bed.query("q", "SELECT sum(6 div v) AS x FROM s [RANGE 2 s SLIDE 2 s]")
+        with monkeypatch.context() as patch:
+            patch.setattr(PartialsJob, "run", broken)
+            with pytest.raises(KeyError, match="ours"):
+                bed.feed("s", [{"ts": 0, "v": 1}])
+        assert tried == [1]
+        assert bed.paused("q") is None
+        bed.feed("s", [{"ts": 0, "v": 1}, {"ts": 2, "v": 1}])
+        assert bed.answers("q")

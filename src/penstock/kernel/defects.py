@@ -38,9 +38,14 @@ class Traced(Exception):
     """Stands in the log for what was raised, here or in another process: its text is the trace."""
 
 
+def is_of_spark(error: BaseException) -> bool:
+    """Tell whether Spark, or the way to it, raised an exception."""
+    return type(error).__module__.startswith(_OF_SPARK)
+
+
 def defect_of(error: Exception, doing: str) -> Defect:
     """Word an exception as a defect; what the disk, memory or Spark failed at is raised again."""
-    if isinstance(error, _NO_DEFECTS) or type(error).__module__.startswith(_OF_SPARK):
+    if isinstance(error, _NO_DEFECTS) or is_of_spark(error):
         raise error
     text = " ".join(str(error).split())
     raised = f"{type(error).__name__}{f': {text[:LONGEST]}' if text else ''}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.kernel.arrived import by_grouping
+from penstock.kernel.defects import is_of_spark
 from penstock.kernel.signing import FailedRows, Sent
 from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
@@ -138,7 +139,7 @@ class BatchJob:
         try:
             return self._run(rows, layout, known, judged, foreseen=False)
         except Exception as error:
-            if not type(error).__module__.startswith(("pyspark", "py4j")) or spark_is_over():
+            if not is_of_spark(error) or spark_is_over():
                 raise
             what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
             raise SourceError(what, hint="Mend what it names, and ask again.") from None
@@ -150,6 +151,8 @@ class BatchJob:
         try:
             partials = job.run(rows, before.frames, bounds)
         except Exception as error:
+            if not _may_be_the_rows(error):
+                raise
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             partials = _attempted(job, rows, before.frames, bounds, error, None)
         return BatchPartials(job, bounds, partials, before.frames, before.versions)
@@ -168,6 +171,8 @@ class BatchJob:
         try:
             partials = job.run(batch, frames, bounds, interpreted=young, into=into)
         except Exception as error:
+            if not _may_be_the_rows(error):
+                raise
             doubting = _readers(layout)
             isolate(batch.sparkSession, error)
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
@@ -244,6 +249,11 @@ def _attempted(
         if isinstance(error, FailedRows):
             raise
         raise error from None
+
+
+def _may_be_the_rows(error: Exception) -> bool:
+    """Tell whether an expression may have failed on a row; what Penstock itself raises otherwise is a defect of it."""
+    return isinstance(error, FailedRows) or is_of_spark(error)
 
 
 def _readers(layout: Layout) -> frozenset[int]:

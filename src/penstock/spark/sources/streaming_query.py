@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import PenstockError, SourceError
+from penstock.kernel.defects import is_of_spark
 from penstock.model.schema import Stream
 from penstock.spark.functions.register import WATCHED
 from penstock.spark.job.literals import quoted
@@ -191,6 +192,6 @@ class SparkQuery:
             return over
         if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
             return gone_away(before)
-        if type(error).__module__.startswith(("pyspark", "py4j")):
+        if is_of_spark(error):
             return worded(before, error)
         return error
