@@ -15,6 +15,7 @@ from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
 from penstock.store.verifying import check_together
 from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.context import StreamContext
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
 from penstock.stream.derived.partitioned_rows import PartitionedRowStream
 from penstock.stream.derived.query_answers import QueryStream
@@ -24,7 +25,6 @@ from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
-from penstock.stream.stream_parts import StreamContext
 from penstock.stream.window_kinds import window_kind_of
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
+from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import part_with
@@ -27,7 +28,7 @@ from penstock.stream.pauses import apply_controls
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
-from penstock.stream.stream_parts import StreamContext, build_parts
+from penstock.stream.stream_parts import build_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,25 +14,23 @@ import pyarrow as pa
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, SinkError
 from penstock.evaluate.typed import Definition, TypedQuery
-from penstock.kernel.versions import ShownVersions, Version
+from penstock.kernel.versions import Version
 from penstock.language.options import since_of
 from penstock.model.derived import source_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
-from penstock.model.window import RowsWindow
 from penstock.report.notebook import StreamRow
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
-from penstock.store.answers import answers_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
-from penstock.stream.query_windows import NEVER
+from penstock.stream.query_results import shown_versions
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -293,15 +291,7 @@ class StreamRunner:
         self, definition: Definition, elsewhere: Mapping[int, list[pa.Table]], version: Version, *, revisions: bool
     ) -> pa.Table:
         """Return a query's answers so far; ``elsewhere`` has those of versions that read another stream, by version."""
-        own = {e.version: n for n, e in self.catalog.editions(definition.name).items() if e.version not in elsewhere}
-        said = dict(elsewhere) | {version: answers_of(self.pipeline.answers, [n]) for version, n in own.items()}
-        executor_state, rows = self.pipeline.executor_state, isinstance(definition.query.window, RowsWindow)
-        by = {} if executor_state is None else executor_state.orders(own, self.catalog.edition)
-        begins = NEVER if rows else self.pipeline.progress.windows.starts.get(definition.id)
-        shown = ShownVersions(
-            dict(sorted(said.items())), definition.typed.schema, -NEVER if begins is None else begins, by
-        )
-        return shown.answers(version, revisions=revisions)
+        return shown_versions(self.catalog, self.pipeline, definition, elsewhere).answers(version, revisions=revisions)
 
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""

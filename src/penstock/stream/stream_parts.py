@@ -6,40 +6,19 @@ from dataclasses import dataclass
 
 from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
-from penstock.model.schema import Stream
 from penstock.spark.answers.finish import finish
-from penstock.store.answers import AnswerLog
-from penstock.store.commits import CommitLog
 from penstock.stream.admission import Admission
-from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.batch_job import BatchJob
+from penstock.stream.context import StreamContext
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState, open_executor_state
 from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
-from penstock.stream.past_rows import Places
 from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
-from penstock.stream.settings import StreamSettings
-from penstock.stream.snapshot import CommittedCatalog
 from penstock.stream.step_committer import StepCommitter
 from penstock.stream.tree_planner import TreePlanner
-from penstock.stream.window_kinds import WindowKind
-
-
-@dataclass(frozen=True, slots=True)
-class StreamContext:
-    """What a stream is given when it is opened: its logs, folders, windows, and where its answers go."""
-
-    stream: Stream
-    settings: StreamSettings
-    commits: CommitLog
-    answers: AnswerLog
-    places: Places
-    targets: AnswerTargets
-    catalog: CommittedCatalog
-    windows: WindowKind
 
 
 @dataclass(frozen=True, slots=True)
