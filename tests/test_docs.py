@@ -26,7 +26,8 @@ from penstock.language.options import OPTIONS
 from penstock.language.statements import STATEMENTS
 from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS
-from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SINK_OPTIONS, SPARK_SETTINGS
+from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SPARK_SETTINGS
+from penstock.sinks.registry import SINKS, declared_kinds
 from penstock.testing import TestBed
 from tests.shell import Penstock, penstock
 
@@ -237,7 +238,7 @@ def test_exit_codes_are_those_of_the_command_line() -> None:
 
 def test_every_setting_of_a_project_is_on_its_page() -> None:
     told = set(re.findall(r"`([a-z_]+)`", page("project.md")))
-    sinks = [option for options in SINK_OPTIONS.values() for option in (*options, *SINK_OPTIONS)]
+    sinks = [name for kind in declared_kinds() for name in (kind, *(one.name for one in SINKS[kind].settings))]
     known = [*SETTINGS, *DEFAULT_SETTINGS, *SPARK_SETTINGS, *STREAM_SETTINGS, *TABLE_SETTINGS, *COLUMN_SETTINGS]
     assert {*known, *sinks, *FIELDS} - told == set()
 

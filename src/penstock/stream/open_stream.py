@@ -15,8 +15,7 @@ from penstock.model.schema import Stream
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
 from penstock.sinks.delivery import Delivery
-from penstock.sinks.parquet import ParquetSink
-from penstock.sinks.protocol import Sink
+from penstock.sinks.protocol import ByExecutors, Sink
 from penstock.spark.answers.large_answers import executor_writer
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
@@ -75,7 +74,7 @@ def put_to_work(
         settings.rates,
     )
     for sink in settings.sinks:
-        if isinstance(sink, ParquetSink) and sink.write_large is None:
+        if isinstance(sink, ByExecutors) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
     called = settings.catalog.name_of, settings.catalog.version_of
     delivery = Delivery(stream.name, settings.sinks, answers, settings.folder, *called)
