@@ -52,6 +52,7 @@ from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.embedded import adopt, embedded
 from penstock.spark.session.own_session import made_in, own_session
 from penstock.spark.sources import frames as sources
+from penstock.spark.sources import reading
 from penstock.spark.typing import Typer
 from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
@@ -323,7 +324,7 @@ class Engine(Registering):
 
     def _enter(self, source: Stream | Table) -> None:
         """Enter a stream or table of files, with the columns its files have if none are given."""
-        whole = sources.with_columns(self.session, source)
+        whole = reading.with_columns(self.session, source)
         self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
 
     def _seen(self, name: str) -> ObservedStream | None:
@@ -340,4 +341,4 @@ class Engine(Registering):
         """Open a stream's source."""
         if stream.format is None:
             return sources.given_frame(self._frames, stream)
-        return sources.read_stream(self.session, stream)
+        return reading.read_stream(self.session, stream)
