@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS
 from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SPARK_SETTINGS
 from penstock.sinks.registry import SINKS, declared_kinds
+from penstock.sources.registry import FORMATS
 from penstock.testing import TestBed
 from tests.shell import Penstock, penstock
 
@@ -116,8 +118,21 @@ def test_every_error_with_an_example_is_raised_by_it(spark: SparkSession) -> Non
                 assert expect_refusal(engine, block, number).code == section
 
 
-@pytest.mark.parametrize("name", ["python.md", "sharing.md", "testing.md", "weave.md"])
-def test_python_pages_run(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tables_as_before() -> Iterator[None]:
+    """Take out again what a page puts into the tables of sources and sinks."""
+    tables: tuple[dict[str, Any], ...] = (FORMATS, SINKS)
+    before = [set(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for name in table.keys() - known:
+            del table[name]
+
+
+@pytest.mark.parametrize("name", ["extending.md", "python.md", "sharing.md", "testing.md", "weave.md"])
+def test_python_pages_run(
+    name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(name):
