@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ from penstock.language.options import OPTIONS
 from penstock.language.statements import STATEMENTS
 from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS
-from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SINK_OPTIONS, SPARK_SETTINGS
+from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SPARK_SETTINGS
+from penstock.sinks.registry import SINKS, declared_kinds
+from penstock.sources.registry import FORMATS
 from penstock.testing import TestBed
 from tests.shell import Penstock, penstock
 
@@ -115,8 +118,21 @@ def test_every_error_with_an_example_is_raised_by_it(spark: SparkSession) -> Non
                 assert expect_refusal(engine, block, number).code == section
 
 
-@pytest.mark.parametrize("name", ["python.md", "sharing.md", "testing.md", "weave.md"])
-def test_python_pages_run(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tables_as_before() -> Iterator[None]:
+    """Take out again what a page puts into the tables of sources and sinks."""
+    tables: tuple[dict[str, Any], ...] = (FORMATS, SINKS)
+    before = [set(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for name in table.keys() - known:
+            del table[name]
+
+
+@pytest.mark.parametrize("name", ["extending.md", "python.md", "sharing.md", "testing.md", "weave.md"])
+def test_python_pages_run(
+    name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(name):
@@ -237,7 +253,7 @@ def test_exit_codes_are_those_of_the_command_line() -> None:
 
 def test_every_setting_of_a_project_is_on_its_page() -> None:
     told = set(re.findall(r"`([a-z_]+)`", page("project.md")))
-    sinks = [option for options in SINK_OPTIONS.values() for option in (*options, *SINK_OPTIONS)]
+    sinks = [name for kind in declared_kinds() for name in (kind, *(one.name for one in SINKS[kind].settings))]
     known = [*SETTINGS, *DEFAULT_SETTINGS, *SPARK_SETTINGS, *STREAM_SETTINGS, *TABLE_SETTINGS, *COLUMN_SETTINGS]
     assert {*known, *sinks, *FIELDS} - told == set()
 

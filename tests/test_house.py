@@ -20,6 +20,7 @@ ROOMS = (
     ("printable",),
     ("errors",),
     ("model",),
+    ("sources",),
     ("schedule",),
     ("language",),
     ("evaluate",),

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.terminal import TerminalSink
-    from penstock.spark.market import Market, write_trades
+    from penstock.sources.trades import Market
+    from penstock.spark.market import write_trades
 
 _PLACES = {
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
-    "Market": "penstock.spark.market",
+    "Market": "penstock.sources.trades",
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",

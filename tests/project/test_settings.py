@@ -11,7 +11,7 @@ from penstock.model.duration import MINUTE, SECOND
 from penstock.model.schema import Column, Stream
 from penstock.project.folder import read_project
 from penstock.project.problems import Problem
-from penstock.project.settings import SinkSetting
+from penstock.sinks.registry import DeclaredSink
 from tests.project.making import TRADES, write_project
 
 
@@ -74,8 +74,8 @@ defaults: {strategy: unshared paned}
 """
     settings = read_project(write_project(tmp_path, TRADES + more)).settings
     assert settings.sinks == (
-        SinkSetting("parquet", tmp_path / "out", {"roll_bytes": 1000}),
-        SinkSetting("jsonl", tmp_path / "lines", {}),
+        DeclaredSink("parquet", {"folder": tmp_path / "out", "roll_bytes": 1000}),
+        DeclaredSink("jsonl", {"folder": tmp_path / "lines"}),
     )
     assert (settings.name, settings.state, settings.strategy) == ("desk", tmp_path / "state", "unshared paned")
     assert (settings.spark.cores, settings.spark.memory) == (2, "3g")

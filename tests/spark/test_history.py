@@ -11,8 +11,7 @@ import pytest
 
 from penstock.errors import SourceError, StateError
 from penstock.model.schema import Column, Stream
-from penstock.spark.sources.frames import read_stream
-from penstock.spark.sources.history import history
+from penstock.spark.sources.reading import history, read_stream
 from penstock.spark.sources.streaming_query import SparkQuery
 
 if TYPE_CHECKING:

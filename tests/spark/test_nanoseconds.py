@@ -17,7 +17,7 @@ from penstock import Engine
 from penstock.errors import SourceError
 from penstock.model.schema import Column, Table
 from penstock.spark.session.temporary_settings import set_for_now
-from penstock.spark.sources.frames import read_batch
+from penstock.spark.sources.reading import read_batch
 from penstock.spark.sources.unreadable import worded
 
 SECOND = 10**9

@@ -23,7 +23,7 @@ def report(at_work: Working, seconds: float) -> dict[str, Any]:
     streams = [_stream(engine, name) for name in engine.catalog.stream_names()]
     found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams}
     if project is not None:
-        sinks = [{"kind": sink.kind, "folder": str(sink.folder)} for sink in project.settings.sinks]
+        sinks = [sink.shown() for sink in project.settings.sinks]
         found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
     return found
 

@@ -21,6 +21,8 @@ from penstock.cli.progress import progressing
 from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
 from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
+from penstock.errors import SinkError
+from penstock.sinks.registry import declared_by, written_kinds
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     "sinks",
     multiple=True,
     metavar="KIND:FOLDER",
-    help="Another place for answers: parquet:FOLDER or jsonl:FOLDER; repeatable.",
+    help=f"Another place for answers: {written_kinds()}; repeatable.",
 )
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
@@ -121,16 +123,12 @@ def _told(at_work: Working, text: str) -> str:
 
 
 def _sink(text: str) -> Sink:
-    """Make a sink of ``kind:folder``."""
-    from penstock.project.opening import make_sink
-    from penstock.project.settings import SINK_OPTIONS, SinkSetting
-
-    kind, _, folder = text.partition(":")
-    if text == "terminal":
-        return make_sink(SinkSetting("terminal", Path(), {}))
-    if kind not in SINK_OPTIONS or not folder:
-        raise click.UsageError(f"--sink {text}: write parquet:FOLDER, jsonl:FOLDER or terminal")
-    return make_sink(SinkSetting(kind, Path(folder), {}))
+    """Make a sink of ``kind:where``."""
+    try:
+        return declared_by(text).make()
+    except SinkError as error:
+        hint = "" if error.hint is None else f". {error.hint}"
+        raise click.UsageError(f"--sink {text}: {error.what}{hint}") from None
 
 
 @contextmanager

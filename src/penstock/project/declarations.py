@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -16,9 +16,9 @@ from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream
 from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
-from penstock.project.columns import FORMATS, UNKNOWN_TYPE, found_columns
 from penstock.project.document import Entries, Place, YamlFile, options_of, place_of
-from penstock.spark.sources.file_options import FILE_OPTIONS, check_options
+from penstock.sources.description import UNKNOWN_TYPE, SourceFormat
+from penstock.sources.registry import FORMATS, formats_for, found_columns
 
 STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", *OWN_OPTIONS)
 TABLE_SETTINGS: Final = ("format", "path", "options", "columns")
@@ -72,8 +72,7 @@ def _source(
     reading: YamlFile, what: str, key: Node, entries: Entries, kind: str, folder: Path
 ) -> tuple[str | None, dict[str, str]]:
     """Read format, path and options."""
-    formats = FORMATS if kind == "stream" else FORMATS[:-1]
-    format_ = None
+    formats, format_ = formats_for(kind), None
     if "format" in entries:
         format_ = reading.choice(entries["format"][1], f"the format of {what}", formats)
     else:
@@ -83,19 +82,32 @@ def _source(
         if "path" in options:
             reading.complain(f"{what} has two paths", entries["path"][0])
         options["path"] = reading.words(entries["path"][1], f"the path of {what}") or "."
-    if "path" in options and format_ == "trades":
-        reading.complain(f"{what} is generated and has no path", entries.get("path", entries["format"])[0])
-    if "path" in options:
-        options["path"] = absolute(options["path"], folder)
-    elif format_ in FORMATS[:-1]:
-        reading.complain(f"{what} has no path", key, hint="Add path: and a folder or file, relative to penstock.yml.")
-    if format_ is not None and format_ in FILE_OPTIONS:
-        try:
-            check_options(what, format_, options)
-        except SourceError as error:
-            place = entries["options"][0] if "options" in entries else key
-            reading.complain(error.what, place, detail=error.detail, hint=error.hint)
+    if format_ is None:
+        return None, options
+    described = FORMATS[format_]
+    if "path" in options and "path" not in described.options:
+        place = entries.get("path", entries["format"])[0]
+        reading.complain(f"{what} is {described.origin} and has no path", place)
+        return format_, options
+    options |= {name: absolute(options[name], folder) for name in described.paths if name in options}
+    _check_options(reading, what, key, entries, described, options)
     return format_, options
+
+
+def _check_options(
+    reading: YamlFile, what: str, key: Node, entries: Entries, described: SourceFormat, options: Mapping[str, str]
+) -> None:
+    """Note options that a format needs, and those that it does not have."""
+    for need in described.needs:
+        if need not in options:
+            where = "Add path: and a folder or file, relative to penstock.yml."
+            hint = where if need == "path" else f"Add {need} under options."
+            reading.complain(f"{what} has no {need}", key, hint=hint)
+    try:
+        described.check(what, options)
+    except SourceError as error:
+        place = entries["options"][0] if "options" in entries else key
+        reading.complain(error.what, place, detail=error.detail, hint=error.hint)
 
 
 def absolute(path: str, folder: Path) -> str:

@@ -17,6 +17,7 @@ from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
 from penstock.project.queries import QueryFile, bind_query, in_order, read_queries
 from penstock.project.settings import ProjectSettings, read_settings
+from penstock.sources.registry import FORMATS
 from penstock.store.changes import ChangeLog
 
 SETTINGS_FILE: Final = "penstock.yml"
@@ -110,9 +111,10 @@ def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[P
     """Say what is not wrong, but will be missed."""
     notes = []
     for declared in (*settings.streams, *settings.tables):
-        path = declared.item.options.get("path", "")
-        if path and "://" not in path and "*" not in path and not Path(path).exists():
-            notes.append(f'"{declared.item.name}": {path} does not exist yet')
+        described = FORMATS.get(declared.item.format or "")
+        for path in (declared.item.options.get(name, "") for name in (described.paths if described else ())):
+            if path and "://" not in path and "*" not in path and not Path(path).exists():
+                notes.append(f'"{declared.item.name}": {path} does not exist yet')
     if not queries and not problems:
         notes.append("there are no queries; put one into queries/, a file each")
     return tuple(notes)

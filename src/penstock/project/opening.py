@@ -19,7 +19,6 @@ from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import select_of
-from penstock.project.settings import SinkSetting
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -44,20 +43,6 @@ def start_spark(project: Project) -> Any:
     wish = project.settings.spark
     memory = {} if wish.memory is None else {"memory": wish.memory}
     return embedded(cores=wish.cores, settings=dict(wish.settings or {}), **memory)
-
-
-def make_sink(setting: SinkSetting) -> Sink:
-    """Make a sink."""
-    from penstock.sinks.jsonl import JsonLinesSink
-    from penstock.sinks.parquet import ParquetSink
-
-    if setting.kind == "terminal":
-        from penstock.sinks.terminal import TerminalSink
-
-        return TerminalSink()
-    kinds = {"parquet": ParquetSink, "jsonl": JsonLinesSink}
-    sink: Sink = kinds[setting.kind](setting.folder, **setting.options)
-    return sink
 
 
 def enter_sources(project: Project, engine: Engine) -> None:

@@ -19,10 +19,10 @@ from penstock.language.statements import CreateQuery, CreateStreamAs, Select, St
 from penstock.model.derived import answers_stream
 from penstock.model.query import Query
 from penstock.model.schema import Column
-from penstock.project.columns import UNKNOWN_TYPE
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
+from penstock.sources.description import UNKNOWN_TYPE
 from penstock.stream.derived.columns import refuse_as_stream
 
 DEEPEST: Final = 2  # queries/big.sql and queries/desk/big.sql

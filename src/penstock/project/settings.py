@@ -9,29 +9,17 @@ from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from penstock.errors import nearest
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
+from penstock.project.sinks import read_sinks
+from penstock.sinks.registry import DeclaredSink
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
-SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
-    "jsonl": ("folder", "roll_bytes"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSetting:
-    """A sink: its kind, its folder, and numbers such as ``roll_bytes``."""
-
-    kind: str
-    folder: Path
-    options: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,7 @@ class ProjectSettings:
     name: str
     streams: tuple[Declared, ...] = ()
     tables: tuple[Declared, ...] = ()
-    sinks: tuple[SinkSetting, ...] = ()
+    sinks: tuple[DeclaredSink, ...] = ()
     spark: SparkSetting = SparkSetting()
     state: Path | None = None
     strategy: str = STRATEGIES[0]
@@ -73,7 +61,7 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
         name=(reading.words(parts["name"], "the name") if "name" in parts else None) or name,
         streams=tuple(read_declarations(reading, parts["streams"], "stream", folder)) if "streams" in parts else (),
         tables=tuple(read_declarations(reading, parts["tables"], "table", folder)) if "tables" in parts else (),
-        sinks=_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
+        sinks=read_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
         state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
         **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
@@ -100,44 +88,6 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
         windows = reading.whole(entries["windows_at_a_time"][1], "windows_at_a_time", least=1)
         found["windows_at_a_time"] = WINDOWS_AT_A_TIME if windows is None else windows
     return found
-
-
-# Sinks.
-
-
-def _sinks(reading: YamlFile, node: Node, folder: Path) -> tuple[SinkSetting, ...]:
-    """Read the list of sinks; two may not write into one folder."""
-    found: list[SinkSetting] = []
-    for one in reading.items(node, "sinks"):
-        if not isinstance(one, MappingNode) or len(one.value) != 1:
-            reading.complain("a sink is one kind and its folder", one, hint="Write - parquet: answers.")
-            continue
-        for kind, (key, value) in reading.entries(one, "a sink").items():
-            if kind not in SINK_OPTIONS:
-                kinds, hint = ", ".join(SINK_OPTIONS), nearest(kind, SINK_OPTIONS)
-                reading.complain(f'there is no kind of sink "{kind}"', key, detail=f"kinds: {kinds}", hint=hint)
-                continue
-            sink = _sink(reading, kind, key, value, folder)
-            if sink is not None and any((s.kind, s.folder) == (sink.kind, sink.folder) for s in found):
-                reading.complain(f"a second {kind} sink writes into the same folder", key)
-            elif sink is not None:
-                found.append(sink)
-    return tuple(found)
-
-
-def _sink(reading: YamlFile, kind: str, key: Node, node: Node, folder: Path) -> SinkSetting | None:
-    """Read one sink: a folder, or a mapping with more."""
-    what = f"the {kind} sink"
-    if isinstance(node, ScalarNode):
-        path = _folder(reading, node, f"the folder of {what}", folder)
-        return None if path is None else SinkSetting(kind, path, {})
-    entries = reading.entries(node, what, SINK_OPTIONS[kind])
-    numbers = {k: reading.whole(v, f"{k} of {what}", 1) for k, (_, v) in entries.items() if k != "folder"}
-    if "folder" not in entries:
-        reading.complain(f"{what} has no folder", key, hint="Add folder: answers.")
-        return None
-    path = _folder(reading, entries["folder"][1], f"the folder of {what}", folder)
-    return None if path is None else SinkSetting(kind, path, {k: n for k, n in numbers.items() if n is not None})
 
 
 # Spark.

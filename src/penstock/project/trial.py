@@ -111,7 +111,7 @@ class Trials:
         if declared.with_columns:
             return item.columns
         if item.name not in self._found:
-            from penstock.spark.sources.frames import inferred_columns
+            from penstock.spark.sources.reading import inferred_columns
 
             self._found[item.name] = inferred_columns(bed.engine.session, item)
         return self._found[item.name]

@@ -11,7 +11,7 @@ from penstock.catalog import Catalog
 from penstock.model.schema import Stream, Table
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.own_session import made_in
-from penstock.spark.sources import frames
+from penstock.spark.sources import frames, reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ class DeclaredSources:
 
     def enter(self, source: Stream | Table) -> None:
         """Enter a stream or table, with the columns that its source has if none are given."""
-        whole = frames.with_columns(self.session, source)
+        whole = reading.with_columns(self.session, source)
         self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
 
     def enter_frame(self, stream: Stream, frame: DataFrame) -> None:
@@ -47,4 +47,4 @@ class DeclaredSources:
         """Open a stream's source."""
         if stream.format is None:
             return frames.given_frame(self._frames, stream)
-        return frames.read_stream(self.session, stream)
+        return reading.read_stream(self.session, stream)

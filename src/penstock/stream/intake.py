@@ -13,10 +13,9 @@ from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
 from penstock.spark.kept_rows.duplicates import Duplicates
 from penstock.spark.kept_rows.row_buffer import RowBuffer
-from penstock.spark.sources.arriving_files import files_of
 from penstock.spark.sources.computed_columns import doubtful_columns
-from penstock.spark.sources.frames import FILE_FORMATS, read_whole
-from penstock.spark.sources.nanoseconds import by_rounding
+from penstock.spark.sources.readers import Position
+from penstock.spark.sources.reading import read_whole
 from penstock.store.invalid import Invalid
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.past_rows import PastRows, Places
@@ -65,13 +64,8 @@ class Intake:
         return replace(told, example=example_of(rows, time, folder))
 
     def _whole(self, session: SparkSession, batch_id: int, source: str) -> DataFrame | None:
-        """Read the files of a batch once more; None: it has none, or times that Spark does not read."""
-        if self.stream.format not in FILE_FORMATS or not source:
-            return None
-        paths = files_of(self.stream, self.places.checkpoint, batch_id, source)
-        if self.stream.format == "parquet" and any(by_rounding(self.stream.columns, paths)):
-            return None
-        return read_whole(session, self.stream, paths)
+        """Read a batch once more with all its columns; None: its source cannot do that."""
+        return read_whole(session, self.stream, Position(self.places.checkpoint, source), batch_id)
 
     def kept_for_us(self, definitions: Iterable[Definition]) -> int:
         """Return for how long rows are kept; 0: not at all."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.model.derived import ROWS, is_apart, is_line
 from penstock.model.schema import Stream
 from penstock.sinks.delivery import Delivery
-from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import ByExecutors
 from penstock.spark.answers.large_answers import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
@@ -41,7 +41,7 @@ def put_to_work(
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
     for sink in settings.sinks:
-        if isinstance(sink, ParquetSink) and sink.write_large is None:
+        if isinstance(sink, ByExecutors) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
     called = settings.catalog.name_of, settings.catalog.version_of
     targets = AnswerTargets(Delivery(stream.name, settings.sinks, answers, settings.folder, *called))

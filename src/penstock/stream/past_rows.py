@@ -10,7 +10,7 @@ from penstock.errors import SourceError
 from penstock.model.schema import Stream
 from penstock.spark.job.literals import quoted
 from penstock.spark.kept_rows.retained import Retained
-from penstock.spark.sources.history import check_files, history
+from penstock.spark.sources.reading import check_history, history
 from penstock.spark.sources.streaming_query import as_for_batches
 from penstock.stream.query_windows import NEVER
 
@@ -82,7 +82,7 @@ class PastRows:
             return
         self._check_kind(source)
         about = self.session, self.stream, self.places.checkpoint, source
-        check_files(*about, accept_changed=accept_changed_files)
+        check_history(*about, accept_changed=accept_changed_files)
 
     def _check_kind(self, source: str) -> None:
         """Refuse a stream whose source cannot be read again."""

@@ -17,6 +17,7 @@ from penstock.language.grammar.limits import MAX_COLUMNS, MAX_OPTIONS
 from penstock.language.statements import CreateStream, CreateTable
 from penstock.language.stream_options import OWN_OPTIONS, check_dedup, read_own
 from penstock.model.schema import Column, Stream, Table
+from penstock.sources.registry import FORMATS
 
 
 @dataclass(slots=True)
@@ -55,7 +56,8 @@ class ClauseGrammar(SelectGrammar):
     def _format(self, made: ClauseDefinition) -> str:
         """Return the format, which must have been given."""
         if made.format is None:
-            self._fail(f'"{made.name.name}" has no USING', place_of(made.name), hint="Add USING csv, parquet, kafka …")
+            hint = f"Add USING {', '.join(FORMATS)}."
+            self._fail(f'"{made.name.name}" has no USING', place_of(made.name), hint=hint)
         return made.format
 
     # Columns.

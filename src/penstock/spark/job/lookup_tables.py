@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +16,7 @@ from penstock.model.query import Join
 from penstock.model.schema import Table
 from penstock.spark.job.literals import quoted
 from penstock.spark.session.own_session import taken_over
-from penstock.spark.sources.frames import is_pattern, read_batch
+from penstock.spark.sources.reading import read_batch, table_version
 from penstock.spark.sources.unreadable import worded
 
 LOG: Final = logging.getLogger("penstock")
@@ -60,7 +57,7 @@ class LookupTables:
         frames, versions = {}, {}
         for join in joins:
             table = tables[join.table]
-            version = _version(table)
+            version = table_version(table)
             loaded = self._loaded.get(join.id)
             if loaded is None or loaded.version != version:
                 if loaded is not None:
@@ -100,33 +97,3 @@ class LookupTables:
         if table.name not in self._told:
             self._told.add(table.name)
             LOG.warning(text, extra={"event": "report"})
-
-
-def _version(table: Table) -> str:
-    """Name a table's version by the names, sizes and times of its files."""
-    path = table.options.get("path")
-    if table.format is None or path is None:
-        return "given"
-    files = _files_of(path)
-    if not files:
-        what = "holds no files" if Path(path).is_dir() else "does not exist"
-        hint = "Put its files back and start again (an empty table is a file without rows), or drop its queries."
-        raise SourceError(f'table "{table.name}": {path} {what}', hint=hint)
-    seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
-
-
-def _files_of(path: str) -> list[Path]:
-    """List a table's files, without those that Spark does not read either."""
-    root = Path(path)
-    if root.is_dir():
-        found = [p for p in root.rglob("*") if p.is_file()]
-        return sorted(p for p in found if not any(map(_is_hidden, p.relative_to(root).parts)))
-    if is_pattern(path) and not root.exists():
-        return sorted(Path(p) for p in glob.glob(path, recursive=True))
-    return [root] if root.exists() else []
-
-
-def _is_hidden(name: str) -> bool:
-    """Tell whether Spark passes over a file or folder."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -24,7 +24,7 @@ from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import ended, gone_away, spark_is_over
 from penstock.spark.session.own_session import moved
 from penstock.spark.session.temporary_settings import cloned
-from penstock.spark.sources.arriving_files import ArrivingFiles
+from penstock.spark.sources.readers import reader_of
 from penstock.spark.sources.unreadable import worded
 
 LOG: Final = logging.getLogger("penstock")
@@ -77,13 +77,14 @@ class SparkQuery:
         session: SparkSession | None = None,
         tell: Callable[[str], None] = LOG.warning,
     ) -> None:
-        """Prepare to feed batches of a frame to a callback; the files of a declared stream are looked at before.
+        """Prepare to feed batches of a frame to a callback; those of a declared stream may be looked at before.
 
         Spark plans the frame in its own session; its batches go on in one that is cloned from ``session``.
         """
         self.name, self.frame, self.checkpoint, self.process = name, frame, checkpoint, process
         self._session = as_for_batches(session or frame.sparkSession)
-        self._arriving = None if stream is None else ArrivingFiles(stream, checkpoint, tell)
+        reader = None if stream is None else reader_of(stream)
+        self._arriving = None if reader is None or stream is None else reader.inspector(stream, checkpoint, tell)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
         self._error: BaseException | None = None
@@ -176,7 +177,7 @@ class SparkQuery:
     def _stopped(self, error: StreamingQueryException) -> PenstockError:
         """Word what stopped Spark's query outside of a batch."""
         before = f'stream "{self.name}" stopped: '
-        gone = None if self._arriving is None else self._arriving.folder_gone()
+        gone = None if self._arriving is None else self._arriving.gone()
         return ended(self._session, before) or gone or worded(before, error)
 
     def _raise(self) -> None:
