@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.evaluate.components.numbers import Component, column_count
+from penstock.evaluate.components.numbers import Component, ExactSum
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 
@@ -100,7 +100,7 @@ FIELDS = (
 def partial_columns(component: Component, rows: list[list[Row]]) -> list[pa.Array]:
     """Aggregate each list of rows into a component's partial columns as Spark ships them."""
     partials = [partial(component.source, part) for part in rows]
-    columns = [[p[i] for p in partials] for i in range(column_count(component))]
+    columns = [[p[i] for p in partials] for i in range(len(component.columns))]
     return [pa.array(values, _shipped_type(component.source, i)) for i, values in enumerate(columns)]
 
 
@@ -113,22 +113,23 @@ def partial(component: Component, rows: list[Row]) -> tuple[Any, ...]:
     if component.kind == "moments":
         return _moments([float(v) for v in values])
     if not values:
-        return (None,) * column_count(component)
+        return (None,) * len(component.columns)
     if component.kind == "float":
         return (float_sum(values),)
     if component.kind in ("min", "max"):
         return (extreme(component.kind, values),)
+    assert isinstance(component, ExactSum)
     return _exact(component, values)
 
 
-def _exact(component: Component, values: list[Any]) -> tuple[Any, ...]:
+def _exact(component: ExactSum, values: list[Any]) -> tuple[Any, ...]:
     if component.limbs == 1:
         return (sum(values),)
     if component.limbs == 2:
         return (sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values))
     scale, wide = component.decimal.scale, Context(prec=60)
     whole = [int(v.scaleb(scale, wide)) for v in values]
-    if column_count(component) == 1:
+    if len(component.columns) == 1:
         return (Decimal(sum(whole)).scaleb(-scale, wide),)
     high = [int(math.copysign(1, v)) * (abs(v) // 10**19) for v in whole]
     low = sum(v - h * 10**19 for v, h in zip(whole, high, strict=True))
@@ -142,6 +143,7 @@ def _shipped_type(component: Component, column: int) -> pa.DataType:
         return pa.float64()
     if component.kind in ("min", "max"):
         return component.type
+    assert isinstance(component, ExactSum)
     if component.limbs < 4:
         return pa.int64()
     return pa.decimal128(38, component.decimal.scale if column == 0 else 0)

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import WrongType
+from penstock.evaluate.components.extremes import Greatest, Least
 from penstock.evaluate.components.limbs import decimals_of, float64_of, int64_of
-from penstock.evaluate.components.numbers import ROWS, Array, Component, Int64Array, Values
+from penstock.evaluate.components.moments import Moments
+from penstock.evaluate.components.numbers import ROWS, Array, Count, ExactSum, Int64Array, SumPresence, Values
 from penstock.evaluate.expressions.ddl import type_name
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf, is_number, is_ordered, sum_type
 from penstock.evaluate.functions.holistic import bind_holistic
@@ -53,23 +55,23 @@ def bind_aggregate(
     if function == "avg":
         return _bind_avg(aggregate, type_)
     if function in ("min", "max"):
-        component = Component("min" if function == "min" else "max", aggregate.arguments[0], type_)
-        return BoundAggregate(aggregate, (component,), type_, _lower_extreme)
-    component = Component("moments", aggregate.arguments[0], type_)
-    return BoundAggregate(aggregate, (component,), pa.float64(), _lower_spread)
+        extreme = (Least if function == "min" else Greatest)(aggregate.arguments[0], type_)
+        return BoundAggregate(aggregate, (extreme,), type_, _lower_extreme)
+    moments = Moments(aggregate.arguments[0], type_)
+    return BoundAggregate(aggregate, (moments,), pa.float64(), _lower_spread)
 
 
 def _bind_count(aggregate: Aggregate) -> BoundAggregate:
     """Bind count(*) to rows, and count(a, b) to rows where no argument is NULL."""
     present = " AND ".join(f"({a}) IS NOT NULL" for a in aggregate.arguments)
     counted = aggregate.arguments[0] if len(aggregate.arguments) == 1 else f"CASE WHEN {present} THEN 1 END"
-    component = Component("count", counted, None) if aggregate.arguments else ROWS
+    component = Count(counted, None) if aggregate.arguments else ROWS
     return BoundAggregate(aggregate, (component,), pa.int64(), _lower_count)
 
 
 def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
     """Bind a sum: the sum itself, and whether it has a value, as the sum of none is NULL."""
-    some = Component("some", aggregate.arguments[0], type_)
+    some = SumPresence(aggregate.arguments[0], type_)
     components = (some, some.source)
     if pa.types.is_floating(type_):
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_sum)
@@ -80,8 +82,8 @@ def _bind_sum(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
 
 def _bind_avg(aggregate: Aggregate, type_: pa.DataType) -> BoundAggregate:
     """Bind an average, made of the count and the sum; it keeps what a sum needs too, for one that comes later."""
-    some = Component("some", aggregate.arguments[0], type_)
-    components = (Component("count", aggregate.arguments[0], None), some.source, some)
+    some = SumPresence(aggregate.arguments[0], type_)
+    components = (Count(aggregate.arguments[0], None), some.source, some)
     if not pa.types.is_decimal(type_):
         return BoundAggregate(aggregate, components, pa.float64(), _lower_float_avg)
     result = pa.decimal128(min(38, type_.precision + 4), min(38, type_.scale + 4))
@@ -116,7 +118,7 @@ def _lower_float_sum(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 def _lower_float_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Answer the average of integers or doubles."""
     counts, sums = _counts(bound, values), _plane(values[bound.components[1]])
-    if bound.components[1].kind == "exact":
+    if isinstance(bound.components[1], ExactSum):
         sums = float64_of(sums)
     with np.errstate(all="ignore"):
         return Lowered(pa.array(sums / np.maximum(counts, 1), mask=counts == 0), None)
@@ -127,8 +129,10 @@ def _lower_decimal_avg(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 
     Spark cuts the quotient off after 39 places before it rounds to at most 38: the same as rounding the exact one.
     """
-    counts, limbs = _counts(bound, values), _plane(values[bound.components[1]])
-    null, argument = counts == 0, bound.components[1].decimal
+    summed = bound.components[1]
+    assert isinstance(summed, ExactSum)
+    counts, limbs = _counts(bound, values), _plane(values[summed])
+    null, argument = counts == 0, summed.decimal
     _, failed = decimals_of(limbs, sum_type(argument), null)
     factor = 10 ** (bound.type.scale - argument.scale)
     short, too_long = int64_of(limbs)

@@ -11,8 +11,23 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.components.component import Component, Kind
-from penstock.evaluate.components.sketches import LG_K, LG_NOMINAL, TRACKED, K, k_for, lg_k_for
+from penstock.evaluate.components.component import Component
+from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
+from penstock.evaluate.components.sketches import (
+    LG_K,
+    LG_NOMINAL,
+    TRACKED,
+    FrequentItems,
+    HllSketch,
+    K,
+    KllSketch,
+    Sketch,
+    ThetaSketch,
+    k_for,
+    lg_k_for,
+)
+from penstock.evaluate.components.user_states import UserState
+from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
 from penstock.evaluate.expressions.ddl import arrow_type, type_name
 from penstock.evaluate.functions import lower_frequencies, lower_states
 from penstock.evaluate.functions.bound import BoundAggregate, is_comparable, is_number, is_ordered, sum_type
@@ -57,7 +72,7 @@ def _check(aggregate: Aggregate, type_: pa.DataType, fits: Callable[[pa.DataType
 
 def _frequencies(aggregate: Aggregate, types: Types) -> Component:
     """Return the frequency table of an argument, or of several together."""
-    return Component("frequencies", aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
+    return FrequencyTable(aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
 
 
 def _count_distinct(aggregate: Aggregate, types: Types) -> BoundAggregate:
@@ -119,27 +134,27 @@ def _weights(aggregate: Aggregate, types: Types) -> Component:
     if pa.types.is_decimal(types[1]) and types[1].precision > WEIGHT_DIGITS:
         what = f'"{aggregate.function}" does not take weights of more than {WEIGHT_DIGITS} digits'
         raise WrongType(what, detail=f"in {aggregate}", hint="Cast them to a narrower decimal.")
-    return Component("weights", aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
+    return WeightTable(aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
 
 
 def _picked(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind arg_min(x, y) and arg_max(x, y)."""
     _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
     _check(aggregate, types[1], is_ordered)
-    kind: Kind = "arg_min" if aggregate.function == "arg_min" else "arg_max"
-    component = Component(kind, aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
+    kind = LeastBy if aggregate.function == "arg_min" else GreatestBy
+    component = kind(aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]))
     return BoundAggregate(aggregate, (component,), types[0], lower_states.picked)
 
 
 def _ordered(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind first and last; the second argument tells which rows are taken."""
     _check(aggregate, types[0], lambda t: is_comparable(t) and not pa.types.is_null(t))
-    kind: Kind = "first" if aggregate.function == "first" else "last"
+    kind = FirstRow if aggregate.function == "first" else LastRow
     if len(types) > 1:
         _check(aggregate, types[1], lambda t: pa.types.is_boolean(t) or pa.types.is_null(t))
     keep = aggregate.arguments[1] if len(types) > 1 else None
     ignored = int(bool(aggregate.parameters[0]))
-    component = Component(kind, aggregate.arguments[0], types[0], aggregate.row, keep=keep, size=ignored)
+    component = kind(aggregate.arguments[0], types[0], aggregate.row, keep=keep, size=ignored)
     return BoundAggregate(aggregate, (component,), types[0], lower_states.picked)
 
 
@@ -157,7 +172,7 @@ def _approx_count_distinct(aggregate: Aggregate, types: Types) -> BoundAggregate
     """Bind approx_count_distinct(x [, relative deviation])."""
     _check(aggregate, types[0], is_ordered)
     size = lg_k_for(float(aggregate.parameters[0])) if aggregate.parameters else LG_K  # type: ignore[arg-type]
-    component = Component("hll", aggregate.arguments[0], types[0], size=size)
+    component = HllSketch(aggregate.arguments[0], types[0], size=size)
     return BoundAggregate(aggregate, (component,), pa.int64(), lower_states.approx_count_distinct)
 
 
@@ -165,7 +180,7 @@ def _approx_percentile(aggregate: Aggregate, types: Types) -> BoundAggregate:
     """Bind approx_percentile(x, p [, accuracy])."""
     _check(aggregate, types[0], is_number)
     size = k_for(_parameter(aggregate, 1, 0)) if len(aggregate.parameters) > 1 else K
-    component = Component("kll", aggregate.arguments[0], types[0], size=size)
+    component = KllSketch(aggregate.arguments[0], types[0], size=size)
     result = element(types[0]) if isinstance(aggregate.parameters[0], tuple) else types[0]
     return BoundAggregate(aggregate, (component,), result, lower_states.approx_percentile)
 
@@ -179,17 +194,17 @@ def _approx_top_k(aggregate: Aggregate, types: Types) -> BoundAggregate:
     tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_floating, pa.types.is_decimal)
     written = any(test(types[0]) for test in tests)
     kept = pa.string() if written else pa.int64()
-    component = Component("items", aggregate.arguments[0], kept, types=(types[0],), size=tracked)
+    component = FrequentItems(aggregate.arguments[0], kept, types=(types[0],), size=tracked)
     return BoundAggregate(aggregate, (component,), items_of(types[0], "count", pa.int64()), lower_states.approx_top_k)
 
 
-def _sketch(kind: Kind, otherwise: int, fits: Callable[[pa.DataType], bool]) -> Callable[..., BoundAggregate]:
+def _sketch(kind: type[Sketch], otherwise: int, fits: Callable[[pa.DataType], bool]) -> Callable[..., BoundAggregate]:
     """Make the binding of an aggregate that gives the sketch itself."""
 
     def binding(aggregate: Aggregate, types: Types) -> BoundAggregate:
         """Bind a sketch."""
         _check(aggregate, types[0], fits)
-        component = Component(kind, aggregate.arguments[0], types[0], size=_parameter(aggregate, 0, otherwise))
+        component = kind(aggregate.arguments[0], types[0], size=_parameter(aggregate, 0, otherwise))
         return BoundAggregate(aggregate, (component,), pa.binary(), lower_states.sketch)
 
     return binding
@@ -206,9 +221,7 @@ def _is_sketched(type_: pa.DataType) -> bool:
 
 def _own(aggregate: Aggregate, types: Types, function: Function) -> BoundAggregate:
     """Bind a user's aggregate."""
-    component = Component(
-        "user", aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]), code=function
-    )
+    component = UserState(aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:]), code=function)
     assert function.returns is not None
     return BoundAggregate(aggregate, (component,), arrow_type(function.returns), lower_states.own)
 
@@ -230,7 +243,7 @@ _BINDINGS: Final[Mapping[str, Callable[[Aggregate, Types], BoundAggregate]]] = {
     "approx_count_distinct": _approx_count_distinct,
     "approx_percentile": _approx_percentile,
     "approx_top_k": _approx_top_k,
-    "hll_sketch_agg": _sketch("hll", LG_K, lambda t: _is_sketched(t) and not pa.types.is_floating(t)),
-    "theta_sketch_agg": _sketch("theta", LG_NOMINAL, _is_sketched),
-    "kll_sketch_agg_double": _sketch("kll", K, is_number),
+    "hll_sketch_agg": _sketch(HllSketch, LG_K, lambda t: _is_sketched(t) and not pa.types.is_floating(t)),
+    "theta_sketch_agg": _sketch(ThetaSketch, LG_NOMINAL, _is_sketched),
+    "kll_sketch_agg_double": _sketch(KllSketch, K, is_number),
 }
