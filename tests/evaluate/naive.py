@@ -112,6 +112,8 @@ def partial(component: Component, rows: list[Row]) -> tuple[Any, ...]:
     values = [v for row in rows if (v := row.get(component.argument or "")) is not None]
     if component.kind == "moments":
         return _moments([float(v) for v in values])
+    if component.kind == "moments4":
+        return _four_moments([float(v) for v in values])
     if not values:
         return (None,) * len(component.columns)
     if component.kind == "float":
@@ -137,9 +139,9 @@ def _exact(component: ExactSum, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _shipped_type(component: Component, column: int) -> pa.DataType:
-    if component.kind == "count" or (component.kind == "moments" and column == 0):
+    if component.kind == "count" or (component.kind in ("moments", "moments4") and column == 0):
         return pa.int64()
-    if component.kind in ("float", "moments"):
+    if component.kind in ("float", "moments", "moments4"):
         return pa.float64()
     if component.kind in ("min", "max"):
         return component.type
@@ -158,6 +160,25 @@ def _moments(values: list[float]) -> tuple[int, float | None, float | None]:
     return (len(values), mean, math.fsum((v - mean) ** 2 for v in values))
 
 
+def _four_moments(values: list[float]) -> tuple[Any, ...]:
+    if not values:
+        return (0, None, None, None, None)
+    if not all(map(math.isfinite, values)):
+        return (len(values), float_sum(values) / len(values), math.nan, math.nan, math.nan)
+    powers = central_powers(values)
+    return (len(values), float(sum(map(Fraction, values)) / len(values)), *map(float, powers))
+
+
+def central_powers(values: list[float]) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the exact sums of the second, third and fourth powers of the distances from the mean."""
+    exact = [Fraction(v) for v in values]
+    mean = sum(exact) / len(exact)
+    squares = [(v - mean) * (v - mean) for v in exact]
+    m3 = sum((square * (v - mean) for square, v in zip(squares, exact, strict=True)), Fraction(0))
+    m2, m4 = sum(squares, Fraction(0)), sum((square * square for square in squares), Fraction(0))
+    return Fraction(m2), Fraction(m3), Fraction(m4)
+
+
 def window_rows(rows: Iterable[Row], window: Window, end: int) -> list[Row]:
     """Return the rows of the evaluation that ends at a time."""
     return [row for row in rows if end - window.range_us <= row.ts < end]
@@ -174,6 +195,8 @@ def answer(aggregate: Aggregate, type_: pa.DataType | None, rows: list[Row]) -> 
         return extreme(aggregate.function, values)
     if aggregate.function in ("sum", "avg"):
         return _sum_or_avg(aggregate.function, type_, values)
+    if aggregate.function in ("skewness", "kurtosis"):
+        return shape(aggregate.function, [float(v) for v in values])
     return _spread(aggregate.function, [float(v) for v in values])
 
 
@@ -210,6 +233,19 @@ def _spread(function: str, values: list[float]) -> float | None:
     return math.sqrt(variance) if function.startswith("stddev") else variance
 
 
+def shape(function: str, values: list[float]) -> float | None:
+    """Recompute skewness or kurtosis exactly; NULL of values that are all equal."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    m2, m3, m4 = central_powers(values)
+    if not m2:
+        return None
+    if function == "kurtosis":
+        return float(len(values) * m4 / m2**2) - 3.0
+    square = float(len(values) * m3**2 / m2**3)
+    return math.copysign(math.sqrt(square), m3)
+
+
 def extreme(function: str, values: list[Any]) -> Any:
     """Return the least or greatest value as Spark orders them: NaN greatest."""
     numbers = [v for v in values if v == v]
@@ -231,6 +267,8 @@ def tolerance(aggregate: Aggregate, rows: list[Row]) -> float:
     finite = [abs(v) for v in values if math.isfinite(v)]
     if aggregate.function in ("sum", "avg"):
         return 1e-9 * math.fsum(finite)
+    if aggregate.function in ("skewness", "kurtosis"):
+        return 1e-9 * len(values)  # they are at most √n and n
     largest = max(finite, default=0.0)
     # The square root of a rounding error of 1e-16 · x² is 1e-8 · x.
     return 1e-7 * largest if aggregate.function.startswith("stddev") else 1e-9 * largest**2

@@ -20,7 +20,7 @@ from penstock.model.window import Window
 from penstock.share.slices import SliceManager
 from tests.evaluate.naive import FAILED, FIELDS, Row, answer, partial_columns, tolerance, window_rows
 
-NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
+NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "skewness", "kurtosis")
 CASES = 1_000
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.four_moments import FourMoments
 from penstock.evaluate.components.moments import Moments
 from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum, SumPresence
 from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
@@ -21,6 +22,7 @@ KINDS: Final[tuple[type[Component], ...]] = (
     Least,
     Greatest,
     Moments,
+    FourMoments,
     FrequencyTable,
     WeightTable,
     LeastBy,

@@ -8,6 +8,7 @@ from typing import Final
 from penstock.evaluate.functions.bound import AggregateFunction
 from penstock.evaluate.functions.extremes import MAX, MIN
 from penstock.evaluate.functions.picked import ARG_MAX, ARG_MIN, FIRST, LAST
+from penstock.evaluate.functions.shape import KURTOSIS, SKEWNESS
 from penstock.evaluate.functions.sketched import (
     APPROX_COUNT_DISTINCT,
     APPROX_PERCENTILE,
@@ -30,6 +31,8 @@ FUNCTIONS: Final[Mapping[str, AggregateFunction]] = {
     "var_samp": VAR_SAMP,
     "stddev_pop": STDDEV_POP,
     "stddev_samp": STDDEV_SAMP,
+    "skewness": SKEWNESS,
+    "kurtosis": KURTOSIS,
     "median": PERCENTILE,
     "percentile": PERCENTILE,
     "mode": MODE,

@@ -34,6 +34,8 @@ SIGNATURES: Final = (
     Signature("var_samp", ("variance",)),
     Signature("stddev_pop"),
     Signature("stddev_samp", ("stddev", "std")),
+    Signature("skewness"),
+    Signature("kurtosis"),
     Signature("median"),
     Signature("percentile", constants=("percentages",), form="weighed"),
     Signature("mode"),
