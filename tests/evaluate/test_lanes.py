@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.components.numbers import ROWS, Component, Int64Array, Values, values_of
+from penstock.evaluate.components.extremes import Least
+from penstock.evaluate.components.numbers import ROWS, ExactSum, Int64Array, Values
 from penstock.evaluate.functions.binding import BoundAggregate, Lowered, bind_aggregate
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.model.query import Aggregate
@@ -19,7 +20,7 @@ from penstock.model.window import Window
 from penstock.share.slices import SliceManager
 from tests.evaluate.naive import FAILED, FIELDS, Row, answer, partial_columns, tolerance, window_rows
 
-NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
+NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "skewness", "kurtosis")
 CASES = 1_000
 
 
@@ -67,7 +68,7 @@ class Case:
         self.random.shuffle(keys)
         labels = np.array([key[0] for key in keys], np.int64)
         groups = np.array([key[1] for key in keys], np.int64)
-        values = [values_of(c, partial_columns(c, [parts[key] for key in keys])) for c in self.components]
+        values = [c.read(partial_columns(c, [parts[key] for key in keys])) for c in self.components]
         for lane in self.lanes:
             lane.add(labels, groups, values)
 
@@ -168,7 +169,7 @@ def test_a_dense_lane_becomes_a_scanning_one_with_the_same_answers(seed: int) ->
     case.check(case.evaluations(10, 60))
 
 
-COUNT, TOTAL, LEAST = ROWS, Component("exact", "`v`", pa.int32()), Component("min", "`v`", pa.int32())
+COUNT, TOTAL, LEAST = ROWS, ExactSum("`v`", pa.int32()), Least("`v`", pa.int32())
 
 
 def ints(*numbers: int) -> Int64Array:
@@ -227,7 +228,7 @@ def test_expired_labels_leave_room_and_stay_away(kind: type[DenseLane] | type[Sc
 
 
 def test_prefixes_wrap_around_and_stay_exact() -> None:
-    lane = DenseLane((COUNT, Component("exact", "`b`", pa.int64())))
+    lane = DenseLane((COUNT, ExactSum("`b`", pa.int64())))
     high = np.full((40, 2), 2**62, np.int64)
     lane.add(np.arange(40), np.zeros(40, np.int64), [np.ones(40, np.int64), high])
     merged = lane.evaluate(ints(3, 38), ints(4, 39))

@@ -57,6 +57,8 @@ CALLS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "max": ("max(s)", "max(d)", "max(DISTINCT i)"),
     **{name: (f"{name}(x)",) for name in ("var_pop", "var_samp", "variance")},
     **{name: (f"{name}(x)",) for name in ("stddev_pop", "stddev_samp", "stddev", "std")},
+    "skewness": ("skewness(x)", "skewness(d)", "skewness(i) FILTER (WHERE i > 3)"),
+    "kurtosis": ("kurtosis(x)", "kurtosis(w)", "kurtosis(NULL)"),
     "median": ("median(x)", "median(d)"),
     "percentile": ("percentile(i, 0.3)", "percentile(x, array(0, 0.5, 1))", "percentile(x, 0.5, w)"),
     "mode": (("mode(s)", "mode() WITHIN GROUP (ORDER BY s)"), ("mode(i)", "mode() WITHIN GROUP (ORDER BY i)")),

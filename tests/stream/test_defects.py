@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import QueryFailed, Unsupported
-from penstock.evaluate.components import states
+from penstock.evaluate.components import value_tables
+from penstock.evaluate.components.sketches import Sketch
 from penstock.evaluate.finishing import Finisher
 from penstock.evaluate.functions.bound import BoundAggregate
 from penstock.evaluate.groups import Groups
@@ -20,7 +21,6 @@ from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.kernel.emit_changes import EmitChanges
 from penstock.kernel.revisions import Revisions
 from penstock.spark.answers import finish
-from penstock.spark.job import lift_states
 from penstock.spark.job.partials import PartialsJob
 from penstock.store import executor_state as spread
 from penstock.stream.derived import row_times as rulers
@@ -81,7 +81,7 @@ def defects(bed: TestBed) -> Iterator[None]:
         return ids.get(name) in table["#definition" if "#definition" in table.column_names else 0].to_pylist()
 
     places: list[tuple[Any, str, Callable[..., bool]]] = [
-        (states, "read_frequencies", lambda component, column: True),
+        (value_tables, "read_frequencies", lambda component, column: True),
         (DenseLane, "add", lambda lane, *_: holds(lane, "kll")),
         (LazyStateTree, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
         (DenseLane, "expire", lambda lane, *_: holds(lane, "items")),
@@ -185,7 +185,7 @@ def test_a_defect_in_executors_pauses_its_query_alone(
     spark: SparkSession, tmp_path: Path, expected: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
-    monkeypatch.setattr(lift_states, "_sketch", lambda component, x: "max(cast('no sketch' as binary))")
+    monkeypatch.setattr(Sketch, "lift_state", lambda *_: "max(cast('no sketch' as binary))")
     bed = opened(spark, tmp_path, spread_over=2)
     bed.stream("r", COLUMNS)
     for name in ("all", "by k"):

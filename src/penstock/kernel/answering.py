@@ -191,7 +191,7 @@ class Answering:
         """Tell whether a lane's answers are worth a thread; users' code is called by one thread only."""
         first = shapes[0][0][0]
         windows = sum(len(one.ends) for lanes in shapes for members in lanes for one in members)
-        users = any(c.kind == "user" for c in self.synopsis.lanes[first.lane].components)
+        users = any(c.code is not None for c in self.synopsis.lanes[first.lane].components)
         return not users and windows * len(self.synopsis.groups(first.lane)) >= MUCH
 
     def _kind(self, definition: Definition) -> _Kind:

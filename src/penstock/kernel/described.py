@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.evaluate.components.numbers import ROWS, Component, column_count
+from penstock.evaluate.components.numbers import ROWS
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating
 from penstock.share.partial_schema import component_name, key_name
@@ -49,7 +49,7 @@ def described(layout: Layout) -> dict[str, Any]:
     components = {}
     for number, component in enumerate(layout.components):
         if component != ROWS and component.source == component:  # the others are read from their source's columns
-            for position, part in enumerate(_parts(component)):
+            for position, part in enumerate(component.columns):
                 components[component_name(number, position)] = f"{component}{part}"
     late = layout.marks_late
     return {
@@ -59,16 +59,6 @@ def described(layout: Layout) -> dict[str, Any]:
         "groupings": [_grouping(layout, member) for member in layout.members],
         "components": components,
     }
-
-
-def _parts(component: Component) -> list[str]:
-    """Say what the columns of a component are, where it has more than one."""
-    if component.kind == "moments":
-        return [": values", ": mean", ": sum of squared distances from the mean"]
-    if component.is_state or column_count(component) == 1:
-        return [""]
-    unit = "2^32" if component.limbs == 2 else f"10^{19 - component.decimal.scale}"
-    return [": low part", f": high part, times {unit}"]
 
 
 def _grouping(layout: Layout, member: Member) -> dict[str, Any]:

@@ -8,15 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.components.numbers import (
-    ROWS,
-    Component,
-    Values,
-    column_count,
-    identities,
-    values_from,
-    values_of,
-)
+from penstock.evaluate.components.numbers import ROWS, Component, Values
 from penstock.kernel.defects import Defect, defect_of
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import ROW_COUNT, component_name, labels_of
@@ -42,11 +34,11 @@ def read_components(
     unread: dict[Component, Defect] = {}
     for component in member.grouping.components:
         try:
-            values[component] = values_of(component, _columns(layout, component, rows))
+            values[component] = component.read(_columns(layout, component, rows))
         except Exception as error:
             about = " of " + ", ".join(component.arguments) if component.arguments else ""
             unread[component] = defect_of(error, f"the partial {component.kind}{about} was read")
-            values[component] = values_from(component, identities(component, rows.num_rows))
+            values[component] = component.values_from(component.identities(rows.num_rows))
     return values, unread
 
 
@@ -55,4 +47,4 @@ def _columns(layout: Layout, component: Component, rows: pa.Table) -> list[pa.Ch
     if component == ROWS:
         return [rows[ROW_COUNT]]
     number = layout.components.index(component.source)
-    return [rows[component_name(number, i)] for i in range(column_count(component))]
+    return [rows[component_name(number, i)] for i in range(len(component.columns))]

@@ -45,15 +45,19 @@ class Frequencies:
 
 
 def read_frequencies(component: Component, column: Column) -> Iterator[Frequencies | None]:
-    """Read tables from structs of sorted values ``v`` and where the runs of each end, or their weights."""
+    """Read tables from structs of sorted values ``v`` and where the runs of each begin and end."""
     array = whole(column)
     values = _values(component, pc.struct_field(array, [0]))
-    if component.kind == "frequencies":
-        found, lengths = read_counts(pc.struct_field(array, [1]))
-        ends = np.cumsum(lengths)  # of no row there are none, where numpy's split would see one piece
-        counts = (found[end - length : end] for end, length in zip(ends, lengths, strict=True))
-        yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
-        return
+    found, lengths = read_counts(pc.struct_field(array, [1]))
+    ends = np.cumsum(lengths)  # of no row there are none, where numpy's split would see one piece
+    counts = (found[end - length : end] for end, length in zip(ends, lengths, strict=True))
+    yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
+
+
+def read_weights(component: Component, column: Column) -> Iterator[Frequencies | None]:
+    """Read tables from structs of sorted values ``v``, their weights, and the least single weight."""
+    array = whole(column)
+    values = _values(component, pc.struct_field(array, [0]))
     lists, least = pc.struct_field(array, [1]), pc.struct_field(array, [2]).to_pylist()
     weights = _weights(lists.flatten())
     at = list_bounds(lists)

@@ -25,7 +25,7 @@ from penstock.evaluate.components.frequencies import (
     runs,
     table_of,
 )
-from penstock.evaluate.components.reading import ordered_type, whole
+from penstock.evaluate.components.reading import whole
 
 Ranked = tuple[list[Array], BoolArray]  # values at each rank, and which tables hold none
 
@@ -134,12 +134,6 @@ class FlatTables(FrequencyTables):
         """Return the tables' values at positions rank · (n - 1)."""
         upto = bounds_of(self.weights)
         return at_ranks(np.asarray(self.values, np.float64), upto, (self.bounds[:-1], self.bounds[1:]), ranks)
-
-
-def are_flat(component: Component) -> bool:
-    """Tell whether a component's states are plain counts of single numbers, or of two packed in one."""
-    single = component.kind == "frequencies" and not component.more and not ordered_type(component.type).hasobject
-    return single or component.packed
 
 
 def read_tables(component: Component, column: Column) -> FlatTables:

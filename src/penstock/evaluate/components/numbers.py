@@ -1,32 +1,31 @@
-"""Partial columns come in from Arrow; mergeable values in numpy come out, with the algebra to combine them.
+"""Counts and sums, which are added up; the exact ones can be subtracted too.
 
-A component is one number (or pair, or triple, or state) per slice and group from which aggregates are put together:
-avg(x) needs the exact sum of x and its count. Values are kept as *planes*, plain arrays of equal shape, so that one
-piece of code combines single values, rows of groups and whole levels of a tree.
+A module that works with components of any kind finds their common names here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.evaluate.components.component import (
-    ROWS,
-    SHORT_DECIMAL,
     Array,
     BoolArray,
     Column,
     Component,
     Int64Array,
+    Plane,
     Planes,
     Values,
+    Written,
+    pick,
+    widened,
 )
 from penstock.evaluate.components.limbs import add_carries, limbs_of_decimal, limbs_of_halves, times_ten_to_19
-from penstock.evaluate.components.reading import comparable, doubles, integers, ordered_type, present, whole
-from penstock.evaluate.components.states import combine_states, read_states
+from penstock.evaluate.components.reading import doubles, integers, present, whole
 
 __all__ = [
     "ROWS",
@@ -34,214 +33,204 @@ __all__ = [
     "BoolArray",
     "Column",
     "Component",
+    "Count",
+    "ExactSum",
+    "FloatSum",
     "Int64Array",
     "Planes",
+    "SumPresence",
     "Values",
-    "can_scatter",
-    "column_count",
-    "combine",
-    "combine_planes",
-    "identities",
-    "identity_of",
-    "ordering_of",
     "pick",
-    "plane_types",
-    "planes_of",
-    "scatter",
-    "values_from",
-    "values_of",
     "widened",
 ]
 
-
-def identity_of(component: Component) -> tuple[Any, ...]:
-    """Return for each plane the value that changes nothing when combined; None for a state."""
-    match component.kind:
-        case "count" | "some":
-            return (0,)
-        case "exact":
-            return (0,) * component.limbs
-        case "float":
-            return (0.0,)
-        case "min" | "max":
-            return (_extreme(component), False)
-        case "moments":
-            return (0, 0.0, 0.0)
-    return (None,)
+INTEGER: Final = Plane(np.dtype(np.int64), 0)
+SHORT_DECIMAL: Final = 28  # up to this precision Spark's decimal(p + 10) holds the sum of 10^10 rows
+SPLIT_DIGITS: Final = 19  # digits kept in the low part of a longer decimal
 
 
-def plane_types(component: Component) -> tuple[np.dtype[Any], ...]:
-    """Return the numpy type of each plane."""
-    match component.kind:
-        case "count" | "some":
-            return (np.dtype(np.int64),)
-        case "exact":
-            return (np.dtype(np.int64),) * component.limbs
-        case "float":
-            return (np.dtype(np.float64),)
-        case "min" | "max":
-            return (ordered_type(component.type), np.dtype(np.bool_))
-        case "moments":
-            return (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.float64))
-    return (np.dtype(object),)
+class Added(Component):
+    """What is combined by adding."""
 
+    __slots__ = ()
 
-def identities(component: Component, shape: int | tuple[int, ...]) -> Planes:
-    """Return planes of a shape that hold nothing yet."""
-    kinds = zip(plane_types(component), identity_of(component), strict=True)
-    return tuple(_filled(shape, dtype, value) for dtype, value in kinds)
-
-
-def _filled(shape: int | tuple[int, ...], dtype: np.dtype[Any], value: Any) -> Array:
-    """Return an array of one value; room for zeros takes no memory until something is written there."""
-    return np.full(shape, value, dtype) if value or dtype.hasobject else np.zeros(shape, dtype)
-
-
-def widened(have: int, need: int) -> int:
-    """Return a number of columns that holds those needed, with few to spare: each takes memory in every row."""
-    return have if need <= have else max(need, have * 5 // 4)
-
-
-def planes_of(component: Component, values: Values) -> Planes:
-    """Split values into their planes."""
-    if isinstance(values, tuple):
-        return values
-    return tuple(values.T) if component.kind == "exact" else (values,)
-
-
-def values_from(component: Component, planes: Planes) -> Values:
-    """Put planes together as values."""
-    if component.kind == "exact":
-        return np.stack(planes, axis=1)
-    return planes if len(planes) > 1 else planes[0]
-
-
-def pick(values: Values, rows: Int64Array | npt.NDArray[np.bool_]) -> Values:
-    """Take the values of some rows."""
-    return tuple(plane[rows] for plane in values) if isinstance(values, tuple) else values[rows]
-
-
-def combine(component: Component, a: Values, b: Values) -> Values:
-    """Combine two columns of values element by element."""
-    return values_from(component, combine_planes(component, planes_of(component, a), planes_of(component, b)))
-
-
-def combine_planes(component: Component, a: Planes, b: Planes) -> Planes:
-    """Combine planes of equal shape element by element."""
-    match component.kind:
-        case "count" | "some" | "exact":
+    def combine(self, a: Planes, b: Planes) -> Planes:
+        """Add planes."""
+        with np.errstate(all="ignore"):
             return tuple(x + y for x, y in zip(a, b, strict=True))
-        case "float":
-            with np.errstate(all="ignore"):
-                return (a[0] + b[0],)
-        case "min" | "max":
-            if a[0].dtype.hasobject:
-                return _pick_objects(ordering_of(component), a, b)
-            return (ordering_of(component)(a[0], b[0]), a[1] | b[1])
-        case "moments":
-            return _merge_moments(a, b)
-    return (combine_states(component, a[0], b[0]),)
+
+    def reduce(self, planes: Planes, starts: Int64Array) -> Planes:
+        """Add up each run."""
+        with np.errstate(all="ignore"):
+            return tuple(np.add.reduceat(plane, starts) for plane in planes)
+
+    @property
+    def scatters(self) -> bool:
+        """Tell that numpy adds into places."""
+        return True
+
+    def scatter(self, into: Planes, places: Int64Array, planes: Planes) -> None:
+        """Add values into places."""
+        with np.errstate(all="ignore"):
+            for plane, values in zip(into, planes, strict=True):
+                np.add.at(plane, places, values)
 
 
-def can_scatter(component: Component) -> bool:
-    """Tell whether values in any order, of repeated places too, can be combined into an array by numpy alone."""
-    if component.kind in ("min", "max"):
-        return not plane_types(component)[0].hasobject
-    return component.kind in ("count", "some", "exact", "float")
+class Count(Added):
+    """How many values there are, int64[n]; without an argument, how many rows."""
+
+    __slots__ = ()
+    kind: ClassVar = "count"
+    invertible: ClassVar = True
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say that it is one whole number."""
+        return (INTEGER,)
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Count values."""
+        assert self.argument is not None, "rows are counted by every job"
+        return [f"count({value(self.argument)})"]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read one bigint."""
+        return integers(columns[0])
 
 
-def scatter(component: Component, into: Planes, places: Int64Array, planes: Planes) -> None:
-    """Combine values into places of flat arrays."""
-    with np.errstate(all="ignore"):
-        if component.kind in ("min", "max"):
-            ordering_of(component).at(into[0], places, planes[0])
-            into[1][places[planes[1]]] = True
-            return
-        for plane, values in zip(into, planes, strict=True):
-            np.add.at(plane, places, values)
+ROWS: Final = Count(None, None)
 
 
-def ordering_of(component: Component) -> np.ufunc:
-    """Return the function that picks the lesser or greater of two values as Spark orders them, NaN greatest."""
-    if component.kind == "max":
-        return np.maximum  # passes NaN on
-    return np.fmin if plane_types(component)[0] == np.float64 else np.minimum  # fmin takes NaN only if both are
+class SumPresence(Added):
+    """How many partials of a sum hold a value, int64[n]: the sum of none is NULL. The sum's own column tells."""
+
+    __slots__ = ()
+    kind: ClassVar = "some"
+    invertible: ClassVar = True
+
+    @property
+    def source(self) -> Component:
+        """Return the sum."""
+        return sum_of(self.argument, self.type)
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say that it is one whole number."""
+        return (INTEGER,)
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Write nothing: it is read from the sum."""
+        return []
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read where the first column of a sum holds a value."""
+        return present(columns[0])
 
 
-def values_of(component: Component, columns: Sequence[Column]) -> Values:
-    """Read values from a component's partial columns as Spark ships them; NULL means nothing was there.
+class FloatSum(Added):
+    """A sum of doubles, float64[n]."""
 
-    ``count``: one bigint. ``exact`` up to int: one bigint; of bigint: Σ(x & 4294967295) and Σ(x >> 32); of
-    decimal(p ≤ 28, s): one decimal of scale s; of wider decimals: lo of scale s and hi of scale 0 with
-    Σx = lo + hi·10^(19 - s). ``float``: one double. ``min``, ``max``: one column of the argument's type. ``moments``:
-    count, avg, m2. A state: one column, as its own module reads it.
+    __slots__ = ()
+    kind: ClassVar = "float"
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say that it is one double."""
+        return (Plane(np.dtype(np.float64), 0.0),)
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Add doubles up."""
+        assert self.argument is not None
+        return [f"sum(cast({value(self.argument)} as double))"]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read one double."""
+        return doubles(columns[0])
+
+
+class ExactSum(Added):
+    """A sum of integers or decimals as k limbs, int64[n, k]: Σ limb[i]·2^(32·i).
+
+    Only the last limb is signed, and the others may exceed 32 bits. Up to int a partial is one bigint; of bigint it is
+    Σ(x & 4294967295) and Σ(x >> 32); of decimal(p ≤ 28, s) one decimal of scale s; of wider decimals lo of scale s and
+    hi of scale 0 with Σx = lo + hi·10^(19 - s). No slice can overflow these, so only the window's true sum decides.
     """
-    match component.kind:
-        case "count":
-            return integers(columns[0])
-        case "some":
-            return present(columns[0])
-        case "exact":
-            return _exact(component, columns)
-        case "float":
-            return doubles(columns[0])
-        case "min" | "max":
-            return comparable(component.type, columns[0], identity_of(component)[0])
-        case "moments":
-            return (integers(columns[0]), doubles(columns[1]), doubles(columns[2]))
-    return read_states(component, columns[0])
+
+    __slots__ = ()
+    kind: ClassVar = "exact"
+    invertible: ClassVar = True
+
+    @property
+    def limbs(self) -> int:
+        """Return how many limbs a sum has: 1 up to int, 2 for bigint, 4 for decimals."""
+        if pa.types.is_decimal(self.type):
+            return 4
+        return 2 if pa.types.is_int64(self.type) else 1
+
+    @property
+    def decimal(self) -> pa.Decimal128Type:
+        """Return the argument's type where it is a decimal."""
+        if self.limbs != 4:
+            raise TypeError(f"{self} is not over decimals")
+        return self.type
+
+    @property
+    def _is_split(self) -> bool:
+        """Tell a decimal whose sum Spark could not hold before the window's sum is known."""
+        return self.limbs == 4 and self.decimal.precision > SHORT_DECIMAL
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say that it is as many whole numbers as there are limbs."""
+        return (INTEGER,) * self.limbs
+
+    def planes_of(self, values: Values) -> Planes:
+        """Take limbs apart."""
+        return values if isinstance(values, tuple) else tuple(values.T)
+
+    def values_from(self, planes: Planes) -> Values:
+        """Put limbs side by side."""
+        return np.stack(planes, axis=1)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Tell the two parts of a long sum."""
+        if self.limbs == 2:
+            return (": low part", ": high part, times 2^32")
+        if self._is_split:
+            return (": low part", f": high part, times 10^{SPLIT_DIGITS - self.decimal.scale}")
+        return ("",)
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Sum in parts that no slice can overflow."""
+        assert self.argument is not None
+        x = value(self.argument)
+        if self.limbs == 2:
+            return [f"sum({x} & 4294967295L)", f"sum(shiftright({x}, 32))"]
+        return _split_sums(self.decimal, x) if self._is_split else [f"sum({x})"]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read limbs, the lower ones below 2^32."""
+        if self.limbs == 1:
+            return integers(columns[0])[:, None]
+        if self.limbs == 2:
+            return limbs_of_halves(integers(columns[0]), integers(columns[1]))
+        low = limbs_of_decimal(whole(columns[0]), self.decimal.scale)
+        if not self._is_split:
+            return low
+        return add_carries(low + times_ten_to_19(limbs_of_decimal(whole(columns[1]), 0)))
 
 
-def column_count(component: Component) -> int:
-    """Return how many partial columns `values_of` reads."""
-    if component.kind == "moments":
-        return 3
-    if component.kind != "exact":
-        return 1
-    long_decimal = component.limbs == 4 and component.decimal.precision > SHORT_DECIMAL
-    return 2 if component.limbs == 2 or long_decimal else 1
+def sum_of(argument: str | None, type_: pa.DataType | None) -> Component:
+    """Return the sum of an argument: of doubles a double, of others exact."""
+    return (FloatSum if pa.types.is_floating(type_) else ExactSum)(argument, type_)
 
 
-def _exact(component: Component, columns: Sequence[Column]) -> Values:
-    """Read an exact sum as limbs, the lower ones below 2^32."""
-    if component.limbs == 1:
-        return integers(columns[0])[:, None]
-    if component.limbs == 2:
-        return limbs_of_halves(integers(columns[0]), integers(columns[1]))
-    low = limbs_of_decimal(whole(columns[0]), component.decimal.scale)
-    if column_count(component) == 1:
-        return low
-    return add_carries(low + times_ten_to_19(limbs_of_decimal(whole(columns[1]), 0)))
-
-
-def _extreme(component: Component) -> Any:
-    """Return the value that never wins: for doubles NaN among minima and -inf among maxima."""
-    dtype, lowest = ordered_type(component.type), component.kind == "max"
-    if dtype.hasobject:
-        return None
-    if dtype == np.float64:
-        return -np.inf if lowest else np.nan
-    return np.iinfo(np.int64).min if lowest else np.iinfo(np.int64).max
-
-
-def _pick_objects(pick: np.ufunc, a: Planes, b: Planes) -> Planes:
-    """Pick among objects, comparing only where both are there: None has no order."""
-    both = a[1] & b[1]
-    values = np.where(a[1], a[0], b[0])
-    if both.any():
-        values[both] = pick(a[0][both], b[0][both])
-    return (values, a[1] | b[1])
-
-
-def _merge_moments(a: Planes, b: Planes) -> Planes:
-    """Merge counts, means and squared distances (Chan, Golub and LeVeque 1979)."""
-    n = a[0] + b[0]
-    with np.errstate(all="ignore"):
-        delta = b[1] - a[1]
-        share = b[0] / np.maximum(n, 1)
-        mean = a[1] + delta * share
-        m2 = a[2] + b[2] + delta * delta * (a[0] * share)
-    # An empty side must not touch the other: 0 · inf² would be NaN.
-    for empty, other in ((a[0] == 0, b), (b[0] == 0, a)):
-        mean, m2 = np.where(empty, other[1], mean), np.where(empty, other[2], m2)
-    return (n, mean, m2)
+def _split_sums(type_: pa.Decimal128Type, x: str) -> list[str]:
+    """Split x = low + high · 10^(19 - scale), both of few enough digits to be summed without overflow."""
+    power = SPLIT_DIGITS - type_.scale
+    digits = "1" + "0" * power if power >= 0 else "0." + "0" * (-power - 1) + "1"
+    unit = f"cast({digits}BD as decimal(38, {max(0, -power)}))"
+    low = f"({x} % {unit})"
+    high = f"cast(({x} - {low}) / {unit} as decimal(28, 0))"
+    return [f"sum(cast({low} as decimal(38, {type_.scale})))", f"sum({high})"]

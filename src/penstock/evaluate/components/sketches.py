@@ -1,4 +1,4 @@
-"""Sketches come in as the bytes that Spark makes; merged ones, in the same bytes, and what they tell go out.
+"""Sketches, kept as the bytes that Spark makes: merged ones are the same bytes, and tell what they have seen.
 
 Apache DataSketches: HyperLogLog and Theta for distinct values, KLL for quantiles (Karnin, Lang and Liberty 2016),
 frequent items after Misra and Gries. Java's and Python's library read each other's bytes, so a sketch that a slice
@@ -8,13 +8,16 @@ made in Spark is merged here, and what is merged here goes back to Spark's own f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 import datasketches as ds  # type: ignore[import-untyped]
 import pyarrow as pa
 
-from penstock.evaluate.components.component import Component
+from penstock.evaluate.components.component import Column, Written
+from penstock.evaluate.components.reading import whole
+from penstock.evaluate.components.states import State
 
 LG_K: Final = 12  # of HyperLogLog, as Spark's: a standard error of 1.6 %
 LG_NOMINAL: Final = 12  # of Theta
@@ -38,70 +41,146 @@ def tracked_map(tracked: int) -> int:
     return max(3, math.ceil(math.log2(tracked / 0.75)))
 
 
-def merge_sketches(component: Component, parts: Sequence[bytes]) -> bytes:
-    """Merge sketches of one kind."""
-    return parts[0] if len(parts) == 1 else _MERGES[component.kind](component, parts)
+class Sketch(State):
+    """The bytes of a sketch."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def empty(self) -> bytes:
+        """Return the sketch of nothing."""
+
+    @abstractmethod
+    def taking(self, x: str) -> str:
+        """Write the SQL that makes a sketch of an argument."""
+
+    def lift_state(self, value: Written, time: str) -> str:
+        """Let Spark make the sketch."""
+        assert self.argument is not None
+        return self.taking(value(self.argument))
+
+    def read_states(self, column: Column) -> Iterator[bytes | None]:
+        """Read bytes."""
+        return iter(whole(column).to_pylist())
 
 
-def _merge_hll(component: Component, parts: Sequence[bytes]) -> bytes:
-    """Unite HyperLogLog sketches."""
-    union = ds.hll_union(component.size)
-    for part in parts:
-        union.update(ds.hll_sketch.deserialize(part))
-    found: bytes = union.get_result(ds.tgt_hll_type.HLL_8).serialize_compact()
-    return found
+class HllSketch(Sketch):
+    """A HyperLogLog of 2^size buckets."""
+
+    __slots__ = ()
+    kind: ClassVar = "hll"
+
+    @property
+    def empty(self) -> bytes:
+        """Return the sketch of nothing."""
+        found: bytes = ds.hll_sketch(self.size, ds.tgt_hll_type.HLL_8).serialize_compact()
+        return found
+
+    def taking(self, x: str) -> str:
+        """Take numbers, strings and bytes as they are, and hashes of others."""
+        direct = pa.types.is_string(self.type) or pa.types.is_binary(self.type)
+        hashed = x if direct else f"nvl2({x}, xxhash64({x}), NULL)"
+        taken = f"cast({x} as bigint)" if pa.types.is_integer(self.type) else hashed
+        return f"hll_sketch_agg({taken}, {self.size})"
+
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Unite sketches."""
+        union = ds.hll_union(self.size)
+        for part in states:
+            union.update(ds.hll_sketch.deserialize(part))
+        found: bytes = union.get_result(ds.tgt_hll_type.HLL_8).serialize_compact()
+        return found
 
 
-def _merge_theta(component: Component, parts: Sequence[bytes]) -> bytes:
-    """Unite Theta sketches."""
-    union = ds.theta_union(component.size)
-    for part in parts:
-        union.update(ds.compact_theta_sketch.deserialize(part))
-    found: bytes = union.get_result().serialize()
-    return found
+class ThetaSketch(Sketch):
+    """A Theta sketch of nominally 2^size values."""
+
+    __slots__ = ()
+    kind: ClassVar = "theta"
+
+    @property
+    def empty(self) -> bytes:
+        """Return the sketch of nothing."""
+        found: bytes = ds.update_theta_sketch(self.size).compact().serialize()
+        return found
+
+    def taking(self, x: str) -> str:
+        """Take values as they are."""
+        return f"theta_sketch_agg({x}, {self.size})"
+
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Unite sketches."""
+        union = ds.theta_union(self.size)
+        for part in states:
+            union.update(ds.compact_theta_sketch.deserialize(part))
+        found: bytes = union.get_result().serialize()
+        return found
 
 
-def _merge_kll(component: Component, parts: Sequence[bytes]) -> bytes:
-    """Merge KLL sketches."""
-    whole = ds.kll_doubles_sketch(component.size)
-    for part in parts:
-        whole.merge(ds.kll_doubles_sketch.deserialize(part))
-    found: bytes = whole.serialize()
-    return found
+class KllSketch(Sketch):
+    """A KLL sketch of doubles, ``size`` is its k."""
+
+    __slots__ = ()
+    kind: ClassVar = "kll"
+
+    @property
+    def empty(self) -> bytes:
+        """Return the sketch of nothing."""
+        found: bytes = ds.kll_doubles_sketch(self.size).serialize()
+        return found
+
+    def taking(self, x: str) -> str:
+        """Take doubles."""
+        return f"kll_sketch_agg_double(cast({x} as double), {self.size})"
+
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Merge sketches."""
+        merged = ds.kll_doubles_sketch(self.size)
+        for part in states:
+            merged.merge(ds.kll_doubles_sketch.deserialize(part))
+        found: bytes = merged.serialize()
+        return found
 
 
-def _merge_items(component: Component, parts: Sequence[bytes]) -> bytes:
-    """Merge sketches of frequent items."""
-    whole = ds.frequent_items_sketch(tracked_map(component.size))
-    for part in parts:
-        whole.merge(ds.frequent_items_sketch.deserialize(part, serde_of(component)))
-    found: bytes = whole.serialize(serde_of(component))
-    return found
+class FrequentItems(Sketch):
+    """A sketch that follows ``size`` items: strings, or longs, which stand for values of the one type in ``types``."""
 
+    __slots__ = ()
+    kind: ClassVar = "items"
 
-def serde_of(component: Component) -> Any:
-    """Return how the items of a component are written: as longs or as strings."""
-    return ds.PyStringsSerDe() if component.type == pa.string() else ds.PyLongsSerDe()
+    @property
+    def _serde(self) -> Any:
+        """Return how items are written: as longs or as strings."""
+        return ds.PyStringsSerDe() if self.type == pa.string() else ds.PyLongsSerDe()
 
+    @property
+    def empty(self) -> bytes:
+        """Return the sketch of nothing."""
+        found: bytes = ds.frequent_items_sketch(tracked_map(self.size)).serialize(self._serde)
+        return found
 
-_MERGES: Final[dict[str, Callable[[Component, Sequence[bytes]], bytes]]] = {
-    "hll": _merge_hll,
-    "theta": _merge_theta,
-    "kll": _merge_kll,
-    "items": _merge_items,
-}
+    def taking(self, x: str) -> str:
+        """Take what stands for values."""
+        item = (_written if self.type == pa.string() else _whole_number)(x, self.types[0])
+        return f"approx_top_k_accumulate({item}, {self.size}).sketch"
 
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Merge sketches."""
+        merged = ds.frequent_items_sketch(tracked_map(self.size))
+        for part in states:
+            merged.merge(ds.frequent_items_sketch.deserialize(part, self._serde))
+        found: bytes = merged.serialize(self._serde)
+        return found
 
-def empty_sketch(component: Component) -> bytes:
-    """Return the sketch of nothing."""
-    match component.kind:
-        case "hll":
-            empty: bytes = ds.hll_sketch(component.size, ds.tgt_hll_type.HLL_8).serialize_compact()
-        case "theta":
-            empty = ds.update_theta_sketch(component.size).compact().serialize()
-        case _:
-            empty = ds.kll_doubles_sketch(component.size).serialize()
-    return empty
+    def frequent(self, state: bytes | None, items: int) -> list[tuple[Any, int]]:
+        """List the most frequent items with their estimated counts, most frequent first, then least value."""
+        if state is None:
+            return []
+        sketch = ds.frequent_items_sketch.deserialize(state, self._serde)
+        found = sketch.get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES)
+        ordered = sorted(((item, int(estimate)) for item, estimate, *_ in found), key=lambda pair: (-pair[1], pair[0]))
+        return ordered[:items]
 
 
 def distinct_in(state: bytes | None) -> int:
@@ -117,11 +196,17 @@ def quantiles_in(state: bytes | None, ranks: Sequence[float]) -> list[float] | N
     return [float(sketch.get_quantile(rank, True)) for rank in ranks]
 
 
-def frequent_in(component: Component, state: bytes | None, items: int) -> list[tuple[Any, int]]:
-    """List the most frequent items with their estimated counts, most frequent first, then least value."""
-    if state is None:
-        return []
-    sketch = ds.frequent_items_sketch.deserialize(state, serde_of(component))
-    found = sketch.get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES)
-    ordered = sorted(((item, int(estimate)) for item, estimate, *_ in found), key=lambda pair: (-pair[1], pair[0]))
-    return ordered[:items]
+def _written(x: str, type_: pa.DataType) -> str:
+    """Write a value as a string that tells it from others; -0.0 is 0.0, and strings need not be UTF-8."""
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return f"hex({x})"
+    return f"cast(cast({x} as double) + 0.0D as string)" if pa.types.is_floating(type_) else f"cast({x} as string)"
+
+
+def _whole_number(x: str, type_: pa.DataType) -> str:
+    """Write a date, time or whole number as a bigint."""
+    if pa.types.is_date32(type_):
+        return f"cast(unix_date({x}) as bigint)"
+    if pa.types.is_timestamp(type_):
+        return f"unix_micros(cast({x} as timestamp))"
+    return f"cast({x} as bigint)"

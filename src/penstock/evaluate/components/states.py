@@ -1,4 +1,4 @@
-"""Partial columns of states come in; arrays of objects go out, with the algebra to merge any number of them.
+"""Components whose values are states: Python objects of any length, merged many at a time.
 
 A state is None, which holds nothing, or one object: a frequency table, a sketch's bytes, the struct picked, or what a
 user's aggregate makes.
@@ -6,99 +6,94 @@ user's aggregate makes.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Column, Component
-from penstock.evaluate.components.frequencies import (
-    Frequencies,
-    merge_frequencies,
-    merge_many,
-    objects,
-    read_frequencies,
+from penstock.evaluate.components.component import (
+    Array,
+    Column,
+    Component,
+    Int64Array,
+    Plane,
+    Planes,
+    Values,
+    Written,
 )
-from penstock.evaluate.components.frequency_tables import FrequencyTables, are_flat, read_tables
-from penstock.evaluate.components.ranked import greatest_of, least_of, read_ranked
-from penstock.evaluate.components.reading import whole
-from penstock.evaluate.components.sketches import merge_sketches
-from penstock.evaluate.components.user_states import merge_user_states, read_user_states
+from penstock.evaluate.components.frequencies import Frequencies, objects
+from penstock.evaluate.components.frequency_tables import FrequencyTables
 
-SMALL = 64  # bytes that a picked struct takes at least
+OBJECT: Final = Plane(np.dtype(object), None)
+SMALL: Final = 64  # bytes that a picked struct takes at least
 
 
-def read_states(component: Component, column: Column) -> Array:
-    """Read the states of a partial column."""
-    if are_flat(component):
-        return read_tables(component, column).array
-    return objects(list(_read(component, column)))
+class State(Component):
+    """A component whose values are states, in one plane of objects."""
 
+    __slots__ = ()
+    is_state: ClassVar = True
 
-def _read(component: Component, column: Column) -> Iterator[Any]:
-    """Read state after state."""
-    match component.kind:
-        case "frequencies" | "weights":
-            return read_frequencies(component, column)
-        case "arg_min" | "arg_max" | "first" | "last":
-            return read_ranked(column)
-        case "user":
-            return read_user_states(component, column)
-    return iter(whole(column).to_pylist())
+    @abstractmethod
+    def lift_state(self, value: Written, time: str) -> str:
+        """Write the one SQL aggregate that makes a state of rows."""
 
+    @abstractmethod
+    def read_states(self, column: Column) -> Iterator[Any]:
+        """Read state after state of a partial column."""
 
-def merge_states(component: Component, states: Sequence[Any]) -> Any:
-    """Merge states, none of them None, into one."""
-    if len(states) < 2:
-        return states[0] if states else None
-    match component.kind:
-        case "frequencies" | "weights":
-            return merge_frequencies(states)
-        case "arg_min" | "arg_max" | "first":
-            return least_of(states)
-        case "last":
-            return greatest_of(states)
-        case "user":
-            return merge_user_states(component, states)
-    return merge_sketches(component, states)
+    @abstractmethod
+    def merge(self, states: Sequence[Any]) -> Any:
+        """Merge two states or more, none of them None, into one."""
 
+    def merge_several(self, groups: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        """Merge the states of each group, two or more, into one."""
+        return [self.merge(states) for states in groups]
 
-def merge_each(component: Component, groups: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the states of each group into one; None of none."""
-    several = [place for place, states in enumerate(groups) if len(states) > 1]
-    found = [states[0] if states else None for states in groups]
-    if not several:
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say that it is one object."""
+        return (OBJECT,)
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Write the one aggregate."""
+        return [self.lift_state(value, time)]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read the states of the one column."""
+        return objects(list(self.read_states(columns[0])))
+
+    def combine(self, a: Planes, b: Planes) -> Planes:
+        """Merge states element by element, in arrays of any equal shape."""
+        found = np.empty(a[0].shape, object)
+        flat, left, right = found.reshape(-1), a[0].reshape(-1), b[0].reshape(-1)
+        for place in range(len(flat)):
+            one, other = left[place], right[place]
+            if one is None or other is None:
+                flat[place] = one if other is None else other
+            else:
+                flat[place] = self.merge((one, other))
+        return (found,)
+
+    def reduce(self, planes: Planes, starts: Int64Array) -> Planes:
+        """Merge each run of states into one."""
+        (plane,) = planes
+        if isinstance(plane, FrequencyTables):
+            return (plane.reduced(starts).array,)
+        runs = pairwise([*starts.tolist(), len(plane)])
+        return (objects(self.merge_each([[s for s in plane[lo:hi] if s is not None] for lo, hi in runs])),)
+
+    def merge_each(self, groups: Sequence[Sequence[Any]]) -> list[Any]:
+        """Merge the states of each group into one; None of none."""
+        several = [place for place, states in enumerate(groups) if len(states) > 1]
+        found = [states[0] if states else None for states in groups]
+        if several:
+            merged = self.merge_several([groups[place] for place in several])
+            for place, state in zip(several, merged, strict=True):
+                found[place] = state
         return found
-    if component.kind in ("frequencies", "weights"):
-        merged: list[Any] = list(merge_many([groups[place] for place in several]))
-    else:
-        merged = [merge_states(component, groups[place]) for place in several]
-    for place, state in zip(several, merged, strict=True):
-        found[place] = state
-    return found
-
-
-def combine_states(component: Component, a: Array, b: Array) -> Array:
-    """Merge states element by element, in arrays of any equal shape."""
-    found = np.empty(a.shape, object)
-    flat, left, right = found.reshape(-1), a.reshape(-1), b.reshape(-1)
-    for place in range(len(flat)):
-        one, other = left[place], right[place]
-        if one is None or other is None:
-            flat[place] = one if other is None else other
-        else:
-            flat[place] = merge_states(component, (one, other))
-    return found
-
-
-def reduce_states(component: Component, plane: Array, starts: Array) -> Array:
-    """Merge each run of states, given where runs begin, into one."""
-    if isinstance(plane, FrequencyTables):
-        return plane.reduced(starts).array
-    bounds = [*starts.tolist(), len(plane)]
-    runs = pairwise(bounds)
-    return objects(merge_each(component, [[s for s in plane[lo:hi] if s is not None] for lo, hi in runs]))
 
 
 def bytes_of(plane: Array) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.components.component import Array
-from penstock.evaluate.components.sketches import distinct_in, empty_sketch, frequent_in, quantiles_in
+from penstock.evaluate.components.sketches import FrequentItems, Sketch, distinct_in, quantiles_in
 from penstock.evaluate.components.user_states import Failed, lower_user_state
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.functions.lower_values import Answer, Unanswerable, check_answer, listed, lowered, rebuilt
@@ -66,9 +66,10 @@ def approx_top_k(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """List the items that are probably the most frequent ones, with estimated counts."""
     k = int(bound.aggregate.parameters[0]) if bound.aggregate.parameters else 5  # type: ignore[arg-type]
     component, item = bound.components[0], bound.type.value_type[0].type
+    assert isinstance(component, FrequentItems)
 
     def found(state: bytes | None) -> list[tuple[Any, int]]:
-        return [(_item(value, item), count) for value, count in frequent_in(component, state, k)]
+        return [(_item(value, item), count) for value, count in component.frequent(state, k)]
 
     return listed(bound.type, _states(bound, values), found)
 
@@ -84,7 +85,9 @@ def _item(value: Any, type_: pa.DataType) -> Any:
 
 def sketch(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Return the sketch itself, as Spark's functions read it; of nothing, an empty one."""
-    empty = empty_sketch(bound.components[0])
+    component = bound.components[0]
+    assert isinstance(component, Sketch)
+    empty = component.empty
     return lowered(bound.type, _states(bound, values), lambda state: empty if state is None else state)
 
 

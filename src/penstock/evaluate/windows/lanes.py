@@ -11,17 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.evaluate.components.frequency_tables import are_flat
-from penstock.evaluate.components.numbers import (
-    Component,
-    Int64Array,
-    Planes,
-    Values,
-    can_scatter,
-    identity_of,
-    planes_of,
-    values_from,
-)
+from penstock.evaluate.components.numbers import Component, Int64Array, Planes, Values
+from penstock.evaluate.components.states import State
+from penstock.evaluate.components.user_states import UserState
+from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.frequency_index import FrequencyIndex
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.evaluate.windows.partials import (
@@ -122,7 +115,7 @@ class DenseLane:
         self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
     ) -> None:
         """Take partials in any order; those of one label and group combine."""
-        planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
+        planes = tuple(c.planes_of(v) for c, v in zip(self.components, values, strict=True))
         self.add_partials(Partials(labels, groups, planes), distinct)
 
     def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
@@ -148,7 +141,7 @@ class DenseLane:
         parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], order) for i in edges]
         evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         planes = join_planes([part[2] for part in parts])
-        values = tuple(values_from(c, p) for c, p in zip(self.components, planes, strict=True))
+        values = tuple(c.values_from(p) for c, p in zip(self.components, planes, strict=True))
         merged = Merged(evaluation, group, values)
         return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
 
@@ -246,7 +239,7 @@ class DenseLane:
         self._pending, self._labels = [], labels
         rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
         partials = concatenate([partials for partials, _ in arrived])
-        if not all(map(can_scatter, self.components)):
+        if not all(component.scatters for component in self.components):
             partials = compact(self.components, Partials(rows, partials.groups, partials.planes))
             rows = partials.labels
         columns = self._columns.of(partials.groups)
@@ -302,9 +295,11 @@ class _Columns:
 
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
-    if are_flat(component):
-        return FrequencyIndex(component)
-    if component.is_state:
-        slides = component.code is not None and component.code.python is not None and component.code.python.inverts
-        return SubtractOnEvict(component) if slides else LazyStateTree(component)
-    return PrefixSums(component, len(identity_of(component))) if component.invertible else SegmentTree(component)
+    match component:
+        case FrequencyTable() if component.flat:
+            return FrequencyIndex(component)
+        case UserState() if component.slides:
+            return SubtractOnEvict(component)
+        case State():
+            return LazyStateTree(component)
+    return PrefixSums(component, len(component.planes)) if component.invertible else SegmentTree(component)

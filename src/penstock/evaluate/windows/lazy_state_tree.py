@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Component, Int64Array, Planes
+from penstock.evaluate.components.component import Array, Int64Array, Planes
 from penstock.evaluate.components.frequencies import objects
-from penstock.evaluate.components.states import bytes_of, combine_states, merge_each
+from penstock.evaluate.components.states import State, bytes_of
 
 FAN: Final = 8
 
@@ -20,7 +20,7 @@ FAN: Final = 8
 class LazyStateTree:
     """One state component of a dense lane, [slice, column], with the merged states of whole stretches as asked for."""
 
-    def __init__(self, component: Component) -> None:
+    def __init__(self, component: State) -> None:
         """Begin without slices or columns."""
         self.component = component
         self._leaves: Array = np.full((0, 0), None, object)
@@ -39,7 +39,7 @@ class LazyStateTree:
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
         """Combine states into distinct (slice, column) pairs, and forget the nodes above them."""
-        self._leaves[rows, columns] = combine_states(self.component, self._leaves[rows, columns], planes[0])
+        (self._leaves[rows, columns],) = self.component.combine((self._leaves[rows, columns],), planes)
         for row in np.unique(rows).tolist():
             level, at = 1, row // FAN
             while at or level == 1:
@@ -98,7 +98,7 @@ class LazyStateTree:
             for column, state in enumerate(part):
                 if state is not None:
                     groups[column].append(state)
-        return objects(merge_each(self.component, groups))
+        return objects(self.component.merge_each(groups))
 
 
 def cover(lo: int, hi: int) -> list[tuple[int, int]]:

@@ -11,17 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.components.frequency_tables import join_arrays
-from penstock.evaluate.components.numbers import (
-    Component,
-    Int64Array,
-    Planes,
-    Values,
-    combine_planes,
-    identities,
-    ordering_of,
-    values_from,
-)
-from penstock.evaluate.components.states import reduce_states
+from penstock.evaluate.components.numbers import Component, Int64Array, Planes, Values
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 
@@ -77,7 +67,7 @@ class Merged:
 
 def no_partials(components: Sequence[Component]) -> Partials:
     """Return partials without rows."""
-    return Partials(np.empty(0, np.int64), np.empty(0, np.int64), tuple(identities(c, 0) for c in components))
+    return Partials(np.empty(0, np.int64), np.empty(0, np.int64), tuple(c.identities(0) for c in components))
 
 
 def concatenate(parts: Sequence[Partials]) -> Partials:
@@ -126,17 +116,7 @@ def run_starts(first: Int64Array, second: Int64Array) -> Int64Array:
 
 def reduce_runs(component: Component, planes: Planes, starts: Int64Array) -> Planes:
     """Combine each run of rows, given where runs begin, into one row."""
-    if len(starts) == len(planes[0]):
-        return planes
-    if component.is_state:
-        return (reduce_states(component, planes[0], starts),)
-    with np.errstate(all="ignore"):
-        if component.kind in ("count", "some", "exact", "float"):
-            return tuple(np.add.reduceat(plane, starts) for plane in planes)
-        if component.kind != "moments" and not planes[0].dtype.hasobject:
-            values = ordering_of(component).reduceat(planes[0], starts)
-            return (values, np.logical_or.reduceat(planes[1], starts))
-    return _fold_runs(component, planes, starts)
+    return planes if len(starts) == len(planes[0]) else component.reduce(planes, starts)
 
 
 def fill_empty(components: Sequence[Component], merged: Merged, evaluations: int) -> Merged:
@@ -147,7 +127,7 @@ def fill_empty(components: Sequence[Component], merged: Merged, evaluations: int
     evaluation = np.concatenate([merged.evaluation, missing])
     group = np.concatenate([merged.group, np.zeros(len(missing), np.int64)])
     order = np.lexsort((group, evaluation))
-    nothing = tuple(values_from(c, identities(c, len(missing))) for c in components)
+    nothing = tuple(c.values_from(c.identities(len(missing))) for c in components)
     values = tuple(_interleave(a, b, order) for a, b in zip(merged.values, nothing, strict=True))
     return Merged(evaluation[order], group[order], values)
 
@@ -157,24 +137,3 @@ def _interleave(a: Values, b: Values, order: Order) -> Values:
     if isinstance(a, tuple):
         return tuple(np.concatenate(pair)[order] for pair in zip(a, b, strict=True))
     return np.concatenate([a, np.asarray(b)])[order]
-
-
-def _fold_runs(component: Component, planes: Planes, starts: Int64Array) -> Planes:
-    """Combine neighbours within each run, halving the runs until one row is left of each."""
-    runs = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(planes[0])))
-    while len(runs) > len(starts):
-        place = np.arange(len(runs)) - np.searchsorted(runs, runs)
-        left = np.flatnonzero(place % 2 == 0)
-        paired = np.flatnonzero(np.append(runs[1:] == runs[:-1], False)[left])
-        right = left[paired] + 1
-        both = combine_planes(component, _rows(planes, left[paired]), _rows(planes, right))
-        planes = _rows(planes, left)
-        for plane, value in zip(planes, both, strict=True):
-            plane[paired] = value
-        runs = runs[left]
-    return planes
-
-
-def _rows(planes: Planes, rows: Order) -> Planes:
-    """Copy some rows of all planes."""
-    return tuple(plane[rows] for plane in planes)

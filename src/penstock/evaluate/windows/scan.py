@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Values, identities, planes_of, values_from
+from penstock.evaluate.components.numbers import Component, Int64Array, Values
 from penstock.evaluate.components.states import bytes_of
 from penstock.evaluate.windows.partials import (
     Distinct,
@@ -45,7 +45,7 @@ class ScanLane:
         self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
     ) -> None:
         """Take partials in any order; those of one label and group combine."""
-        planes = tuple(planes_of(c, v) for c, v in zip(self.components, values, strict=True))
+        planes = tuple(c.planes_of(v) for c, v in zip(self.components, values, strict=True))
         self.add_partials(Partials(labels, groups, planes))
 
     def add_partials(self, partials: Partials) -> None:
@@ -88,7 +88,7 @@ class ScanLane:
         """Keep just these components; what is stored holds nothing of the new ones."""
         stored = self._settle()
         known = dict(zip(self.components, stored.planes, strict=True))
-        planes = tuple(known[c] if c in known else identities(c, len(stored)) for c in components)
+        planes = tuple(known[c] if c in known else c.identities(len(stored)) for c in components)
         self._stored = Partials(stored.labels, stored.groups, planes)
         self.components = tuple(components)
         return self
@@ -147,7 +147,7 @@ def _joined(components: Sequence[Component], parts: list[tuple[Int64Array, Int64
     """Put the answers of all portions together."""
     planes = join_planes([part.planes for _, _, part in parts])
     evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    return Merged(evaluation, group, tuple(values_from(c, p) for c, p in zip(components, planes, strict=True)))
+    return Merged(evaluation, group, tuple(c.values_from(p) for c, p in zip(components, planes, strict=True)))
 
 
 def _portions(lengths: Int64Array) -> Iterator[Int64Array]:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import (
-    Component,
-    Int64Array,
-    Planes,
-    can_scatter,
-    combine_planes,
-    identities,
-    scatter,
-    widened,
-)
+from penstock.evaluate.components.numbers import Component, Int64Array, Planes, widened
 from penstock.evaluate.windows.partials import Order
 
 
@@ -28,14 +19,14 @@ class SegmentTree:
         """Begin without slices or columns."""
         self.component = component
         self._slices, self._columns = 0, 0
-        self._levels: list[Planes] = [identities(component, (1, 0))]
+        self._levels: list[Planes] = [component.identities((1, 0))]
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         self._grow(slices, columns)
         moved = bool(len(rows)) and rows[-1] != self._slices - 1
         if moved:
-            for plane, empty in zip(self._levels[0], identities(self.component, (slices, columns)), strict=True):
+            for plane, empty in zip(self._levels[0], self.component.identities((slices, columns)), strict=True):
                 empty[rows] = plane[: self._slices, :columns]
                 plane[:slices, :columns] = empty
         self._slices, self._columns = slices, columns
@@ -45,18 +36,18 @@ class SegmentTree:
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
         """Combine values into (slice, column) pairs, and recompute the nodes above them."""
         leaves = self._levels[0]
-        if can_scatter(self.component):
+        if self.component.scatters:
             flat = tuple(leaf.reshape(-1) for leaf in leaves)
-            scatter(self.component, flat, rows * leaves[0].shape[1] + columns, planes)
+            self.component.scatter(flat, rows * leaves[0].shape[1] + columns, planes)
         else:  # of distinct pairs
-            combined = combine_planes(self.component, tuple(leaf[rows, columns] for leaf in leaves), planes)
+            combined = self.component.combine(tuple(leaf[rows, columns] for leaf in leaves), planes)
             for leaf, plane in zip(leaves, combined, strict=True):
                 leaf[rows, columns] = plane
         self._repair(np.flatnonzero(np.bincount(rows)))
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""
-        out, nodes = identities(self.component, (len(lo), self._columns)), 0
+        out, nodes = self.component.identities((len(lo), self._columns)), 0
         for level in self._levels:
             open_ = lo < hi
             if not open_.any():
@@ -73,7 +64,7 @@ class SegmentTree:
         kept = tuple(plane[first : self._slices, columns] for plane in self._levels[0])
         slices = self._slices - first
         self._slices, self._columns = 0, 0
-        self._levels = [identities(self.component, (1, 0))]
+        self._levels = [self.component.identities((1, 0))]
         self.place(np.empty(0, np.int64), slices, len(columns))
         for plane, values in zip(self._levels[0], kept, strict=True):
             plane[:slices, : len(columns)] = values
@@ -89,7 +80,7 @@ class SegmentTree:
             return
         width = self._columns
         have = tuple(plane[rows] for plane in out)
-        combined = combine_planes(self.component, have, tuple(plane[nodes, :width] for plane in level))
+        combined = self.component.combine(have, tuple(plane[nodes, :width] for plane in level))
         for plane, values in zip(out, combined, strict=True):
             plane[rows] = values
 
@@ -100,7 +91,7 @@ class SegmentTree:
             rows = np.unique(rows >> 1)
             left = tuple(plane[2 * rows, :width] for plane in below)
             right = tuple(plane[2 * rows + 1, :width] for plane in below)
-            for plane, values in zip(above, combine_planes(self.component, left, right), strict=True):
+            for plane, values in zip(above, self.component.combine(left, right), strict=True):
                 plane[rows, :width] = values
 
     def _grow(self, slices: int, columns: int) -> None:
@@ -111,7 +102,7 @@ class SegmentTree:
         while rows < slices:
             rows *= 2
         old, width = self._levels, widened(width, columns)
-        self._levels = [identities(self.component, (rows >> i, width)) for i in range(rows.bit_length())]
+        self._levels = [self.component.identities((rows >> i, width)) for i in range(rows.bit_length())]
         for new, level in zip(self._levels, old, strict=False):
             for plane, values in zip(new, level, strict=True):
                 plane[: values.shape[0], : values.shape[1]] = values

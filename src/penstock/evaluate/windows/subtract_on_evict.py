@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Component, Int64Array, Planes
+from penstock.evaluate.components.component import Array, Int64Array, Planes
 from penstock.evaluate.components.frequencies import objects
-from penstock.evaluate.components.states import merge_each
-from penstock.evaluate.components.user_states import Failed, invert_user_state
+from penstock.evaluate.components.user_states import Failed, UserState
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree, cover
 
 REMEMBERED: Final = 16  # windows: queries of several ranges share a lane
@@ -36,9 +35,10 @@ class _Window:
 class SubtractOnEvict(LazyStateTree):
     """One component of a user's aggregate with ``invert``."""
 
-    def __init__(self, component: Component) -> None:
+    def __init__(self, component: UserState) -> None:
         """Begin without slices or columns."""
         super().__init__(component)
+        self._user = component
         self._windows: list[_Window] = []
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
@@ -82,16 +82,11 @@ class SubtractOnEvict(LazyStateTree):
         """Put in what came and take out what left."""
         came, left = self._leaves[window.hi : hi], self._leaves[window.lo : lo]
         held = window.held + _held(came) - _held(left)
-        grown = merge_each(self.component, _columns([window.states, *came]))
-        gone = merge_each(self.component, _columns(list(left))) or [None] * len(grown)
+        grown = self.component.merge_each(_columns([window.states, *came]))
+        gone = self.component.merge_each(_columns(list(left))) or [None] * len(grown)
         pairs = zip(grown, gone, held.tolist(), strict=True)
-        states = [_without(self.component, whole, part) if count else None for whole, part, count in pairs]
+        states = [self._user.without(whole, part) if count else None for whole, part, count in pairs]
         return _Window(lo, hi, objects(states), held, window.steps + 1)
-
-
-def _without(component: Component, whole: Any, part: Any) -> Any:
-    """Take one state out of another; nothing changes nothing."""
-    return whole if part is None else invert_user_state(component, whole, part)
 
 
 def _held(leaves: Array) -> Int64Array:

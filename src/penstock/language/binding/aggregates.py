@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final, NoReturn
+from typing import Final, NoReturn, assert_never
 
 from sqlglot import exp
 
 from penstock.errors import LanguageError, Unsupported
+from penstock.language.binding.aggregate_signatures import Constant, Signature
 from penstock.language.binding.canonical import strip
-from penstock.language.binding.functions import AGGREGATES, ORDERED, canonical_aggregate
+from penstock.language.binding.functions import AGGREGATES, signature_of
 from penstock.language.binding.joins import From
 from penstock.language.binding.scope import is_aggregate, is_grouping
 from penstock.language.binding.spark_window import mentions_window
@@ -21,19 +22,8 @@ from penstock.model.query import Aggregate, Parameter
 
 MOST_ITEMS: Final = 10_000  # of a top list
 MOST_TRACKED: Final = 1_000_000  # items that a sketch of frequent ones follows, as Spark bounds it
-# How many arguments, then what the constants after them are.
-_VALUES: Final = {"arg_min": 2, "arg_max": 2}
-_CONSTANTS: Final = {
-    "percentile": ("percentages",),
-    "approx_percentile": ("percentages", "accuracy"),
-    "approx_count_distinct": ("deviation",),
-    "approx_top_k": ("items", "tracked"),
-    "hll_sketch_agg": ("lg_k",),
-    "theta_sketch_agg": ("lg_nominal",),
-    "kll_sketch_agg_double": ("k",),
-}
-_NEEDED: Final = frozenset({"percentages"})
-_BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
+_NEEDED: Final = frozenset({"percentages"})  # of the constants; the others may be left out
+_BOUNDS: Final[dict[Constant, tuple[int, int, str]]] = {
     "items": (1, MOST_ITEMS, "how many items"),
     "tracked": (1, MOST_TRACKED, "how many items are tracked"),
     "accuracy": (1, 10_000, "the accuracy"),
@@ -49,24 +39,34 @@ def bind_call(call: exp.Expr, read: From) -> Aggregate:
         _check_argument(argument, read)
     if call.name.lower() not in AGGREGATES:  # a user's own: counted and cast when its call was expanded
         return Aggregate(call.name, tuple(read.canonical(argument) for argument in call.expressions))
-    function, arguments = canonical_aggregate(call.name), list(call.expressions)
+    signature, arguments = signature_of(call.name), list(call.expressions)
     if arguments and isinstance(arguments[0], exp.Distinct):
-        return _distinct(function, call, arguments, read)
-    if function == "count":
-        return _count(call, arguments, read)
-    if function == "top":
-        return _top(call, arguments, read)
-    if function in ORDERED:
-        return _ordered(function, call, arguments, read)
-    values, constants = _VALUES.get(function, 1), _CONSTANTS.get(function, ())
+        return _distinct(signature.name, call, arguments, read)
+    match signature.form:
+        case "count":
+            return _count(call, arguments, read)
+        case "top":
+            return _top(call, arguments, read)
+        case "ordered":
+            return _ordered(signature.name, call, arguments, read)
+        case "usual" | "weighed":
+            return _usual(signature, call, arguments, read)
+        case never:
+            assert_never(never)
+
+
+def _usual(signature: Signature, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind a call of values, then constants, then perhaps a weight."""
+    values, constants = signature.values, signature.constants
     needed = values + sum(kind in _NEEDED for kind in constants)
-    weighed = function == "percentile" and len(arguments) == 3
-    if not needed <= len(arguments) <= values + len(constants) + weighed:
-        _miscounted(function, values, constants, call, read)
+    last = values + len(constants)
+    weighed = signature.form == "weighed" and len(arguments) == last + 1
+    if not needed <= len(arguments) <= last + weighed:
+        _miscounted(signature, call, read)
     given = zip(constants, arguments[values:], strict=False)
     parameters = tuple(_constant(kind, argument, read) for kind, argument in given)
-    taken = [*arguments[:values], *(arguments[2:] if weighed else [])]
-    return Aggregate(function, tuple(read.canonical(argument) for argument in taken), parameters)
+    taken = [*arguments[:values], *(arguments[last:] if weighed else [])]
+    return Aggregate(signature.name, tuple(read.canonical(argument) for argument in taken), parameters)
 
 
 def _check_argument(argument: exp.Expr, read: From) -> None:
@@ -79,12 +79,13 @@ def _check_argument(argument: exp.Expr, read: From) -> None:
         _complain("the window inside an aggregate is not available", argument, read, Unsupported)
 
 
-def _miscounted(function: str, values: int, constants: Sequence[str], call: exp.Expr, read: From) -> NoReturn:
+def _miscounted(signature: Signature, call: exp.Expr, read: From) -> NoReturn:
     """Say how many arguments an aggregate takes."""
-    needed = values + sum(kind in _NEEDED for kind in constants)
+    certain = sum(kind in _NEEDED for kind in signature.constants)
+    needed = signature.values + certain
     wanted = {1: "one argument", 2: "two arguments"}.get(needed, f"{needed} arguments")
-    most = " or more" if len(constants) > sum(kind in _NEEDED for kind in constants) else ""
-    _complain(f"{function}() takes {wanted}{most}, found {len(call.expressions)}", call, read)
+    most = " or more" if len(signature.constants) > certain else ""
+    _complain(f"{signature.name}() takes {wanted}{most}, found {len(call.expressions)}", call, read)
 
 
 def _count(call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
@@ -128,7 +129,7 @@ def _ordered(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read:
     return Aggregate(function, tuple(texts), (bool(ignored and ignored.value),), row=row)
 
 
-def _constant(kind: str, node: exp.Expr, read: From) -> Parameter:
+def _constant(kind: Constant, node: exp.Expr, read: From) -> Parameter:
     """Read a constant of an aggregate."""
     if kind == "percentages":
         return _percentages(node, read)

@@ -6,15 +6,10 @@ that mean the same share their partials.
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlglot import exp
 
-from penstock.language.binding.functions import AGGREGATES, ORDERED, SCALAR, canonical_aggregate
+from penstock.language.binding.functions import AGGREGATES, SCALAR, signature_of
 from penstock.language.grammar.cursor import place_of, placed
-
-# Which argument decides whether a row counts, where it is not the first.
-_DECIDING: Final = {"top": 1, "arg_min": 1, "arg_max": 1}
 
 
 def filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr | None:
@@ -24,15 +19,15 @@ def filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr | None:
         return None
     if name not in AGGREGATES:  # a user's own, whose rows without any value are skipped
         return _called(call, [_when(condition, argument) for argument in arguments])
-    function = canonical_aggregate(name)
-    if function in ORDERED:  # they tell NULL from no row
+    signature = signature_of(name)
+    if signature.form == "ordered":  # they tell NULL from no row
         return _called(call, [*arguments, *([exp.false()] if len(arguments) == 1 else []), condition])
     if isinstance(arguments[0], exp.Distinct):
         inner = list(arguments[0].expressions)
         inner[0] = _when(condition, inner[0])
         whole = placed(exp.Distinct(expressions=inner), place_of(arguments[0]) or (0, 1))
         return _called(call, [whole])
-    at = min(_DECIDING.get(function, 0), len(arguments) - 1)
+    at = min(signature.deciding, len(arguments) - 1)
     arguments[at] = _when(condition, arguments[at])
     return _called(call, arguments)
 
@@ -40,7 +35,7 @@ def filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr | None:
 def ignoring_nulls(call: exp.Expr, ignored: bool) -> exp.Expr | None:
     """Write ``first(x) IGNORE NULLS`` as ``first(x, TRUE)``; None where it has no meaning."""
     name, arguments = call.name.lower(), list(call.expressions)
-    if name not in AGGREGATES or canonical_aggregate(name) not in ORDERED or len(arguments) != 1:
+    if name not in AGGREGATES or signature_of(name).form != "ordered" or len(arguments) != 1:
         return None
     return _called(call, [*arguments, exp.true()]) if ignored else call
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from penstock.errors import LanguageError, UnknownFunction, Unsupported, nearest
+from penstock.language.binding.aggregate_signatures import BY_NAME, SIGNATURES, Signature
 from penstock.language.grammar.literals import word_set
 
 Place = tuple[int, int]
@@ -57,45 +58,8 @@ SCALAR: Final = word_set(
     """
 )
 
-_ALIASES: Final = {
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg",
-    "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "var_pop": "var_pop",
-    "var_samp": "var_samp",
-    "variance": "var_samp",
-    "stddev_pop": "stddev_pop",
-    "stddev_samp": "stddev_samp",
-    "stddev": "stddev_samp",
-    "std": "stddev_samp",
-    "median": "median",
-    "percentile": "percentile",
-    "mode": "mode",
-    "top": "top",
-    "first": "first",
-    "first_value": "first",
-    "any_value": "first",
-    "last": "last",
-    "last_value": "last",
-    "arg_min": "arg_min",
-    "min_by": "arg_min",
-    "arg_max": "arg_max",
-    "max_by": "arg_max",
-    "approx_count_distinct": "approx_count_distinct",
-    "approx_percentile": "approx_percentile",
-    "percentile_approx": "approx_percentile",
-    "approx_top_k": "approx_top_k",
-    "hll_sketch_agg": "hll_sketch_agg",
-    "theta_sketch_agg": "theta_sketch_agg",
-    "kll_sketch_agg_double": "kll_sketch_agg_double",
-}
-AGGREGATES: Final = frozenset(_ALIASES)
+AGGREGATES: Final = frozenset(BY_NAME)
 GROUPINGS: Final = word_set("grouping grouping_id")  # what tells the rows of one grouping set from those of another
-ORDERED: Final = frozenset({"first", "last"})  # depend on the order of rows
-DISTINCT: Final = frozenset({"count", "sum", "avg", "min", "max"})  # take DISTINCT
 
 # What Spark calls without parentheses too, where no column has that name.
 NO_PARENTHESES: Final = word_set(
@@ -104,9 +68,9 @@ NO_PARENTHESES: Final = word_set(
 
 NOT_YET: Final = word_set(
     """any array_agg bit_and bit_or bit_xor bool_and bool_or collect_list collect_set corr count_if
-    count_min_sketch covar_pop covar_samp every histogram_numeric hll_union_agg kurtosis
+    count_min_sketch covar_pop covar_samp every histogram_numeric hll_union_agg
     listagg percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
-    regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum product"""
+    regr_sxx regr_sxy regr_syy some string_agg try_avg try_sum product"""
 )
 _TIMES: Final = word_set(
     """curdate current_date current_time current_timestamp current_timezone localtime localtimestamp now session_window
@@ -128,9 +92,9 @@ _SHAPED: Final = word_set(
 )
 
 
-def canonical_aggregate(name: str) -> str:
-    """Return the one name of an aggregate that has several."""
-    return _ALIASES[name.lower()]
+def signature_of(name: str) -> Signature:
+    """Return how an aggregate is called, by any of its names."""
+    return BY_NAME[name.lower()]
 
 
 def classify(name: str, text: str | None = None, place: Place | None = None) -> FunctionKind:
@@ -159,7 +123,7 @@ def _refusal(name: str, lower: str, text: str | None, place: Place | None) -> La
 
 def _existing_aggregates() -> str:
     """List the aggregates that exist, one name each."""
-    return "existing aggregates: " + ", ".join(sorted(set(_ALIASES.values())))
+    return "existing aggregates: " + ", ".join(sorted(signature.name for signature in SIGNATURES))
 
 
 _REASONS: Final = (

@@ -16,11 +16,10 @@ from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsup
 from penstock.language.binding.canonical import strip
 from penstock.language.binding.functions import (
     AGGREGATES,
-    DISTINCT,
     GROUPINGS,
     NO_PARENTHESES,
-    canonical_aggregate,
     classify,
+    signature_of,
 )
 from penstock.language.binding.growth import check_growth
 from penstock.language.grammar.cursor import place_of, placed
@@ -212,7 +211,7 @@ def _function(call: exp.Anonymous, text: str, without_aggregates: str | None) ->
     name = call.name.lower()
     call.set("this", name)
     for argument in call.expressions:
-        if isinstance(argument, exp.Distinct) and (kind == "scalar" or canonical_aggregate(name) not in DISTINCT):
+        if isinstance(argument, exp.Distinct) and (kind != "aggregate" or not signature_of(name).distinct):
             raise Unsupported(f"{name}(DISTINCT …) is not available", text=text, place=place_of(argument))
 
 

@@ -20,8 +20,8 @@ from penstock.share.partial_schema import failure_name
 from penstock.share.plan import condition_of
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.jvm_columns import written
-from penstock.spark.job.lift import is_bare
 from penstock.spark.job.literals import quoted
+from penstock.spark.job.row_texts import is_bare
 from penstock.spark.job.writer import Writer
 from penstock.spark.sources.computed_columns import inputs_of
 

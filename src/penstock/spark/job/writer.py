@@ -36,9 +36,9 @@ from penstock.share.slices import Progression
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.cell_numbers import CellNumbers
 from penstock.spark.job.jvm_columns import written
-from penstock.spark.job.lift import is_bare, last_of, partial_texts
 from penstock.spark.job.literals import longs, position_in, quoted
 from penstock.spark.job.many_trees import many_trees
+from penstock.spark.job.row_texts import is_bare, last_of
 from penstock.spark.sources.computed_columns import inputs_of
 from penstock.store.invalid import AHEAD as AHEAD_LABEL
 from penstock.store.invalid import FAILED, TOO_EARLY
@@ -326,7 +326,7 @@ class Writer:
         for number, component in enumerate(self.layout.components):
             if component == ROWS or component.source != component:
                 continue
-            texts = partial_texts(component, self.value, self.t)
+            texts = component.lift(self.value, self.t)
             columns += [written(text, component_name(number, part)) for part, text in enumerate(texts)]
         return columns
 
