@@ -1,4 +1,4 @@
-"""The options after WITH come in; those that change what a query does go out, or an error says what is allowed.
+"""Checks the options that a query has after WITH, and reads their values.
 
 An option that nothing honours yet is refused, never ignored: a query must not look more urgent than it is.
 """

@@ -1,4 +1,4 @@
-"""The name of a new stream, table, query or function comes in; nothing goes out, or the reason why it cannot be.
+"""Checks the name of a new stream, table, query or function.
 
 Streams are folders of the state and part of file names, and names are printed in plans and logs; so they hold nothing
 that leads out of a folder, that a pattern of file names means, or that looks like another name.

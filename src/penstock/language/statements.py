@@ -1,4 +1,4 @@
-"""Every statement of the language as a frozen value that compares by meaning and prints as text that parses back."""
+"""Defines every statement of the language as a frozen value that prints as text which parses back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's own options come in as text; lengths and key columns go out, checked, and back to text that says them."""
+"""Reads, checks and writes a stream's own options, such as idle, max_ahead, retain_rows and dedup."""
 
 from __future__ import annotations
 

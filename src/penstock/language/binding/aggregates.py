@@ -1,4 +1,4 @@
-"""A resolved aggregate call comes in; its canonical form, constants read and arguments counted, goes out."""
+"""Brings an aggregate call into canonical form: checks its arguments and reads its constants."""
 
 from __future__ import annotations
 

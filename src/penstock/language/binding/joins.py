@@ -1,4 +1,4 @@
-"""The FROM, JOIN and WHERE clauses come in; the stream, its window, the joins by equality and the filters go out."""
+"""Resolves FROM, JOIN and WHERE into the stream, its window, the joins by equality and the filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SELECT with GROUP BY window(…), as Spark users write it, comes in; its window and a SELECT without it go out.
+"""Takes the window out of a SELECT with GROUP BY window(…), as Spark users write it.
 
 Spark aligns the starts of windows: they begin at every t ≡ startTime (mod slide), so they end at startTime + range.
 What refers to the window, ``window``, ``window.start`` or the call itself, becomes a marked column.

@@ -1,4 +1,4 @@
-"""A Python callable and what is said about its types come in; a Function goes out, or what is missing or wrong."""
+"""Checks a user's Python function (UDF) and its types, and makes a Function of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of a function call come in; the call as a node goes out, with DISTINCT, FILTER and NULLS taken into it."""
+"""Parses function calls with their arguments, DISTINCT, FILTER and IGNORE NULLS."""
 
 from __future__ import annotations
 

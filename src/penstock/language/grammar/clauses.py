@@ -1,4 +1,4 @@
-"""Tokens of columns and clauses come in; the stream or table that they define goes out."""
+"""Parses the columns and clauses (USING, OPTIONS, WATERMARK) of CREATE STREAM and CREATE TABLE."""
 
 from __future__ import annotations
 

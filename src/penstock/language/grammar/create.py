@@ -1,4 +1,4 @@
-"""Tokens after CREATE come in; the stream, table, query or function as a frozen value goes out."""
+"""Parses CREATE STREAM, TABLE, QUERY and FUNCTION."""
 
 from __future__ import annotations
 

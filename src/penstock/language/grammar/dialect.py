@@ -1,4 +1,4 @@
-"""Text of a SELECT or an expression comes in; sqlglot's tree goes out, with CQL's window kept on its stream.
+"""Parses SELECT into a sqlglot tree that keeps the window of CQL on its stream.
 
 The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, CQL; Krishnamurthy, Wu and Franklin
 2006, section 2): ``FROM trades [RANGE 12 MIN SLIDE 5 MIN] t`` and ``FROM trades t [RANGE 12 MIN SLIDE 5 MIN]``.

@@ -1,4 +1,4 @@
-"""Any text comes in; the extents of its statements, or its tokens, go out once size and characters are checked."""
+"""Splits text into statements and tokens, after it has checked their size and characters."""
 
 from __future__ import annotations
 

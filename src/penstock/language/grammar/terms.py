@@ -1,4 +1,4 @@
-"""Tokens of a literal or a type come in; its value as a leaf of the tree, or the type's DDL text, goes out."""
+"""Parses literals (numbers, strings, bytes, intervals) and types."""
 
 from __future__ import annotations
 
