@@ -1,4 +1,4 @@
-"""What an aggregate needs stored comes in as an expression and a kind; a component, equal for equal needs, goes out."""
+"""Defines a component, one mergeable part of aggregates, so that equal needs are equal components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial columns come in from Arrow; mergeable values in numpy come out, with the algebra to combine them.
+"""Reads partial columns into numpy arrays and combines their values: counts, sums, extremes, moments.
 
 A component is one number (or pair, or triple, or state) per slice and group from which aggregates are put together:
 avg(x) needs the exact sum of x and its count. Values are kept as *planes*, plain arrays of equal shape, so that one

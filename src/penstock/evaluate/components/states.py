@@ -1,4 +1,4 @@
-"""Partial columns of states come in; arrays of objects go out, with the algebra to merge any number of them.
+"""Reads the states of partial columns as arrays of objects, and merges any number of them.
 
 A state is None, which holds nothing, or one object: a frequency table, a sketch's bytes, the struct picked, or what a
 user's aggregate makes.

@@ -1,4 +1,4 @@
-"""Aggregate calls and their argument types come in; the components they need and typed answer columns come out.
+"""Binds an aggregate call to the components it stores, its result type and how its answer is computed.
 
 Result types, NULLs and rounding are Spark 4's. A sum that its type cannot hold is not an answer: it is marked failed.
 """

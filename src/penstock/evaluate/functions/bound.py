@@ -1,4 +1,4 @@
-"""What an aggregate is once its arguments have types: the components it needs, and how answers are made of them."""
+"""Defines a bound aggregate: its typed arguments, the components it needs, and how its answer is computed."""
 
 from __future__ import annotations
 

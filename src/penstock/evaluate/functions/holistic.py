@@ -1,4 +1,4 @@
-"""Calls of holistic, approximate and users' aggregates come in with types; bound ones go out.
+"""Binds calls of holistic, approximate and users' aggregates to their components.
 
 Exact ones over one expression share its frequency table; approximate ones of one size share its sketch.
 """

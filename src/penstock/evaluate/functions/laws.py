@@ -1,4 +1,4 @@
-"""A user's aggregate and sample arguments come in; nothing goes out, or the law it breaks with the smallest example.
+"""Tests the algebraic laws of a user's aggregate on samples, and reports the smallest example that breaks one.
 
 Rows are cut into slices and fragments and merged in any order, so an aggregate has to give the same answer however
 its states are combined: combine is associative and commutative, identity changes nothing, invert takes out what was

@@ -1,4 +1,4 @@
-"""Merged sketches, picked values and users' states come in; answers go out."""
+"""Computes answers from merged sketches, picked values and users' states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counted values in order of column and value come in; distinct counts and percentiles of stretches of slices go out.
+"""Computes distinct counts and percentiles over ranges of slices from sorted, counted values.
 
 Nothing is copied for a stretch but its counts along the lines, so that all columns of a stretch are read while it is in
 the processor's cache; tables are made of it only for those who ask for more.
