@@ -1,4 +1,4 @@
-"""A stream's queries and one more come in; which tree it would join, with whom, and what that would cost go out."""
+"""Tells which tree one more query would join, with whom, and what that would cost."""
 
 from __future__ import annotations
 
