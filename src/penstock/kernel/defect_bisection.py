@@ -1,4 +1,4 @@
-"""Due windows in, their answers out, and those of queries that a defect concerns left out and named.
+"""Answers due windows, and finds by bisection the queries that raise an unforeseen exception.
 
 All is answered at once; only if that fails, by halves, down to the queries whose windows have no answer.
 """

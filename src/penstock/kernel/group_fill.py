@@ -1,4 +1,4 @@
-"""Partials of batches come in; how many groups it seems that rows fall into alike goes out.
+"""Estimates how many groups the rows of a grouping fall into evenly, from the partials of the last batches.
 
 Rows do not fall into all groups of a slice alike, and conditions take but some of them. Cost is told by the partials
 that slices of another length would have; so what counts is how many groups, hit alike, make the partials that were

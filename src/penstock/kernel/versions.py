@@ -1,4 +1,4 @@
-"""Shows the answers of all versions of a query: each window once, by the version whose it is, or all that was said."""
+"""Shows the answers of all versions of a query, each window once or everything that was answered."""
 
 from __future__ import annotations
 
