@@ -1,4 +1,4 @@
-"""Answers in, kept by batch, out again by query: the durable source of results and sinks."""
+"""Keeps the answer log: answers are appended by commit, and read by query or by sinks."""
 
 from __future__ import annotations
 

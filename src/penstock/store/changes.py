@@ -1,4 +1,4 @@
-"""Catalog changes in, a durable list of them out: one row of ``catalog.db`` each, committed before it is acknowledged.
+"""Keeps the durable log of catalog changes in ``catalog.db``: a change is committed before it is acknowledged.
 
 The file is an SQLite database with one table, ``changes``, that any SQLite reader may look into while an engine runs.
 """

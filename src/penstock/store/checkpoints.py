@@ -1,4 +1,4 @@
-"""Spark's checkpoint of a stream and its last commit in; nothing, or an error if they do not belong together, out."""
+"""Checks that Spark's checkpoint of a stream belongs to the stream's last commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches in, one atomic record each out, with the partials it brought: what a restart goes on from."""
+"""Keeps the commit log: an atomic record of each batch, with its partials, from which a restart goes on."""
 
 from __future__ import annotations
 

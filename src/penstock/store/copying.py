@@ -1,4 +1,4 @@
-"""A state folder in, a verified copy of it out, and back: backups that an engine can go on from.
+"""Copies a state folder to a verified backup, and restores one.
 
 The order makes a copy whole even while Spark, between two batches, notes what it has done: its marks of finished
 batches come first, then everything of ours, then what Spark knew before each batch.

@@ -1,4 +1,4 @@
-"""Partials of groupings that are too large for the driver: files of a commit in, those a window needs out.
+"""Keeps the files of partials of groupings that are too large for the driver.
 
 ``<stream>/<n>.json`` names the files of commit n, which the executors wrote by bucket of the keys, and what they were
 made by; ``groupings.json`` names the groupings whose partials are here and nowhere else. A file that no record names,

@@ -1,4 +1,4 @@
-"""Bytes in, durable files out: a file becomes visible whole, by rename, or not at all."""
+"""Writes durable files: a file becomes visible whole, by rename, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A path in, the places of a state folder out; one engine at a time."""
+"""Lays out the state folder, and locks it for one engine at a time."""
 
 from __future__ import annotations
 

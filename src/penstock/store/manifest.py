@@ -1,4 +1,4 @@
-"""A folder of commits in, which of them are kept out; what is listed and not there is damage, the rest is swept."""
+"""Lists which commits of a folder are kept; a listed file that is missing is damage, any other is removed."""
 
 from __future__ import annotations
 

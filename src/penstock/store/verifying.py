@@ -1,4 +1,4 @@
-"""A state folder in, everything that is wrong with it out: every file is read, and all must belong together."""
+"""Verifies a state folder: reads every file and checks that all belong together."""
 
 from __future__ import annotations
 
