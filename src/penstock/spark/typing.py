@@ -1,4 +1,4 @@
-"""A bound query in, the same query with Spark's types out, or the reason why Spark refuses it."""
+"""Asks Spark for the types of a bound query's expressions, or says why Spark refuses it."""
 
 from __future__ import annotations
 

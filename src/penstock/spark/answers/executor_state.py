@@ -1,4 +1,4 @@
-"""Partials and due windows in, files that the executors wrote out: what is too large for the driver never goes there.
+"""Lets executors write partials and answers to files, for groupings too large for the driver.
 
 A job of partials ends in a step that writes those of spread groupings to files, by bucket of their keys, and sends on
 the rest: the other groupings' partials, and for each slice the counts that the stream is told by. A job of answers has

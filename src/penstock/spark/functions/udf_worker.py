@@ -1,4 +1,4 @@
-"""Arrow arrays of arguments come in; for each row the value of a user's Python function, or how it failed, goes out.
+"""Calls a user's Python function (UDF) on Arrow arrays, and returns for each row its value or its error.
 
 This runs in Spark's Python workers and never raises: Spark evaluates such functions apart from the expression that
 calls them and for every row, whatever guards stand around the call, and what a worker raises ends the whole job. Where

@@ -1,4 +1,4 @@
-"""A component in, the Spark SQL that lifts rows to its partial out."""
+"""Writes the Spark SQL that aggregates rows to the partial of a numeric component."""
 
 from __future__ import annotations
 

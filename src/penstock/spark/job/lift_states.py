@@ -1,4 +1,4 @@
-"""A state component in, the Spark SQL that lifts rows to its partial out."""
+"""Writes the Spark SQL that aggregates rows to a state: a frequency table, a sketch, a picked struct."""
 
 from __future__ import annotations
 

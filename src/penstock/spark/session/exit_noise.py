@@ -1,4 +1,4 @@
-"""Lines of the JVM's standard error come in; those without stack traces that say only that Spark was ended go out.
+"""Filters stack traces out of the JVM's standard error that say only that Spark was ended.
 
 When a session is stopped, or a Python worker killed, threads and processes of Spark that were at work print where they
 were. What that means to a user is said by an error of ours.

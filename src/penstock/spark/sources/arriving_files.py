@@ -1,4 +1,4 @@
-"""A batch of a stream of files in, the same out after a look at its files: whole, and with the columns in use."""
+"""Checks the files of each batch before their rows are taken: whole, and with the columns in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a source come in; nothing goes out, or the reason why one of them cannot be.
+"""Checks the options of a file source.
 
 Options reach Spark as they are, so they are those that say how files are read. Options that move or delete files
 (``cleanSource``) or that read other ones than ``path`` says are not among them.

@@ -1,4 +1,4 @@
-"""Streams and tables as the catalog knows them in, Spark frames out."""
+"""Opens the streams and tables of the catalog as Spark frames."""
 
 from __future__ import annotations
 

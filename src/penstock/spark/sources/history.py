@@ -1,4 +1,4 @@
-"""A stream and the position of its last committed batch in, all rows that the committed batches had out."""
+"""Reads all rows again that the committed batches of a stream had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark raised while it read or wrote in, an error that names the file and says what to do out."""
+"""Turns what Spark raised while it read or wrote into an error that names the file and what to do."""
 
 from __future__ import annotations
 
