@@ -1,4 +1,4 @@
-"""Answer tables by definition in, the same by query name to every sink out; sinks that lag catch up from the log."""
+"""Delivers a stream's answers to every sink; sinks that lag catch up from the answer log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sink of one stream: its answers in, written, or kept back with the error and tried again later."""
+"""Writes one stream's answers to one sink, and retries a sink that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink is: answers of a commit in, kept exactly once out."""
+"""Defines what a sink is: it takes the answers of a commit and keeps them exactly once."""
 
 from __future__ import annotations
 
