@@ -1,4 +1,4 @@
-"""New queries in, from which window on they are answered out: from what is stored, or from rows of the past."""
+"""Admits new queries between two batches, and decides from which window on each is answered."""
 
 from __future__ import annotations
 

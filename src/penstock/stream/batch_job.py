@@ -1,4 +1,4 @@
-"""Rows of a batch, or of the past, and a layout in, their partials out: one Spark job, a second one only if it must."""
+"""Runs the Spark job of a batch, or of rows of the past, and runs it again only where it must."""
 
 from __future__ import annotations
 

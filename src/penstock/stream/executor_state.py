@@ -1,4 +1,4 @@
-"""Groupings that outgrow the driver in, their partials and answers as files of the executors out.
+"""Moves the partials and answers of groupings that outgrow the driver to the executors.
 
 The kernel is the driver's (`kernel/synopsis.py`, `kernel/answering.py`), run in a task for each bucket of keys.
 """

@@ -1,6 +1,7 @@
-"""A layout and the batch to come in, the same plan laid out so that groupings feed each other where it pays out.
+"""Decides for each batch which groupings are computed from others, and which the executors keep.
 
-Groupings that outgrow the driver are handed to the executors here.
+A batch is looked at now and then to estimate its partials. Groupings that outgrow the driver are handed to the
+executors here.
 """
 
 from __future__ import annotations

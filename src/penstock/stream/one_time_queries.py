@@ -1,4 +1,4 @@
-"""A one-time query in, its answer as of the watermark out, from what is stored; or what is missing."""
+"""Answers one-time queries as of the watermark from what is stored, or says what is missing."""
 
 from __future__ import annotations
 

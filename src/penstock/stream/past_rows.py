@@ -1,4 +1,4 @@
-"""A stretch of time that has passed in, the rows of a stream in it out: from rows that are kept, or from its source."""
+"""Reads the rows of a stream in a past range of time, from rows that are kept or from its source."""
 
 from __future__ import annotations
 

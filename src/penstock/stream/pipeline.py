@@ -1,4 +1,4 @@
-"""Batches of one stream in, committed partials and answers out, one Spark job each."""
+"""Processes the batches of one stream in order: one Spark job each, then a commit and its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a stream stands: its time, its counts, and for every query the next window to answer."""
+"""Keeps where a stream stands: its watermark, its counts, and for every query the next window to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog as one batch sees it, fixed before the batch is processed."""
+"""Defines the catalog as one batch sees it, fixed before the batch is processed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries whose answers are a stream come in; the stream's columns go out, or the reason why they cannot be one."""
+"""Finds the columns of a stream made of a query's answers, or refuses the query."""
 
 from __future__ import annotations
 

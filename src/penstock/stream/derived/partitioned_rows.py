@@ -1,4 +1,4 @@
-"""Rows that a stream's watermark has passed in, batches numbered apart by keys out: what PARTITION BY asks for."""
+"""Numbers the rows of each key on their own, for windows of rows with PARTITION BY."""
 
 from __future__ import annotations
 
