@@ -1,4 +1,4 @@
-"""A state folder and a request come in; the answer of the engine that runs on it goes out, or why there is none."""
+"""Asks the engine that runs on a state folder for something, and waits for its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A box in the state folder: requests of other processes come in, each taken at most once; their answers go out."""
+"""Keeps the box of requests in the state folder; the engine takes each request at most once."""
 
 from __future__ import annotations
 
