@@ -1,4 +1,4 @@
-"""Instants as tests write them in, microseconds and a clock that stands still out."""
+"""Reads instants as tests write them, and provides a clock that stands still until it is moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers found and answers expected in, their differences in words out."""
+"""Compares answers with those expected, and describes the differences in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One query and its rows in, its answers out, in one call."""
+"""Answers one query over given rows, in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as people write them in, Arrow rows of declared types out, or the row and the column that do not fit."""
+"""Converts rows as people write them into Arrow rows of declared types, or names the row that does not fit."""
 
 from __future__ import annotations
 
