@@ -1,4 +1,4 @@
-"""The files under tests/ come in; cases with rows and expected answers go out, with every problem of every file."""
+"""Reads the test cases under tests/, and collects every problem of every file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream or table without declared columns comes in; the names its files tell go out, without Spark."""
+"""Finds the column names of a stream or table in its files, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams and tables of penstock.yml come in as nodes; Stream and Table values go out, paths made absolute."""
+"""Reads the streams and tables of penstock.yml, and makes their paths absolute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a YAML file comes in; nodes with places go out, and every problem that was found on the way.
+"""Parses a YAML file into nodes with places, and collects every problem in it.
 
 Only plain YAML is read: mappings, lists and scalars. Tags, anchors and aliases are refused before anything is built.
 """

@@ -1,4 +1,4 @@
-"""The functions.py of a project comes in; the Python functions that it marks go out, known without Spark."""
+"""Loads a project's functions.py, and finds the Python functions and aggregates that it marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files under queries/ come in; queries bound against the catalog go out, with every problem of every file."""
+"""Reads the query files under queries/, binds them to the catalog, and collects every problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case comes in; whether its query answers as expected goes out, with the differences in words."""
+"""Runs a project's test cases, and describes in words where answers differ from those expected."""
 
 from __future__ import annotations
 
