@@ -1,4 +1,4 @@
-"""``penstock ask | backfill``: a question or names of queries come in; answers out of what is kept go out."""
+"""Implements ``penstock ask`` and ``penstock backfill``, which answer windows of the past."""
 
 from __future__ import annotations
 

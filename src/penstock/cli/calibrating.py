@@ -1,4 +1,4 @@
-"""``penstock calibrate``: a number of rows comes in; what each step costs on this machine goes out, and is kept."""
+"""Implements ``penstock calibrate``, which measures and keeps what each step costs on this machine."""
 
 from __future__ import annotations
 

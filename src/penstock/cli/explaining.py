@@ -1,4 +1,4 @@
-"""``penstock explain``: a project or script comes in; who shares what goes out, as text, JSON or a page."""
+"""Implements ``penstock explain``, which shows what queries share, as text, JSON or a page."""
 
 from __future__ import annotations
 

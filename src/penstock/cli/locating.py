@@ -1,4 +1,4 @@
-"""A project or a folder's name comes in; the state folder that commands talk about goes out."""
+"""Finds the state folder of a project."""
 
 from __future__ import annotations
 

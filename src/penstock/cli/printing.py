@@ -1,4 +1,4 @@
-"""Prints what commands say: the one way out to a terminal, on which nothing that others wrote can steer it.
+"""Prints what commands say; no other module prints, so that no text of others can steer the terminal.
 
 Lines that are put together from names, values and messages pass each of them through :func:`penstock.printable.shown`
 first: here line ends stay.

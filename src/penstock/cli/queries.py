@@ -1,4 +1,4 @@
-"""``penstock add | drop | pause | resume``: a query's name comes in; what the engine says to its change goes out."""
+"""Implements ``penstock add``, ``drop``, ``pause`` and ``resume``, which change the queries of an engine."""
 
 from __future__ import annotations
 

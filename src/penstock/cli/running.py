@@ -1,4 +1,4 @@
-"""``penstock run``: a project or script comes in; answers to all its queries and a report go out."""
+"""Implements ``penstock run``, which answers all queries of a project or script and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock status | queries``: a state folder comes in; how its engine, streams, sinks and queries are goes out."""
+"""Implements ``penstock status`` and ``penstock queries``, which show how an engine and its queries stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A status as JSON holds it comes in; lines for a terminal of 80 columns go out."""
+"""Writes a status as lines for a terminal of 80 columns."""
 
 from __future__ import annotations
 
