@@ -1,4 +1,4 @@
-"""Runs continuous queries over shared streams: this is the way of the data from statements and rows to answers.
+"""Runs continuous queries over shared streams; this is the whole way from statements and rows to answers.
 
 ::
 

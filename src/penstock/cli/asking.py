@@ -1,4 +1,4 @@
-"""Implements ``penstock ask`` and ``penstock backfill``, which answer windows of the past."""
+"""Implements ``penstock ask``, which answers a query once, and ``backfill``, which answers past windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints what commands say; no other module prints, so that no text of others can steer the terminal.
+"""Prints what commands say, so that no text that others wrote can steer the terminal.
 
 Lines that are put together from names, values and messages pass each of them through :func:`penstock.printable.shown`
 first: here line ends stay.

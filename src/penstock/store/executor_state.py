@@ -1,8 +1,8 @@
 """Keeps the files of partials of groupings that are too large for the driver.
 
 ``<stream>/<n>.json`` names the files of commit n, which the executors wrote by bucket of the keys, and what they were
-made by; ``groupings.json`` names the groupings whose partials are here and nowhere else. A file that no record names,
-and a record of a commit that never was, are what a crash left.
+made by; ``groupings.json`` names the groupings whose partials are here and nowhere else. A crash may leave files that
+no record names, and records of commits that never were: a restart removes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists which commits of a folder are kept; a listed file that is missing is damage, any other is removed."""
+"""Lists which commits of a folder are kept, finds files that are missing, and removes those no longer needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Moves the partials and answers of groupings that outgrow the driver to the executors.
 
-The kernel is the driver's (`kernel/synopsis.py`, `kernel/answering.py`), run in a task for each bucket of keys.
+The executors run the driver's kernel (`kernel/synopsis.py`, `kernel/answering.py`), in one task for each bucket of
+keys.
 """
 
 from __future__ import annotations

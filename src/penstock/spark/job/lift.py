@@ -1,4 +1,4 @@
-"""Writes the Spark SQL that aggregates rows to the partial of a numeric component."""
+"""Writes the Spark SQL that aggregates rows to partials such as counts, sums and extremes."""
 
 from __future__ import annotations
 

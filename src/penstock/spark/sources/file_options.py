@@ -1,7 +1,7 @@
 """Checks the options of a file source.
 
-Options reach Spark as they are, so they are those that say how files are read. Options that move or delete files
-(``cleanSource``) or that read other ones than ``path`` says are not among them.
+Options are handed to Spark unchanged, so only those that say how files are read are allowed: none that moves or deletes
+files (``cleanSource``), and none that reads other files than ``path`` says.
 """
 
 from __future__ import annotations
