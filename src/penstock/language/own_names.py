@@ -1,7 +1,7 @@
 """Checks the name of a new stream, table, query or function.
 
-Streams are folders of the state and part of file names, and names are printed in plans and logs; so they hold nothing
-that leads out of a folder, that a pattern of file names means, or that looks like another name.
+Streams are folders of the state and part of file names, and names are printed in plans and logs. So a name must not
+lead to another folder, mean something in a pattern of file names, or look like another name.
 """
 
 from __future__ import annotations

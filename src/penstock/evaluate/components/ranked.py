@@ -1,7 +1,7 @@
 """Picks the first or last of the structs that Spark picked in each slice, for arg_min, arg_max, first, last.
 
-For arg_min, arg_max, first and last: a struct holds what it is picked by, then the value itself. NULL comes before
-all values and NaN after all numbers, as Spark orders them.
+A struct holds what it is picked by, then the value itself. NULL comes before all values and NaN after all numbers, as
+Spark orders them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Binds calls of holistic, approximate and users' aggregates to their components.
 
-Exact ones over one expression share its frequency table; approximate ones of one size share its sketch.
+Exact aggregates over one expression share its frequency table; approximate ones of one size share its sketch.
 """
 
 from __future__ import annotations
