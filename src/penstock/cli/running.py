@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     "sinks",
     multiple=True,
     metavar="KIND:FOLDER",
-    help="Another place for answers: parquet:FOLDER or jsonl:FOLDER; repeatable.",
+    help="Another sink for answers: parquet:FOLDER or jsonl:FOLDER; repeatable.",
 )
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
 )
 @click.option("--log", type=click.Choice(FORMS), help="Write the log as text (by default) or as JSON lines.")
 @click.option("--log-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the log to this file.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least to log.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The lowest level to log."
+)
 @json_option
 @strategy_option
 def run(

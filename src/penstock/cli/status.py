@@ -24,7 +24,7 @@ _CLEARED: Final = "\x1b[H\x1b[2J"
 @project_argument
 @state_option
 @click.option("--watch", is_flag=True, help="Show it again every second until Ctrl-C.")
-@click.option("--check", is_flag=True, help="End with 1 if anything needs a person: see below.")
+@click.option("--check", is_flag=True, help="Exit with 1 if anything needs attention: see below.")
 @json_option
 def status(project: Path, state: Path | None, watch: bool, check: bool, as_json: bool) -> None:
     """Show whether an engine runs on PROJECT, and where its streams and sinks stand.
