@@ -219,7 +219,7 @@ class RequestBox:
         except sa.exc.DatabaseError as error:
             raise StateError(
                 f"cannot use {self.path}: {error.orig}",
-                hint="Mend permissions or free space; a damaged file may be deleted while no engine runs.",
+                hint="Fix permissions or free space; a damaged file may be deleted while no engine runs.",
             ) from None
 
 

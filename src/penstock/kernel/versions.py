@@ -68,7 +68,7 @@ class ShownVersions:
         try:
             return _in_order(tables)
         except pa.ArrowException as error:
-            what = "the versions of the query have columns of one name and several types"
+            what = "versions of the query have columns of the same name and different types"
             raise WrongType(what, detail=str(error), hint="Ask for one at a time: version=1.") from None
 
 

@@ -27,4 +27,7 @@ def check_own_name(name: str, kind: str) -> None:
         shown = f'"{sign[0]}"' if sign else "a character that does not show"
         raise CatalogError(f'the name of {kind} "{name}" holds {shown}', hint="Use letters, digits, _ and -.")
     if not unicodedata.is_normalized("NFC", name):
-        raise CatalogError(f'the name of {kind} "{name}" has marks apart from their letters', hint="Write it in NFC.")
+        raise CatalogError(
+            f'the name of {kind} "{name}" is not in the Unicode normal form NFC',
+            hint="Write each accented letter as one character.",
+        )

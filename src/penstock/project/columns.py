@@ -45,7 +45,7 @@ def _first_file(item: Stream | Table) -> Path:
     """Find a file with rows under an item's path."""
     path = item.options.get("path", "")
     if "://" in path:
-        raise _unknown(item, f"{path} is not looked into")
+        raise _unknown(item, f"{path} is not on this machine, so its files are not read here")
     for file in _files(path):
         if file.stat().st_size > 0:
             return file

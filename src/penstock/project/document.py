@@ -96,7 +96,7 @@ class YamlFile:
                 self.complain(f"a key of {what} must be text", key)
                 continue
             if key.value in seen:
-                self.complain(f'"{key.value}" is there twice in {what}', key)
+                self.complain(f'"{key.value}" is given twice in {what}', key)
             elif known is not None and key.value not in known:
                 self._unknown(key, what, known)
             else:

@@ -103,7 +103,7 @@ class Outlet:
         """Forget a failure that is over."""
         if self.failing is not None:
             attempts, self.failing = self.failing.attempts, None
-            self._log(logging.WARNING, f"sink {self.name} has everything again, after {attempts} failed attempts")
+            self._log(logging.WARNING, f"sink {self.name} has caught up, after {attempts} failed attempts")
 
     def _log(self, level: int, text: str) -> None:
         """Log something about the sink."""

@@ -68,5 +68,5 @@ def cannot_write(path: Path, error: OSError) -> SinkError:
     """Word a sink's failure to write."""
     return SinkError(
         f"cannot write answers to {path}: {error.strerror}",
-        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+        hint="Free space or fix permissions, then start again: answers that were not written are written then.",
     )

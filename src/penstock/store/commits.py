@@ -129,7 +129,7 @@ def read_commit(path: Path) -> tuple[Commit, str | None]:
     try:
         return Commit.from_record(record), record.get("shape")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise damaged(path, "it is no commit") from error
+        raise damaged(path, "it is not a commit") from error
 
 
 def last_commit(folder: Path) -> Commit | None:

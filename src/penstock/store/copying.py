@@ -101,7 +101,7 @@ def _check_seal(backup: Path) -> None:
     """Check every file of a backup against the list that was written with it."""
     if not (backup / SEAL).exists():
         hint = "Name a folder that `penstock state backup` made."
-        raise StateError(f"{backup} is no backup: it has no {SEAL}", hint=hint)
+        raise StateError(f"{backup} is not a backup: it has no {SEAL}", hint=hint)
     told: dict[str, Any] = read_record(backup / SEAL)["files"]
     for name, (size, seal) in told.items():
         try:

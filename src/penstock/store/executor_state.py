@@ -68,7 +68,7 @@ class ExecutorStateFolder:
             names = [name for name in names_in(self.folder) if name[:12].isdigit() and name[12:] == ".json"]
             self.entries = [ExecutorFiles.from_record(read_record(self.folder / name)) for name in names]
         except (KeyError, TypeError, ValueError) as error:
-            raise damaged(self.folder / GROUPINGS, "it is no record of spread partials") from error
+            raise damaged(self.folder / GROUPINGS, "it is not a record of the executors' partials") from error
 
     def forget_after(self, number: int) -> None:
         """Remove what a crash left: entries of commits that never were, and files that no entry names."""

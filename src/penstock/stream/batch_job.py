@@ -139,7 +139,7 @@ class BatchJob:
             if not type(error).__module__.startswith(("pyspark", "py4j")) or spark_is_over():
                 raise
             what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
-            raise SourceError(what, hint="Mend what it names, and ask again.") from None
+            raise SourceError(what, hint="Fix what it names, and ask again.") from None
 
     def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
         """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""

@@ -38,8 +38,8 @@ PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the
 LOOK_AGAIN: Final = 10  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
 CANNOT_BE: Final = (
-    "its groups are kept by the executors, where answers are not revised, grouping sets "
-    "have no subtotals, and only expressions of the listed functions are computed"
+    "its groups are kept by the executors, which do not revise answers, "
+    "compute no grouping sets and support not every function"
 )
 
 
@@ -190,7 +190,7 @@ class GroupingChooser:
             raise Unsupported(
                 f'query "{definition.name}" cannot be answered',
                 detail=CANNOT_BE,
-                hint="Ask for keys and aggregates alone, or group by other keys as well.",
+                hint="Select only keys and aggregates, or group by other keys as well.",
             )
 
     def pause_what_cannot_be(self, layout: Layout, due_windows: DueWindows) -> None:
@@ -210,8 +210,8 @@ class GroupingChooser:
         for definition in filter(self.has_spread, definitions):
             raise Unsupported(
                 f'the past of query "{definition.name}" is not available',
-                detail="its groups are too many for the driver, and the executors keep their partials",
-                hint="Let it begin with the rows to come: leave out the option from.",
+                detail="it has too many groups for the driver, so the executors keep their partials",
+                hint="Leave out the option from: the query then begins with the rows to come.",
             )
 
 

@@ -137,7 +137,7 @@ class Pipeline:
         if batch_id <= self.progress.batch:
             return  # committed before a restart
         if self.progress.ended:
-            what = f'stream "{self.stream.name}" was ended, and more rows came'
+            what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         self._take(batch, batch_id, snapshot, source)
         self.metrics.batches += 1

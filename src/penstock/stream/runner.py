@@ -109,7 +109,7 @@ class StreamRunner:
         if version > self.catalog.version:
             raise StateError(
                 f'a commit of stream "{self.stream.name}" was made under catalog version {version}, '
-                f"and the catalog ends at {self.catalog.version}",
+                f"but the catalog ends at {self.catalog.version}",
                 hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
             )
         return Snapshot(version, self.catalog.snapshot(self.stream.name, version)[1], self.catalog.tables())

@@ -19,7 +19,7 @@ def read_instant(value: Instant, epoch: datetime = EPOCH) -> datetime:
     """Read a point in time; without a zone it is UTC."""
     match value:
         case bool():
-            raise ValueError("a boolean is no time")
+            raise ValueError("a boolean is not a time")
         case datetime():
             found = value
         case date():

@@ -84,7 +84,7 @@ def _cuts(rows: Mapping[str, Rows], cuts: Cuts | None) -> dict[str, Sequence[int
         return whole
     if isinstance(cuts, Mapping):
         for stream in cuts.keys() - rows.keys():
-            raise SourceError(f'there are cuts for "{stream}", and no rows', hint=nearest(stream, rows))
+            raise SourceError(f'there are cuts for "{stream}", but no rows', hint=nearest(stream, rows))
         return whole | dict(cuts)
     if len(rows) != 1:
         hint = "Write them by stream: {'trades': [2, 3]}."

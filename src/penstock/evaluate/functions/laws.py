@@ -124,7 +124,9 @@ class _Laws:
             try:
                 self.check(answer)
             except Exception:
-                raise _Broken(f"lower returned {_shown(answer)}, which has not the declared type", shown) from None
+                raise _Broken(
+                    f"lower returned {_shown(answer)}, which does not have the declared type", shown
+                ) from None
         if not _alike(*answers):
             told_apart = " and ".join(f"{t} gives {_shown(a)}" for t, a in zip(texts, answers, strict=True))
             raise _Broken(what, f"{told_apart}, where {shown}")

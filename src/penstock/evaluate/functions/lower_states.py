@@ -100,8 +100,8 @@ def own(bound: BoundAggregate, values: ValuesOf) -> Lowered:
         try:
             return check_answer(bound.type, answer)
         except Exception:
-            shown = repr(answer)[:60]
-            what = f"{function.name}(): lower returned {type(answer).__name__} {shown}, which is no {function.returns}"
+            shown = f"{type(answer).__name__} {repr(answer)[:60]}"
+            what = f"{function.name}(): lower returned {shown}, which is not of type {function.returns}"
             return Unanswerable(what)
 
     return lowered(bound.type, _states(bound, values), found)

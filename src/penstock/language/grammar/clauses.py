@@ -73,7 +73,7 @@ class ClauseGrammar(SelectGrammar):
         seen: set[str] = set()
         for identifier, _, _ in read:
             if identifier.name.lower() in seen:
-                self._fail(f'column "{identifier.name}" is there twice', place_of(identifier))
+                self._fail(f'column "{identifier.name}" is declared twice', place_of(identifier))
             seen.add(identifier.name.lower())
         plain = tuple(identifier.name for identifier, _, computed in read if computed is None)
         scope = Scope(self.sql, [Source("stream", name.name, name.name, plain)])
@@ -136,7 +136,7 @@ class ClauseGrammar(SelectGrammar):
             key = self._option_name()
             self._take(TokenType.EQ)
             if key.lower() in seen:
-                self._fail(f'option "{key}" is there twice', place)
+                self._fail(f'option "{key}" is given twice', place)
             self._at_most(MAX_OPTIONS, seen, "options")
             seen.add(key.lower())
             value = self._option_value()

@@ -80,7 +80,7 @@ class Terms(Words):
         try:
             return read_string(self.sql[token.start : token.end + 1])
         except ValueError:
-            self._fail("the string holds half a character", (token.start, token.end + 1))
+            self._fail("the string holds half of a character (a lone surrogate)", (token.start, token.end + 1))
 
     def _bytes(self) -> exp.Expr:
         """Read X'1F'."""

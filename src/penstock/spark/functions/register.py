@@ -115,7 +115,7 @@ def unusable(function: Function) -> str | None:
     if code is None:
         return None
     if code.version != VERSION:
-        return f"it was registered under Python {code.version}, and this is {VERSION}"
+        return f"it was registered under Python {code.version}, but this is {VERSION}"
     return _unreadable(code)
 
 

@@ -58,7 +58,7 @@ class UdafWorker:
 
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if here != self.version:
-            raise RuntimeError(f"it was registered under Python {self.version}, and this is {here}; register it again")
+            raise RuntimeError(f"it was registered under Python {self.version}, but this is {here}; register it again")
         return pickle.loads(self.pickled)
 
     def state(self, lift: Any, combine: Any, rows: list[dict[str, Any]]) -> Any:

@@ -89,14 +89,14 @@ class ArrivingFiles:
     def _checked(self, path: str, needed: Iterable[str]) -> pq.FileMetaData | None:
         """Refuse a file that is gone, and a Parquet file that is not whole or lacks a column in use."""
         if not os.path.exists(path):
-            raise self._refused(path, "it is gone", MEND.replace("Mend or replace", "Put back"))
+            raise self._refused(path, "it is gone", MEND.replace("Fix or replace", "Put back"))
         if self.stream.format != "parquet":
             return None
         try:
             file = pq.read_metadata(path)
             found = {name.lower() for name in file.schema.to_arrow_schema().names}
         except PermissionError:
-            raise self._refused(path, "permission denied", MEND.replace("Mend or replace", "Allow reading")) from None
+            raise self._refused(path, "permission denied", MEND.replace("Fix or replace", "Allow reading")) from None
         except (OSError, pa.ArrowException) as error:
             reason = "it is empty" if os.path.getsize(path) == 0 else _first_line(error)
             detail = "A file that is not whole is still being written, or was cut off."

@@ -167,7 +167,7 @@ def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
     """Describe the columns of a program's own streaming DataFrame, having made sure that it is one."""
     if not isinstance(frame, DataFrame):
         raise SourceError(
-            f'stream "{name}" needs a streaming DataFrame, and {type(frame).__name__} is none',
+            f'stream "{name}" needs a streaming DataFrame, not {type(frame).__name__}',
             hint="Read one with spark.readStream, or declare the stream with CREATE STREAM.",
         )
     if not frame.isStreaming:
