@@ -1,4 +1,4 @@
-"""A cut of the trades and a number of windows in, memory over the batches of one fresh process out."""
+"""Measures memory over the batches of one run in a fresh process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of trades and windows in, Penstock's times, answers and counted operations out."""
+"""Runs windows over files of trades in Penstock, and measures times, answers and counted operations."""
 
 from __future__ import annotations
 

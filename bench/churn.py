@@ -1,4 +1,4 @@
-"""Queries that come and go on a running stream: what the others notice of it.
+"""Measures what running queries notice of others that come and go.
 
 A stream of small files runs, with queries that stay. Quiet stretches alternate with stretches in which queries are
 added and dropped between the batches. Compared is how long the answers of a batch take, from the moment Spark hands the

@@ -1,4 +1,4 @@
-"""Different groupings of one stream, shared and each alone; percentiles and distinct counts; a million keys.
+"""Times different groupings of one stream, shared and alone; percentiles; distinct counts; a million keys.
 
 64 queries with eight groupings run in one pipeline, then the eight queries of each grouping in a pipeline of their own,
 one after the other: real bars of option contracts, and an hour of generated trades of 3,000 symbols. The 240 queries of

@@ -1,4 +1,4 @@
-"""The planner: time to weave and to add queries, operations by optimization, the sampler's bound, and live plans.
+"""Times and counts the planner's work, checks the sampler's bound, and compares live plans with predictions.
 
 Planning is timed without any warm-up, in this process. The live part calibrates first, then runs the same queries
 Shared, unshared and woven, in turns, at a low and a high rate, timed from the third batch on, when trees have been

@@ -1,4 +1,4 @@
-"""Hundreds of predicates in one pass: workloads B and C of Krishnamurthy et al. (2006, §6) in one run.
+"""Times hundreds of predicates in one pass: workloads B and C of Krishnamurthy et al. (2006, §6).
 
 Every query sums price * vol over trades joined with the tables close and index. B: all predicates different, one
 tumbling window of 600 s. C regular: √n windows × √n predicates. C low sharing: n windows and n predicates, all

@@ -1,4 +1,4 @@
-"""How soon a stopped engine answers again: against a bare Spark program that is restarted on the same source.
+"""Times how soon a stopped engine answers again, against a bare Spark program on the same source.
 
 A state folder is prepared with many queries and an hour of partials. Then a new file waits, and two programs are
 started in turns, each in a fresh process: plain ``readStream`` with a ``foreachBatch`` that counts, to the end of its

@@ -1,4 +1,4 @@
-"""Scheduling points a second: the compiled simulator against the same scenario in SimPy, in one run.
+"""Compares the compiled simulator with SimPy by scheduling points a second, on the same scenario.
 
 Both serve recorded packets with 500 queries and must give the same responses. SimPy's server is written as its users
 write one: a process that picks the next query, and times out for its cost. For a static policy it goes down a sorted

@@ -1,4 +1,4 @@
-"""Half an hour of churn: memory, files and threads must stay where they are.
+"""Checks over half an hour of churn that memory, files and threads do not grow.
 
 As in ``churn``, queries come and go on a running stream all the time; every ten seconds it is noted what the process,
 its JVM and the state folder hold. The means of the last third are compared with those of the middle third.

@@ -1,4 +1,4 @@
-"""Time windows, shared and not: workload A of Krishnamurthy et al. (2006, §6) against plain Spark, in one run.
+"""Times shared and unshared time windows: workload A of Krishnamurthy et al. (2006, §6) against plain Spark.
 
 Ranges are whole seconds between 600 and 900, slides between 300 and 600, and every query sums price * volume over four
 million generated trades, one hour of event time, in eight batches. Nothing here asserts a time: machines differ, the

@@ -1,4 +1,4 @@
-"""The house: rooms know their left neighbours only, Spark stays in its room, and the papers on the wall are true."""
+"""Checks the house: imports between rooms, where Spark may be imported, module docstrings, and what pages say."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 HOUSE = Path(__file__).resolve().parents[1]
 SOURCE = HOUSE / "src" / "penstock"
 LONGEST_FILE = 500
+# "Rows in, answers out" and "a name comes in; a stream goes out" say what passes through, not what a module does.
+RIDDLE = re.compile(r"\b(in|into)\b.*\bout\b|\b(comes?|goes?) (in|out)\b", re.IGNORECASE)
 
 # From left to right; rooms in one line do not know each other.
 ROOMS = (
@@ -173,3 +175,15 @@ def test_every_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def head_of(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    return (docstring or "").split("\n")[0]
+
+
+def test_every_module_says_in_a_sentence_what_it_does() -> None:
+    files = [SOURCE / "__init__.py", *sources(), *sorted((HOUSE / "bench").rglob("*.py"))]
+    heads = {str(file.relative_to(HOUSE)): head_of(file) for file in files}
+    assert {name: head for name, head in heads.items() if not head.endswith(".")} == {}
+    assert {name: head for name, head in heads.items() if RIDDLE.search(head)} == {}

@@ -1,4 +1,4 @@
-"""A number of keys in; times, memory and checked answers of fifty queries over all of them out, on real executors.
+"""Runs fifty queries over up to a million keys on real executors, and checks their answers.
 
 Runs in a process of its own, on ``local-cluster[2,1,2048]`` with a driver of 2 GB: what the driver holds is its JVM's
 heap at its fullest, before a collection, and the resident memory of its Python.

@@ -1,4 +1,4 @@
-"""A stream and queries in, Penstock's time, answers and what it shared out."""
+"""Runs queries over files of rows in Penstock, and measures time, answers and what was shared."""
 
 from __future__ import annotations
 

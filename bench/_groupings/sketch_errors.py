@@ -1,4 +1,4 @@
-"""Real data sets in, the errors of approximate aggregates on them out, beside what their sketches state."""
+"""Measures the errors of approximate aggregates on real data, beside what their sketches state."""
 
 from __future__ import annotations
 

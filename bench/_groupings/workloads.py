@@ -1,4 +1,4 @@
-"""The three workloads: where their rows come from, and their queries."""
+"""Defines the three workloads of the groupings benchmark: where rows come from, and the queries."""
 
 from __future__ import annotations
 

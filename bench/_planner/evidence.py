@@ -1,4 +1,4 @@
-"""A workload comes in; all plans of its classes of queries, priced, and those of few classes run one by one, go out.
+"""Prices all plans of a workload's classes of queries, and runs those of few classes one by one.
 
 Queries are put into classes by their slides and conditions; a plan is a partition of the classes. The engine never
 parts queries over the same rows under the same keys; here such plans are run too, to see what they would take.

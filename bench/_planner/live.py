@@ -1,4 +1,4 @@
-"""A workload and a strategy in, seconds of a live run out; and what the cost model says of the same plans."""
+"""Runs a workload live under a sharing strategy, and compares its time with the cost model's."""
 
 from __future__ import annotations
 

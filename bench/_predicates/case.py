@@ -1,4 +1,4 @@
-"""Trades and predicates in, the rival's times and answers out: one CASE per query in a plain Spark job a file.
+"""Runs the rival of the predicates benchmark: one CASE per query in a plain Spark job for each file.
 
 Each row gets a bit per query, 62 of them in a long; rows are grouped by window and longs, and the answers are put
 together from the groups in numpy: sharing as one would write it by hand, with nothing said about the predicates.

@@ -1,4 +1,4 @@
-"""A seed and sizes in, the data of Krishnamurthy et al. (2006, Table 7) out: trades, closing prices and indexes."""
+"""Generates the data of Krishnamurthy et al. (2006, Table 7): trades, closing prices and indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the predicates benchmark in, readable tables out: on the terminal, and for the README.
+"""Prints the tables of the predicates benchmark, and writes them into the README.
 
 ``python -m bench._predicates.report bench/results/predicates.json README.md`` writes what stands between the marks
 ``<!-- bench:predicates -->`` and ``<!-- /bench -->`` anew.

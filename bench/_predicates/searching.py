@@ -1,4 +1,4 @@
-"""A column and sorted constants in, seconds out: the ways to find a row's place among them, and opaque predicates."""
+"""Times the ways to find a row's place among sorted constants, and opaque predicates."""
 
 from __future__ import annotations
 

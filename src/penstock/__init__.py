@@ -1,4 +1,4 @@
-"""Penstock: one stream in, a thousand queries out, as one Spark pipeline."""
+"""Penstock runs hundreds of continuous SQL queries over shared streams as one Spark pipeline."""
 
 from __future__ import annotations
 

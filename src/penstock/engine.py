@@ -1,4 +1,4 @@
-"""The whole way of the data: statements and rows in, answers out.
+"""Runs continuous queries over shared streams; this is the whole way from statements and rows to answers.
 
 ::
 

@@ -114,7 +114,7 @@ def test_the_state_folder_is_the_one_that_the_project_names(penstock: Penstock, 
         ("streams: {}", "names no state folder"),
         ("state: [1", "cannot read penstock.yml"),
         ("state: nowhere", "nowhere does not exist"),
-        ("state: queries", "queries is no state folder"),
+        ("state: queries", "queries is not a state folder"),
         ("- 1", "names no state folder"),
     ],
 )

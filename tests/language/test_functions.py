@@ -105,7 +105,7 @@ def test_a_query_keeps_its_function_when_the_function_changes() -> None:
         ("CREATE FUNCTION `odd name`(x INT) RETURN x", LanguageError, '"odd name" cannot be the name of a function'),
         ("CREATE FUNCTION f(x INT) RETURN rand()", LanguageError, "rand() is not available"),
         ("CREATE FUNCTION f(x INT) RETURN g(x)", LanguageError, 'there is no function "g"'),
-        ("CREATE FUNCTION f(x INT, X INT) RETURN x", MalformedSQL, 'parameter "X" is there twice'),
+        ("CREATE FUNCTION f(x INT, X INT) RETURN x", MalformedSQL, 'parameter "X" is declared twice'),
         ("CREATE FUNCTION f(x INT) RETURN", MalformedSQL, "expected an expression, found the end"),
         ("CREATE FUNCTION f(x INT) AS x", MalformedSQL, 'expected "RETURN", found "AS"'),
         ("CREATE FUNCTION f(x) RETURN x", MalformedSQL, 'expected a type, found ")"'),

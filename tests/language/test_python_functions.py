@@ -165,7 +165,7 @@ def lost_hint(p: Missing) -> bool:  # type: ignore[name-defined]  # noqa: F821
     [
         ("f", lambda p: p, Wish(), 'the type of parameter "p" of function "f" is not known'),
         ("f", lambda p: p, Wish("p double"), 'Write it: returns="boolean"'),
-        ("f", unknown_hint, Wish(), "type hints that tell a type: bool, int, float"),
+        ("f", unknown_hint, Wish(), "type hints that are understood: bool, int, float"),
         ("f", lost_hint, Wish(), "cannot be read: name 'Missing' is not defined"),
         ("f", half, Wish(vectorised=True), 'the type of parameter "p"'),
         ("f", half, Wish("p double, q double"), "cannot be called with 2 arguments: too many positional"),
@@ -174,7 +174,7 @@ def lost_hint(p: Missing) -> bool:  # type: ignore[name-defined]  # noqa: F821
         ("f", half, Wish("p dubble"), 'there is no type "dubble"'),
         ("f", half, Wish("p double", "nothing"), 'there is no type "nothing"'),
         ("f", half, Wish("p double) RETURN 1 --", "double"), "these are not parameters and a type"),
-        ("f", half, Wish("p double, P double"), 'parameter "P" is there twice'),
+        ("f", half, Wish("p double, P double"), 'parameter "P" is declared twice'),
         ("f", steps, TYPED, 'function "f" is a generator, which gives no value'),
         ("f", later, TYPED, 'function "f" is a coroutine'),
         ("f", 7, TYPED, 'function "f" is an int, which cannot be called'),

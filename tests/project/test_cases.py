@@ -95,7 +95,7 @@ def test_batches_clock_and_flush_are_read(tmp_path: Path) -> None:
         ("rows: {trades: [1]}\nexpect: []", "a row must be a mapping"),
         ("rows: {trades: 3}\nexpect: []", "must be a list, a block of CSV or file:"),
         ("rows: {trades: {file: gone.csv}}\nexpect: []", "cannot read gone.csv"),
-        ("rows: {trades: [{}]}\nbatches: [2]\nexpect: []", 'batches take 2 rows, and "trades" has 1'),
+        ("rows: {trades: [{}]}\nbatches: [2]\nexpect: []", 'batches take 2 rows, but "trades" has 1'),
         ("rows: {trades: [{}]}\nbatches: [-1]\nexpect: []", "at least 0"),
         ("rows: {trades: [{}]}\nclock: noon\nexpect: []", "clock must be a time"),
         ("rows: {trades: [{}]}\nflush: 3\nexpect: []", "true or false"),

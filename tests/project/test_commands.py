@@ -271,7 +271,7 @@ def test_a_test_may_expect_an_error_batches_a_clock_and_open_windows(
     done = penstock("test", "ratio", "-v")
     assert done.code == 1
     assert [line.split("  ")[0] for line in done.out.splitlines() if "ratio: " in line] == ["passed"] * 3 + ["FAILED"]
-    assert "expected an error with 'WrongType', and got 0 answers" in done.out
+    assert "expected an error with 'WrongType', but got 0 answers" in done.out
     assert "  found  window_start=2026-01-05T14:30:00.000000Z" in done.out
 
 

@@ -118,13 +118,13 @@ def test_a_value_of_another_type_is_an_error(returns: pa.DataType, good: Any, ba
     one = calling(list, returns)
     values, errors = one.checked([good, bad, None], [None, None, None])
     assert (values.to_pylist(), errors.to_pylist()[::2]) == ([good, None, None], [None, None])
-    assert errors[1].as_py() == f"f() returned {type(bad).__name__} {bad!r}, which is no {returns}"
+    assert errors[1].as_py() == f"f() returned {type(bad).__name__} {bad!r}, which is not of type {returns}"
 
 
 def test_a_value_that_does_not_fit_harms_no_other_row() -> None:
     values, errors = outcome(calling(handed, pa.int8()), [1, 1000, 3])
     assert values == [1, None, 3]
-    assert errors == [None, "f() returned int 1000, which is no int8", None]
+    assert errors == [None, "f() returned int 1000, which is not of type int8", None]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_value_that_does_not_fit_harms_no_other_row() -> None:
     [
         (ones, "ValueError: it returned 1 values for 2 rows"),
         (listed, "TypeError: it returned list, not a pyarrow Array"),
-        (texts, "TypeError: it returned an array of string, which is no double"),
+        (texts, "TypeError: it returned an array of string, which is not of type double"),
     ],
 )
 def test_a_vectorised_function_returns_one_array_of_its_type(function: Any, says: str) -> None:
@@ -149,7 +149,7 @@ def test_rows_whose_argument_failed_are_not_called() -> None:
 
 def test_code_that_cannot_be_loaded_is_an_error_of_every_row() -> None:
     old = UdfWorker("f", pickle.dumps(divided), "3.0", False, DOUBLES)
-    why = f"it was registered under Python 3.0, and this is {VERSION}; register it again"
+    why = f"it was registered under Python 3.0, but this is {VERSION}; register it again"
     says = f"f() cannot be loaded: RuntimeError: {why}"
     assert outcome(old, [1.0, 2.0], [1.0, 2.0]) == ([None, None], [says, says])
     torn = UdfWorker("f", b"torn", VERSION, True, DOUBLES)

@@ -115,7 +115,7 @@ def test_a_history_that_is_not_whole_is_refused(interpreted: SparkSession, tmp_p
     write_parquet(tmp_path / "in" / "a b.parquet", 0)
     recorder.run()
     (tmp_path / "in" / "a b.parquet").rename(tmp_path / "elsewhere.parquet")
-    with pytest.raises(SourceError, match=r"is not whole: .*/in/a b.parquet is gone") as gone:
+    with pytest.raises(SourceError, match=r"is incomplete: .*/in/a b.parquet is gone") as gone:
         recorder.again(0)
     assert "Put it back" in (gone.value.hint or "")
     (tmp_path / "check" / "sources" / "0" / "0").unlink()
@@ -124,7 +124,7 @@ def test_a_history_that_is_not_whole_is_refused(interpreted: SparkSession, tmp_p
     with pytest.raises(StateError, match="position of stream"):
         history(interpreted, stream, recorder.checkpoint, "v1\n{}\n{")
     moved = Stream("s", COLUMNS, "ts", format="parquet", options={"path": "x", "cleanSource": "archive"})
-    with pytest.raises(SourceError, match="cleanSource = archive does away with files"):
+    with pytest.raises(SourceError, match="cleanSource = archive removes files"):
         history(interpreted, moved, recorder.checkpoint, recorder.positions[0])
 
 

@@ -126,4 +126,4 @@ def test_whole_numbers_are_not_taken_for_nanoseconds(spark: SparkSession, tmp_pa
     table = Table("t", (Column("ts", "timestamp"),), "parquet", {"path": str(tmp_path)})
     with pytest.raises(Exception, match="Parquet") as raised:
         read_batch(spark, table, lambda text: None).collect()
-    assert 'its column "ts" is INT64, no timestamp' in worded("", raised.value).what
+    assert 'its column "ts" is INT64, not a timestamp' in worded("", raised.value).what

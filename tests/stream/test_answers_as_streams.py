@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused(spark: SparkSession, statement: str, kind: ty
         bed.query("rolled", READERS["rolled"][3])
         with pytest.raises(kind, match=what):
             bed.engine.execute(statement)
-        with pytest.raises(Unsupported, match="are a stream, which has gone on"):
+        with pytest.raises(Unsupported, match="are a stream, which has already passed these windows"):
             bed.engine.backfill(["tens"])
 
 

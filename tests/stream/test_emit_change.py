@@ -80,7 +80,7 @@ def test_what_cannot_be_said_only_when_it_changes_is_refused(spark: SparkSession
         with pytest.raises(PenstockError, match="option emit = 'change' beside option"):
             bed.query("q", f"{COUNTS} WITH (emit = 'change', {option})")
         bed.query("q", f"{COUNTS} WITH (emit = 'change')")
-        with pytest.raises(Unsupported, match="says only what changes"):
+        with pytest.raises(Unsupported, match="emits only changes"):
             bed.engine.backfill(["q"])
 
 

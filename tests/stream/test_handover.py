@@ -103,7 +103,7 @@ def test_columns_of_versions_may_differ(spark: SparkSession) -> None:
         ]
         bed.engine.alter_query("q", "SELECT max(k) AS t FROM s [RANGE 60 s SLIDE 60 s]")
         bed.feed("s", rows(310, 500))
-        with pytest.raises(WrongType, match="columns of one name and several types"):
+        with pytest.raises(WrongType, match="columns of the same name and different types"):
             bed.engine.results("q", version="all")
         assert bed.engine.results("q", version=3)["t"].to_pylist() == ["b", "b"]
         with pytest.raises(UnknownQuery, match="no version 4"):

@@ -163,7 +163,7 @@ def test_a_frame_that_cannot_be_a_stream_is_refused_and_not_entered(spark: Spark
         with pytest.raises(SourceError, match="is not a streaming one") as raised:
             engine.create_stream("s", spark.createDataFrame([], columns), time="ts")
         assert 'create_table("s", …)' in (raised.value.hint or "")
-        with pytest.raises(SourceError, match="Table is none"):
+        with pytest.raises(SourceError, match="not Table"):
             engine.create_stream("s", pa.table({"ts": [1]}), time="ts")
         with pytest.raises(UnknownColumn, match='no column "tts" to take the time from') as raised_too:
             engine.create_stream("s", stream, time="tts")

@@ -227,7 +227,7 @@ def test_a_row_that_fails_pauses_its_query_alone(spark: SparkSession, tmp_path: 
         assert len(bed.answers("good")) == 4
         assert len(bed.answers("bad")) == 1
         assert "Division by zero" in (bed.paused("bad") or "")
-        with pytest.raises(Unsupported, match="it cannot go on"):
+        with pytest.raises(Unsupported, match="cannot be resumed"):
             bed.engine.resume_query("bad_apart")
         told = {q["query"]: q for q in bed.engine.status()["queries"]}
         assert (told["bad"]["state"], told["good"]["state"], told["good"]["stream"]) == ("paused", "answering", "s")
@@ -262,7 +262,7 @@ Refused = Callable[[TestBed], object]
     [
         (lambda bed: bed.engine.backfill(["q"]), Unsupported, "has a window of rows, which has no past"),
         (lambda bed: bed.engine.execute("DROP STREAM s"), PenstockError, 'stream "s" is read by query "q"'),
-        (lambda bed: bed.ask("SELECT count(*) AS n FROM s [ROWS 5]"), Unsupported, "asked once are not available"),
+        (lambda bed: bed.ask("SELECT count(*) AS n FROM s [ROWS 5]"), Unsupported, "one-time query are not available"),
         (
             lambda bed: bed.query("x", "SELECT count(*) AS n FROM s [PARTITION BY k ROWS 5 SLIDE 1]"),
             LanguageError,

@@ -1,4 +1,4 @@
-"""Short runs over generated trades come in; the rates that their times are made of go out, by differences."""
+"""Finds the rates of the engine's steps from the differences between short runs over generated trades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes in, names and versions out: what streams, tables, queries and functions there are, durable first."""
+"""Keeps the catalog: creates and drops streams, tables, queries and functions, each change durable first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names come in; streams, tables, queries and functions that have them go out, as of now or of an earlier version."""
+"""Looks up streams, tables, queries and functions by name, as of now or of an earlier version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of queries come in, version after version; who was there at any of them, and who was paused, goes out."""
+"""Tells which queries a stream had, and which were paused, at every version of the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A typed query comes in and goes out as a JSON record: bound and typed once, never again, so restarts are quick."""
+"""Converts typed queries to JSON records and back, so that a restart need not bind and type them again."""
 
 from __future__ import annotations
 

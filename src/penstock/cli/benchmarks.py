@@ -1,4 +1,4 @@
-"""``penstock bench``: the name of a benchmark comes in; its figures go out."""
+"""Implements ``penstock bench``, which runs a benchmark of a source checkout."""
 
 from __future__ import annotations
 

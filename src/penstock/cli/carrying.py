@@ -1,4 +1,4 @@
-"""A request comes in; the running engine carries it out, or one that is opened here; its answer goes out."""
+"""Carries a request out in the running engine, or in one that it opens for the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All commands come in; the one ``penstock`` command, its help in sections, goes out."""
+"""Defines the ``penstock`` command, which lists its subcommands by section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that fails in any way comes in; a plain message and an exit code go out, never a stack trace."""
+"""Turns every failure of a command into a plain message and an exit code, never a stack trace."""
 
 from __future__ import annotations
 

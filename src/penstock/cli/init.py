@@ -1,4 +1,4 @@
-"""``penstock init``: a folder's name comes in; a small project that runs goes out."""
+"""Implements ``penstock init``, which creates a small project that runs."""
 
 from __future__ import annotations
 

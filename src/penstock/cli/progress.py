@@ -1,4 +1,4 @@
-"""Streams at work come in; a line of progress on a terminal goes out, and nothing elsewhere."""
+"""Shows a line of progress on a terminal while streams run."""
 
 from __future__ import annotations
 

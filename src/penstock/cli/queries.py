@@ -1,4 +1,4 @@
-"""``penstock add | drop | pause | resume``: a query's name comes in; what the engine says to its change goes out."""
+"""Implements ``penstock add``, ``drop``, ``pause`` and ``resume``, which change the queries of an engine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _DONE: Final = {
 }
 
 
-@click.command(short_help="Add a query to an engine that runs.")
+@click.command(short_help="Add a query to a running engine.")
 @click.argument("name")
 @click.argument("sql", required=False)
 @click.option("-f", "--file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from a file.")
-@click.option("--replace", is_flag=True, help="Put it in the place of the query of that name.")
+@click.option("--replace", is_flag=True, help="Replace the query of that name.")
 @project_option
 @state_option
 @json_option
@@ -80,7 +80,7 @@ def _change(verb: str, name: str, project: Path, state: Path | None, as_json: bo
     _tell(found, _DONE[verb].format(shown(name)), as_json)
 
 
-@click.command(short_help="Take a query out of an engine that runs.")
+@click.command(short_help="Drop a query from a running engine.")
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option
@@ -98,7 +98,7 @@ def drop(name: str, project: Path, state: Path | None, as_json: bool) -> None:
     _change("drop", name, project, state, as_json)
 
 
-@click.command(short_help="Let a query answer no more for a while.")
+@click.command(short_help="Pause a query.")
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option
@@ -113,7 +113,7 @@ def pause(name: str, project: Path, state: Path | None, as_json: bool) -> None:
     _change("pause", name, project, state, as_json)
 
 
-@click.command(short_help="Let a paused query answer again.")
+@click.command(short_help="Resume a paused query.")
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option

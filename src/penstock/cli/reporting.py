@@ -1,4 +1,4 @@
-"""An engine that has run comes in; what it did, as values and as words, goes out."""
+"""Reports what a run did, as values and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock run``: a project or script comes in; answers to all its queries and a report go out."""
+"""Implements ``penstock run``, which answers all queries of a project or script and reports."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ if TYPE_CHECKING:
     "sinks",
     multiple=True,
     metavar="KIND:FOLDER",
-    help=f"Another place for answers: {written_kinds()}; repeatable.",
+    help=f"Another sink for answers: {written_kinds()}; repeatable.",
 )
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
 )
 @click.option("--log", type=click.Choice(FORMS), help="Write the log as text (by default) or as JSON lines.")
 @click.option("--log-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the log to this file.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least to log.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The lowest level to log."
+)
 @json_option
 @strategy_option
 def run(

@@ -1,4 +1,4 @@
-"""``penstock sim``: a scenario file comes in; what each policy would have done goes out as table, plots and JSON."""
+"""Implements ``penstock sim``, which simulates the policies of a scenario, as tables, plots and JSON."""
 
 from __future__ import annotations
 

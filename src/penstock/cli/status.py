@@ -1,4 +1,4 @@
-"""``penstock status | queries``: a state folder comes in; how its engine, streams, sinks and queries are goes out."""
+"""Implements ``penstock status`` and ``penstock queries``, which show how an engine and its queries stand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLEARED: Final = "\x1b[H\x1b[2J"
 @project_argument
 @state_option
 @click.option("--watch", is_flag=True, help="Show it again every second until Ctrl-C.")
-@click.option("--check", is_flag=True, help="End with 1 if anything needs a person: see below.")
+@click.option("--check", is_flag=True, help="Exit with 1 if anything needs attention: see below.")
 @json_option
 def status(project: Path, state: Path | None, watch: bool, check: bool, as_json: bool) -> None:
     """Show whether an engine runs on PROJECT, and where its streams and sinks stand.

@@ -1,4 +1,4 @@
-"""A status as JSON holds it comes in; lines for a terminal of 80 columns go out."""
+"""Writes a status as lines for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     if stream["counts"]["invalid"]:
         lines += _wrapped("invalid", invalid_text(stream["invalid_reasons"]))
     if too_late:
-        lines += _wrapped("too late", f"rows that windows already final lack: {too_late}")
+        lines += _wrapped("too late", f"rows too late for windows already final: {too_late}")
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lines += _wrapped("queries", f"{stream['queries']:,}{paused}; {stream['open_windows']:,} windows open")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"

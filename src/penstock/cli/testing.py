@@ -1,4 +1,4 @@
-"""``penstock test``: the tests of a project come in; which of them passed goes out, with differences in words."""
+"""Implements ``penstock test``, which runs the tests of a project and shows the differences."""
 
 from __future__ import annotations
 

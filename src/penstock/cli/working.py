@@ -1,4 +1,4 @@
-"""A project folder or a script comes in; an engine that has entered all of it goes out, closed in the end."""
+"""Opens an engine on a project folder or a script for the time of a command, and closes it."""
 
 from __future__ import annotations
 

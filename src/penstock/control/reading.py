@@ -1,4 +1,4 @@
-"""A state folder comes in; how its streams and queries stand goes out, without Spark and without opening the folder."""
+"""Reads the status of streams and queries from a state folder, without Spark and without opening it."""
 
 from __future__ import annotations
 

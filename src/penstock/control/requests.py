@@ -1,4 +1,4 @@
-"""A box in the state folder: requests of other processes come in, each taken at most once; their answers go out."""
+"""Keeps the box of requests in the state folder; the engine takes each request at most once."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class RequestBox:
         except sa.exc.DatabaseError as error:
             raise StateError(
                 f"cannot use {self.path}: {error.orig}",
-                hint="Mend permissions or free space; a damaged file may be deleted while no engine runs.",
+                hint="Fix permissions or free space; a damaged file may be deleted while no engine runs.",
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Requests from the box come in; the engine carries them out, each on its lane, and the answers go back."""
+"""Carries out the requests of other processes in the engine, and writes their answers to the box."""
 
 from __future__ import annotations
 

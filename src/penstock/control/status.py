@@ -1,4 +1,4 @@
-"""A catalog and where its streams stand come in; how everything is, as values that JSON can hold, goes out."""
+"""Reports how streams, queries and sinks stand, as values that JSON can hold."""
 
 from __future__ import annotations
 

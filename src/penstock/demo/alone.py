@@ -1,4 +1,4 @@
-"""A few of the queries in, what each costs as a Spark query of its own out, and whether the answers agree."""
+"""Measures what a few of the demo's queries cost as Spark queries of their own, and compares the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number and a seed in, that many queries of a market out, each as Penstock and as Spark alone write it."""
+"""Draws the demo's queries, each as Penstock and as Spark alone write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finished run in, its figures out: what the terminal, the page and the file of figures all tell."""
+"""Defines the figures of a finished demo, which the terminal, the page and the JSON file show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A market's figures in, its files out: trades cut into batches that come when they are let in, and the listing."""
+"""Generates the demo's market: files of trades that are let in batch by batch, and the table of symbols."""
 
 from __future__ import annotations
 

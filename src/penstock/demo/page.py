@@ -1,4 +1,4 @@
-"""A run's figures in, the demo's page out: headline, throughput, comparison, answers as charts, sharing, SQL."""
+"""Writes the demo's page: headline, throughput, comparison, answers as charts, sharing, SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wishes in, the whole demo out: a market, many queries at once, a few with Spark alone, files and a page."""
+"""Runs the whole demo: a market, many queries at once, a few with Spark alone, files and a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of the demo in, what is known so far out; a view tells it to people as it happens."""
+"""Keeps the steps of the demo and what is known so far, which a view shows as it happens."""
 
 from __future__ import annotations
 

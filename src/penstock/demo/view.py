@@ -1,4 +1,4 @@
-"""The story so far in, a live screen or plain lines out; both fit in 80 columns."""
+"""Shows the demo on a live screen or in plain lines; both fit into 80 columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in, short lines for people out."""
+"""Writes answers as short lines for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merged partials in, answer columns out: lowers aggregates, then applies HAVING and the SELECT list.
+"""Turns merged partials into answer columns: lowers aggregates, then applies HAVING and the SELECT list.
 
 Queries that differ only in names and windows finish together, column by column; what the listed expressions of
 :mod:`penstock.evaluate.expressions` cannot compute is collected as one request for Spark.

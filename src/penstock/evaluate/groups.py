@@ -1,4 +1,4 @@
-"""Key columns in, small group numbers out, and back: the dictionary of the groups seen under one list of keys."""
+"""Numbers the groups seen under one list of keys, and finds the keys of a group again."""
 
 from __future__ import annotations
 

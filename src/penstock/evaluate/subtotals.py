@@ -1,4 +1,4 @@
-"""Merged values of the finest groups in, those of every grouping set out: ROLLUP, CUBE and GROUPING SETS.
+"""Computes the grouping sets of ROLLUP, CUBE and GROUPING SETS from the values of the finest groups.
 
 Each set is a coarser grouping of the same rows, made from the finest one's values, not from the rows again (Gray et
 al. 1997, §5: distributive and algebraic aggregates of a cube).

@@ -1,4 +1,4 @@
-"""A query with Spark's types on it: what each key, aggregate and answer column is made of."""
+"""Defines a query whose expressions Spark has typed, and its numbered definitions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs between a batch's job and its answers: partials become lanes, due windows become answers."""
+"""Files a batch's partials into lanes and answers the windows that are due, between the Spark job and the commit."""

@@ -1,4 +1,4 @@
-"""Due evaluations in, answer tables out: reads lanes, lets each shape finish together, asks Spark at most once.
+"""Answers due windows: merges lanes, finishes queries of one shape together, asks Spark at most once.
 
 Equal evaluations are one: queries of one lane and shape that ask for the same window get the rows of a single merge.
 So identical queries cost one, and one with a longer period takes the answers of the shorter period where their windows

@@ -1,4 +1,4 @@
-"""A batch's partials in, what the batch held out: rows by their fate, its first and last time, failures."""
+"""Reads from a batch's partials what arrived: rows on time and late, first and last time, failures."""
 
 from __future__ import annotations
 

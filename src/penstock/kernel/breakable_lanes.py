@@ -1,4 +1,4 @@
-"""Lanes that may break: what fails on one is charged to it, it is emptied, and all others go on."""
+"""Isolates a defect in one lane: empties the lane, charges its queries, and lets all others go on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Due windows in, their answers out, and those of queries that a defect concerns left out and named.
+"""Answers due windows, and finds by bisection the queries that raise an unforeseen exception.
 
-All is answered at once; only if that fails, by halves, down to the queries whose windows have no answer.
+All windows are answered at once. Only if that fails, they are answered by halves, down to the queries that fail.
 """
 
 from __future__ import annotations

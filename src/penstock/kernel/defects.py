@@ -1,4 +1,4 @@
-"""Exceptions that nobody foresaw come in; what is told of them to users, and to the log, goes out.
+"""Words unforeseen exceptions for users and for the log.
 
 A defect of Penstock in the partials or answers of some queries must not stop the others, nor keep a state folder from
 being opened: it is charged to these queries alone (decision 0031). What the disk, memory or Spark fail at is no defect:

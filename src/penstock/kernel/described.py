@@ -1,4 +1,4 @@
-"""A layout in, a description of the columns of its partials out: for whoever reads the files without Penstock."""
+"""Describes the columns of stored partials in their schema's metadata, for readers without Penstock."""
 
 from __future__ import annotations
 

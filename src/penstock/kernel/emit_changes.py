@@ -1,7 +1,7 @@
-"""Answers in, those that differ from the last one said of their group out: what ``emit = 'change'`` asks for.
+"""Keeps only the answers that differ from the last one of their group, for ``emit = 'change'``.
 
-What was last said is in the answer log, so it is known again after a restart. A group that a window does not have says
-nothing, and is not forgotten: when it is back, it is said if its answer differs from the last one.
+The last answers are in the answer log, so they are known again after a restart. A group without rows in a window emits
+nothing, and is not forgotten: when it has rows again, its answer is emitted if it differs from the last one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Partials of batches come in; how many groups it seems that rows fall into alike goes out.
+"""Estimates into how many groups the rows of a grouping seem to fall, from the partials of the last batches.
 
-Rows do not fall into all groups of a slice alike, and conditions take but some of them. Cost is told by the partials
-that slices of another length would have; so what counts is how many groups, hit alike, make the partials that were
-seen.
+Rows do not fill all groups of a slice evenly, and conditions take only some of the rows. The cost model needs to know
+how many partials slices of another length would have. So the estimate is the number of groups that would have made
+the partials that were seen, if rows filled them evenly.
 """
 
 from __future__ import annotations

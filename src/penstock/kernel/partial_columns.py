@@ -1,4 +1,4 @@
-"""A grouping's partials as the job's columns in, slice starts and values of components out."""
+"""Reads slice starts and component values from the partial columns of one grouping."""
 
 from __future__ import annotations
 

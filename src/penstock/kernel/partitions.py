@@ -1,4 +1,4 @@
-"""Partials of rows that are numbered apart by keys in, where each key's numbers stand out.
+"""Keeps the row numbers of each partition for windows of rows with PARTITION BY.
 
 Every part has a stretch of its own on one line of numbers: part p's rows are numbered from p · stride on. The stride is
 a multiple of every slide, so the edges of windows lie alike in all parts, and slices, partials and lanes are those of

@@ -1,4 +1,4 @@
-"""Windows that are final and not answered yet, and how they are cut into rounds that fit into memory.
+"""Cuts the windows that are final but not answered yet into rounds that fit into memory.
 
 A round is a stretch of time: windows of several queries that end together are merged together, so that they are
 shared as if there were one round only. What does not fit even so is cut by lane.

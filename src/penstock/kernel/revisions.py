@@ -1,4 +1,4 @@
-"""Answers that late rows may revise: what was last said of each window and group, and what a correction changes.
+"""Remembers the last answer of each window and group that late rows may revise, and words corrections.
 
 Tables of such answers have three kinds of columns more: ``#revision`` counts from 0 for each window and group,
 ``#op`` is ``answer``, ``revise`` or ``retract``, and ``#k0``… are the keys of the group: SELECT may leave them out.

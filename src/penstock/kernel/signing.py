@@ -1,4 +1,4 @@
-"""Partials by cell in, the same partials by signature out: words of bits in place of numbers, known for every batch.
+"""Replaces the cell numbers of a batch's partials by signatures, one bit for each condition.
 
 Which conditions a cell stands for is worked out once, when it is first seen, and remembered as long as the plan is.
 """

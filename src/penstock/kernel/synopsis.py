@@ -1,4 +1,4 @@
-"""Tables of partials in, lanes of the kernel out: the stored partials of one stream, as evaluations read them."""
+"""Holds the stored partials of one stream, as lanes from which windows are answered."""
 
 from __future__ import annotations
 

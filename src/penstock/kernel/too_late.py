@@ -1,7 +1,7 @@
-"""A batch's partials in, for every query the rows that came too late for it out.
+"""Counts for each query the rows of a batch that came too late for it.
 
 A row comes too late for a query that takes it if one of the query's windows that hold it was final already and is not
-revised. A slice lies wholly inside or outside of every window of its tree, so the slices of late rows tell.
+revised. A slice lies wholly inside or outside of every window of its tree, so a late row's slice tells all of this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows the answers of all versions of a query: each window once, by the version whose it is, or all that was said."""
+"""Shows the answers of all versions of a query, each window once or everything that was answered."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ShownVersions:
         try:
             return _in_order(tables)
         except pa.ArrowException as error:
-            what = "the versions of the query have columns of one name and several types"
+            what = "versions of the query have columns of the same name and different types"
             raise WrongType(what, detail=str(error), hint="Ask for one at a time: version=1.") from None
 
 

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them come in; whole microseconds go out."""
+"""Parses durations as people write them into whole microseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsed trees and values of the catalog come in; text that parses to the same goes out."""
+"""Writes parsed statements and catalog entries as text that parses to the same again."""
 
 from __future__ import annotations
 

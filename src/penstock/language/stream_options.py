@@ -1,4 +1,4 @@
-"""A stream's own options come in as text; lengths and key columns go out, checked, and back to text that says them."""
+"""Reads, checks and writes a stream's own options, such as idle, max_ahead, retain_rows and dedup."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def read_length(name: str, text: str) -> int:
     """Read a duration; only max_ahead may be nothing."""
     length_us = parse_duration(text)
     if length_us == 0 and name != "max_ahead":
-        raise InvalidWindow(f"{name} is longer than nothing", hint="Leave it out to do without.")
+        raise InvalidWindow(f"{name} must be longer than zero", hint="Leave the option out to switch it off.")
     if length_us > LONGEST_WINDOW_US and name != "max_ahead":
-        raise InvalidWindow(f"{name} is at most 100 years")
+        raise InvalidWindow(f"{name} must be at most 100 years")
     return length_us
 
 

@@ -1,4 +1,4 @@
-"""A name that a user gives comes in; the strategy of sharing that it means goes out, or an error that lists the names.
+"""Finds the sharing strategy that a user names, or raises an error that lists the names.
 
 Krishnamurthy, Wu and Franklin (2006) share slices (§3), fragments (§4) and, with both, shards (§5). Guirguis, Sharaf,
 Chrysanthis and Labrinidis (2011) decide by cost which queries share: ``weave``.

@@ -1,4 +1,4 @@
-"""The files under tests/ come in; cases with rows and expected answers go out, with every problem of every file."""
+"""Reads the test cases under tests/, and collects every problem of every file."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _cuts(reading: YamlFile, node: Node, stream: str, rows: Mapping[str, Rows]) 
     numbers = [reading.whole(item, "the number of rows of a batch") or 0 for item in reading.items(node, "batches")]
     given = len(rows.get(stream, []))
     if len(reading.problems) == before and sum(numbers) != given:
-        reading.complain(f'batches take {sum(numbers)} rows, and "{stream}" has {given}', node)
+        reading.complain(f'batches take {sum(numbers)} rows, but "{stream}" has {given}', node)
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""The streams and tables of penstock.yml come in as nodes; Stream and Table values go out, paths made absolute."""
+"""Reads the streams and tables of penstock.yml, and makes their paths absolute."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _columns(reading: YamlFile, node: Node, what: str, kind: str) -> tuple[Colum
         if computed and text is not None and not broken:
             column = _column(reading, at, text, others)
         if column is not None and column.name.lower() in found:
-            reading.complain(f'column "{column.name}" is there twice', at)
+            reading.complain(f'column "{column.name}" is declared twice', at)
         elif column is not None:
             found[column.name.lower()] = column
     return tuple(found.values())

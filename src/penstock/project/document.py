@@ -1,4 +1,4 @@
-"""The text of a YAML file comes in; nodes with places go out, and every problem that was found on the way.
+"""Parses a YAML file into nodes with places, and collects every problem in it.
 
 Only plain YAML is read: mappings, lists and scalars. Tags, anchors and aliases are refused before anything is built.
 """
@@ -96,7 +96,7 @@ class YamlFile:
                 self.complain(f"a key of {what} must be text", key)
                 continue
             if key.value in seen:
-                self.complain(f'"{key.value}" is there twice in {what}', key)
+                self.complain(f'"{key.value}" is given twice in {what}', key)
             elif known is not None and key.value not in known:
                 self._unknown(key, what, known)
             else:

@@ -1,4 +1,4 @@
-"""A folder with penstock.yml and queries/ comes in; a Project, checked without Spark and without data, goes out."""
+"""Reads and checks a whole project folder, without Spark and without data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files under functions/ come in; functions in an order in which each finds those it calls go out."""
+"""Reads the SQL functions under functions/, and orders them so that each finds those it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project without problems comes in; an engine that knows its streams, tables and queries goes out."""
+"""Opens an engine on a project, and brings its catalog to what the folder says."""
 
 from __future__ import annotations
 

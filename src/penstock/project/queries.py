@@ -1,4 +1,4 @@
-"""The files under queries/ come in; queries bound against the catalog go out, with every problem of every file."""
+"""Reads the query files under queries/, binds them to the catalog, and collects every problem."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _misplaced(path: Path, folder: Path, shown: str) -> Problem | None:
     if not is_plain_word(path.stem):
         return Problem(ProjectError(f'"{path.stem}" is not a name for a query', hint=NAME_HINT), shown)
     if len(path.relative_to(folder / "queries").parts) > DEEPEST:
-        what = "queries lie in queries/ or one folder below it"
+        what = "files of queries must be in queries/ or one folder below it"
         return Problem(ProjectError(what, hint=f"Move it to queries/{path.name}."), shown)
     return None
 
@@ -108,7 +108,7 @@ def _unfit(statement: Statement, name: str, text: str) -> PenstockError | None:
         return None
     if not isinstance(statement, CreateQuery | CreateStreamAs):
         hint = "Streams and tables are declared in penstock.yml, functions in functions/."
-        what = "a file of queries/ holds a SELECT, a CREATE QUERY or a CREATE STREAM AS"
+        what = "a file in queries/ must hold a SELECT, a CREATE QUERY or a CREATE STREAM AS"
         return Unsupported(what, text=text, place=place, hint=hint)
     if statement.name.lower() != name.lower():
         what = f'the file is called "{name}" and its query "{statement.name}"'

@@ -1,4 +1,4 @@
-"""The text of a scenario file comes in; queries, arrivals and policies to simulate go out, or every mistake in it."""
+"""Reads a scenario file for the simulator: queries, arrivals and policies, or every mistake in it."""
 
 from __future__ import annotations
 

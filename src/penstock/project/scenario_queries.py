@@ -1,4 +1,4 @@
-"""The queries of a scenario file come in as YAML; paths, window joins and groups to simulate go out."""
+"""Reads the queries of a scenario file: paths of operators, window joins and groups."""
 
 from __future__ import annotations
 

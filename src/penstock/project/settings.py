@@ -1,4 +1,4 @@
-"""The text of penstock.yml comes in; settings and all its mistakes, each with its line, go out."""
+"""Reads the settings in penstock.yml, and collects all its mistakes, each with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case comes in; whether its query answers as expected goes out, with the differences in words."""
+"""Runs a project's test cases, and describes in words where answers differ from those expected."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Trials:
         except PenstockError as error:
             return TrialOutcome(case, _about_error(self.project, case, error), time.perf_counter() - began)
         if case.expect_error is not None:
-            what = f"expected an error with {case.expect_error!r}, and got {found.num_rows} answers"
+            what = f"expected an error with {case.expect_error!r}, but got {found.num_rows} answers"
             differences: Sequence[str] = [what]
         else:
             differences = compare(found, case.expect or [])
@@ -125,5 +125,5 @@ def _about_error(project: Project, case: QueryTest, error: PenstockError) -> tup
     query = project.query(case.query)
     shown = str(in_file(error, query.file, query.text) if query and error.place else Problem(error))
     if wanted is not None:
-        return (f"expected an error with {wanted!r}, and got", *shown.splitlines())
+        return (f"expected an error with {wanted!r}, but got", *shown.splitlines())
     return tuple(shown.splitlines())

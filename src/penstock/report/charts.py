@@ -1,4 +1,4 @@
-"""Series of numbers in, small charts as SVG out: lines over time, columns, and bars that compare."""
+"""Draws small SVG charts: lines over time, columns, and bars that compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and values come in, a chart of columns as SVG goes out, by powers of ten if asked."""
+"""Draws an SVG chart with one column for each name, on a linear or logarithmic scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves over a number come in, a chart as SVG goes out: axes named, the vertical one by powers of ten if asked."""
+"""Draws curves over a number as an SVG chart, with a linear or logarithmic vertical axis."""
 
 from __future__ import annotations
 

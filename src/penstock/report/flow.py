@@ -1,4 +1,4 @@
-"""A stream's tree in, a picture of the rows' way out: stream, slices, groupings, conditions, numbers of queries."""
+"""Draws how rows flow from a stream through slices, groupings and conditions to queries."""
 
 from __future__ import annotations
 

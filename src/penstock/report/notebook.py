@@ -1,4 +1,4 @@
-"""An engine's counts and plan in, what a notebook shows of them out."""
+"""Shows an engine's counts and plan in a notebook."""
 
 from __future__ import annotations
 

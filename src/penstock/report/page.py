@@ -1,4 +1,4 @@
-"""Sections in, one HTML page out that needs no other file; explanations in, their page out."""
+"""Writes HTML pages that need no other file, and the page of an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The windows of a tree in, a ruler out: a stretch of time with the edges of some windows over the shared slices."""
+"""Draws the edges of a tree's windows above the slices that they share, along a ruler of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's plan in, the picture of who shares what out: the way of the rows, the ruler of slices, the queries."""
+"""Draws what the queries of a stream share: the flow of rows, the ruler of slices, the groupings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a plan in, the words that people read for them out."""
+"""Words the parts of a plan for people."""
 
 from __future__ import annotations
 

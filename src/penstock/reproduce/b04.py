@@ -1,4 +1,4 @@
-"""A size comes in; the figures and the table of Babcock et al. 2004 go out: memory and latency under bursts."""
+"""Reproduces the figures and the table of Babcock et al. 2004: memory and latency under bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing comes in; Example 2 of Babcock et al. 2004 goes out, simulated, beside what the paper prints (§5.3)."""
+"""Simulates Example 2 of Babcock et al. 2004 (§5.3), beside what the paper prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Golab, Bijay and Özsu 2006 go out: throughput and latency of schedules."""
+"""Reproduces the figures of Golab, Bijay and Özsu 2006: throughput and latency of schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on adaptive scheduling go out: 32 to 34."""
+"""Reproduces Sharaf 2007's figures on adaptive scheduling: 32 to 34."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on freshness go out: 36 to 43."""
+"""Reproduces Sharaf 2007's figures on freshness: 36 to 43."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures over the system's load go out: 7 to 14, 25 and 26."""
+"""Reproduces Sharaf 2007's figures over the system's load: 7 to 14, 25 and 26."""
 
 from __future__ import annotations
 

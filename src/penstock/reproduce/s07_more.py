@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on selectivity, oracles, time, joins and aggregates go out: 15 to 24."""
+"""Reproduces Sharaf 2007's figures on selectivity, oracles, time, joins and aggregates: 15 to 24."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on clusters and shared operators go out: 27 to 31."""
+"""Reproduces Sharaf 2007's figures on clusters and shared operators: 27 to 31."""
 
 from __future__ import annotations
 

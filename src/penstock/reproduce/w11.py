@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Guirguis, Sharaf, Chrysanthis and Labrinidis 2011 on plans and their costs go out."""
+"""Reproduces the figures of Guirguis, Sharaf, Chrysanthis and Labrinidis 2011 on plans and their costs."""
 
 from __future__ import annotations
 

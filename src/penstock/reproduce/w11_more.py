@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Guirguis et al. 2011 on the weaver itself go out: kept plans, counted operations."""
+"""Reproduces the figures of Guirguis et al. 2011 on the weaver itself: kept plans, counted operations."""
 
 from __future__ import annotations
 

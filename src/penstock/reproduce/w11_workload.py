@@ -1,4 +1,4 @@
-"""A number of queries comes in; windows as Guirguis et al. (2011, §6, Table 1) draw them go out.
+"""Draws windows as Guirguis et al. (2011, §6, Table 1) draw them.
 
 Slides are drawn from a set of templates by a Zipf distribution that prefers long ones, ranges are slides times a
 uniform overlap factor. The paper does not publish its templates, from 1 to 100,000; here they are 1, 2 and 5 times

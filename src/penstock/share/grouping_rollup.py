@@ -1,4 +1,4 @@
-"""Groupings and how many partials each would have come in; which grouping feeds which others goes out.
+"""Chooses which groupings are computed from the partials of finer ones.
 
 Partials by (symbol, exchange) can be put together to partials by symbol, so rows need not be aggregated for both. A
 grouping that feeds several may be one that no query asks for, a phantom (Zhang et al. 2005, as Golab, Bijay and Özsu

@@ -1,4 +1,4 @@
-"""A plan in, the columns of its one Spark job out: which grouping has which number, signature words and key slots."""
+"""Numbers the groupings, signature words and key columns of a plan's one Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries in, a plan out: trees share one slicing, groupings one set of partials, conditions one bit."""
+"""Plans a stream's queries: trees share one slicing, groupings share partials, conditions become bits."""
 
 from __future__ import annotations
 

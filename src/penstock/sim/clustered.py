@@ -1,4 +1,4 @@
-"""Queries, arrivals and clusters come in; what BSD would give when choosing takes time goes out (S07 §3.8.3).
+"""Simulates BSD with clustered priorities where choosing itself takes time (Sharaf 2007, §3.8.3).
 
 The queries of a cluster take a tuple one after the other; each scheduling point costs time for every priority that is
 computed or compared.

@@ -1,4 +1,4 @@
-"""A network, arrivals, fates, a policy and settings come in; the records that the compiled loop works on go out."""
+"""Prepares the flat records that the compiled simulation loop works on."""
 
 from __future__ import annotations
 

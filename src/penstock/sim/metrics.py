@@ -1,4 +1,4 @@
-"""Answers of a run come in; response, slowdown, tardiness, staleness and memory go out, in all and for each query."""
+"""Computes response, slowdown, tardiness, staleness and memory from the answers of a run."""
 
 from __future__ import annotations
 

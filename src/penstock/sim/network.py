@@ -1,4 +1,4 @@
-"""Queries as paths of operators come in; one network in flat arrays goes out."""
+"""Defines simulated queries, and lays all their operators out as one network in flat arrays."""
 
 from __future__ import annotations
 

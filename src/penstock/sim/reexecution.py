@@ -1,4 +1,4 @@
-"""Groups of periodic queries and a way to schedule them come in; throughput and latency go out (G06 §5)."""
+"""Simulates groups of periodic queries, and measures throughput and latency (Golab et al. 2006, §5)."""
 
 from __future__ import annotations
 

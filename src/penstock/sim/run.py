@@ -1,4 +1,4 @@
-"""A network, arrivals, fates and a policy come in; the outcome of an exact simulation goes out."""
+"""Runs one exact simulation of a network under a policy."""
 
 from __future__ import annotations
 

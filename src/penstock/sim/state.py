@@ -1,4 +1,4 @@
-"""What the simulator holds: records in flat arrays that compiled code reads and writes by name."""
+"""Defines the simulator's state: records in flat arrays that compiled code reads and writes by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome of a run comes in; plain numbers about it go out: in all, for each class of queries, and over time."""
+"""Sums a run up in plain numbers: in all, for each class of queries, and over time."""
 
 from __future__ import annotations
 

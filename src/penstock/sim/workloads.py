@@ -1,4 +1,4 @@
-"""A seed comes in; the queries of the papers' experiments go out."""
+"""Draws the queries of the papers' experiments from a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as an Arrow table in, the same answers in the form a program works with out."""
+"""Converts answers from Arrow to pandas, polars or rows, as a program asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in, lines of JSON out: one object an answer, files that roll by size."""
+"""Writes answers as lines of JSON, to files that roll by size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in, Parquet files out: a file for each list of columns, rolled by size or time, visible by rename."""
+"""Writes answers to Parquet files: one for each list of columns, rolled by size or time, visible by rename."""
 
 from __future__ import annotations
 

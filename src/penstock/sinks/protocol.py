@@ -1,4 +1,4 @@
-"""What a sink is: answers of a commit in, kept exactly once out."""
+"""Defines what a sink is: it takes the answers of a commit and keeps them exactly once."""
 
 from __future__ import annotations
 
@@ -89,5 +89,5 @@ def cannot_write(path: Path, error: OSError) -> SinkError:
     """Word a sink's failure to write."""
     return SinkError(
         f"cannot write answers to {path}: {error.strerror}",
-        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+        hint="Free space or fix permissions, then start again: answers that were not written are written then.",
     )

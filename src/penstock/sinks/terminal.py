@@ -1,4 +1,4 @@
-"""Answers in, lines on a terminal out: the one sink that is at-least-once."""
+"""Prints answers as lines on a terminal; this is the one sink that is at-least-once."""
 
 from __future__ import annotations
 

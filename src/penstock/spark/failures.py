@@ -1,4 +1,4 @@
-"""A Spark exception in, what it says about a query's data out."""
+"""Finds which expression of a query failed on a row, and explains it with Spark's message."""
 
 from __future__ import annotations
 

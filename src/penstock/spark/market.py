@@ -1,4 +1,4 @@
-"""A seeded market: symbols, rates, bursts and disorder in; trades as a DataFrame, as files or as a stream out.
+"""Generates seeded trades with rates, bursts and disorder, as a DataFrame, as files or as a stream.
 
 Every value is a function of (seed, row number), so rows do not depend on partitions, batches or the time of day.
 """

@@ -1,4 +1,4 @@
-"""A bound query in, the same query with Spark's types out, or the reason why Spark refuses it."""
+"""Asks Spark for the types of a bound query's expressions, or says why Spark refuses it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Typer:
         """Refuse aggregates that depend on the order of rows which cannot be told apart."""
         for name, found in zip(row, self._typed(known, row, query), strict=True):
             if not is_comparable(_arrow(found, name, query)):
-                what = f"first() and last() need rows that can be put in order, and {name} is {found.simpleString()}"
+                what = f"first() and last() need rows that can be put in order, but {name} is {found.simpleString()}"
                 raise Unsupported(what, detail=query.text, hint="Use arg_min(x, ts) or arg_max(x, ts).")
 
     @staticmethod
@@ -132,7 +132,7 @@ class Typer:
         """Refuse a condition that is not a boolean."""
         for text, found in zip(texts, types, strict=False):
             if not isinstance(found, T.BooleanType | T.NullType):
-                raise WrongType(f"{clause} needs a boolean, and {text} is {found.simpleString()}", detail=query.text)
+                raise WrongType(f"{clause} needs a boolean, but {text} is {found.simpleString()}", detail=query.text)
 
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> list[Column]:

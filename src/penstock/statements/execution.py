@@ -1,4 +1,4 @@
-"""Statements come in; changes of the catalog and answers to questions go out, in the order they are written."""
+"""Executes statements in the order they are written: changes the catalog and answers questions."""
 
 from __future__ import annotations
 

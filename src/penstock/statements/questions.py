@@ -1,4 +1,4 @@
-"""EXPLAIN, SHOW and DESCRIBE come in; small tables of text go out."""
+"""Answers EXPLAIN, SHOW and DESCRIBE with small tables of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions and aggregates come in as a program has them; names that queries may call go out."""
+"""Lets programs register Python functions and aggregates that queries may call."""
 
 from __future__ import annotations
 

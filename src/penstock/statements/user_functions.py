@@ -1,4 +1,4 @@
-"""Users' functions come in; functions that the catalog holds and Spark's session can call go out."""
+"""Checks users' functions, enters them into the catalog and registers them in Spark's session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of answers in, one checked file of them out, and back: Arrow streams one behind the other, then an index.
+"""Writes and reads checked files of answers: Arrow streams one after the other, then an index.
 
 The file ends with its index (one sealed line of JSON), the index's length in 8 bytes, least first, and a mark.
 """

@@ -1,4 +1,4 @@
-"""Tables of answers in, the same by query, by commit or put together out, with what each of them holds."""
+"""Splits tables of answers by query or commit, merges them, and describes what each holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in, kept by batch, out again by query: the durable source of results and sinks."""
+"""Keeps the answer log: answers are appended by commit, and read by query or by sinks."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
     try:
         last, names = int(record["last"]), [str(name) for name in record["files"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(folder / LIST, "it is no list of answers") from error
+        raise damaged(folder / LIST, "it is not a list of answers") from error
     files = [read_index(folder / name) for name in names]
     alone = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".answers"]
     later = [name for name in alone if int(name[:12]) > last]  # files of several commits hold once they are listed
@@ -272,7 +272,7 @@ def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
         file = read_index(folder / name)
         if file.after != last:
             lost = folder / (file_name(file.after, file.after) if listed or last >= 0 else LIST)
-            raise damaged(lost, "it is not there, and later answers are")
+            raise damaged(lost, "it does not exist, but later answers do")
         last = file.last
         files.append(file)
     return tuple(files), last, len(later)

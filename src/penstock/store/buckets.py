@@ -1,4 +1,4 @@
-"""A table and the bucket of each row in, a file with a checked stretch for each bucket out, and back."""
+"""Writes and reads files of rows by bucket of their keys, each bucket with a checksum."""
 
 from __future__ import annotations
 

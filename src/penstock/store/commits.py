@@ -1,4 +1,4 @@
-"""Batches in, one atomic record each out, with the partials it brought: what a restart goes on from."""
+"""Keeps the commit log: an atomic record of each batch, with its partials, from which a restart goes on."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def read_commit(path: Path) -> tuple[Commit, str | None]:
     try:
         return Commit.from_record(record), record.get("shape")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise damaged(path, "it is no commit") from error
+        raise damaged(path, "it is not a commit") from error
 
 
 def last_commit(folder: Path) -> Commit | None:

@@ -1,8 +1,8 @@
-"""Partials of groupings that are too large for the driver: files of a commit in, those a window needs out.
+"""Keeps the files of partials of groupings that are too large for the driver.
 
 ``<stream>/<n>.json`` names the files of commit n, which the executors wrote by bucket of the keys, and what they were
-made by; ``groupings.json`` names the groupings whose partials are here and nowhere else. A file that no record names,
-and a record of a commit that never was, are what a crash left.
+made by; ``groupings.json`` names the groupings whose partials are here and nowhere else. A crash may leave files that
+no record names, and records of commits that never were: a restart removes them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ExecutorStateFolder:
             names = [name for name in names_in(self.folder) if name[:12].isdigit() and name[12:] == ".json"]
             self.entries = [ExecutorFiles.from_record(read_record(self.folder / name)) for name in names]
         except (KeyError, TypeError, ValueError) as error:
-            raise damaged(self.folder / GROUPINGS, "it is no record of spread partials") from error
+            raise damaged(self.folder / GROUPINGS, "it is not a record of the executors' partials") from error
 
     def forget_after(self, number: int) -> None:
         """Remove what a crash left: entries of commits that never were, and files that no entry names."""

@@ -1,4 +1,4 @@
-"""Why rows have no usable time: each reason is counted on its own, in the labels of the batch's one job.
+"""Counts the rows without a usable time by reason, from the labels of the batch's one job.
 
 A valid row's label is its slice. A row without a time has none; the others have one of these labels, which no slice
 has, so that counting by reason takes no further aggregate.

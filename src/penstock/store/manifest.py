@@ -1,4 +1,4 @@
-"""A folder of commits in, which of them are kept out; what is listed and not there is damage, the rest is swept."""
+"""Lists which commits of a folder are kept, finds files that are missing, and removes those no longer needed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_list(folder: Path) -> Manifest:
     try:
         return Manifest(record["through"], tuple(KeptCommits(**one) for one in record["kept"]))
     except (TypeError, KeyError) as error:
-        raise damaged(path, "it is no list of commits") from error
+        raise damaged(path, "it is not a list of commits") from error
 
 
 def write_list(folder: Path, listing: Manifest, point: str = "compaction.list") -> None:
@@ -70,12 +70,12 @@ def later_numbers(folder: Path, listing: Manifest) -> list[int]:
     later = sorted(number for number in found if number > listing.through)
     listed = (folder / LIST).exists()
     if later and later[0] > 0 and not listed:
-        raise damaged(folder / LIST, "it is not there, and commits are")
+        raise damaged(folder / LIST, "it does not exist, but commits do")
     begin = listing.through + 1  # a list is only written once a commit has followed what it tells
     expected = range(begin, later[-1] + 1 if later else begin + listed)
     if len(later) != len(expected):
         missing = min(set(expected) - found)
-        raise damaged(folder / f"{missing:012d}.json", "it is not there, and other commits are")
+        raise damaged(folder / f"{missing:012d}.json", "it does not exist, but other commits do")
     return later
 
 

@@ -1,4 +1,4 @@
-"""A state folder of format 1 in, the same folder as format 2 reads it out; killed in the middle, it starts over.
+"""Migrates a state folder of format 1 to format 2; killed in the middle, it starts over.
 
 Format 1 kept the catalog in a log, partials without checksums and with fewer counts, and answers without an index.
 Every step leaves a file as it was or as it is to be, and does nothing to one that it finds done.

@@ -1,4 +1,4 @@
-"""New queries in, from which window on they are answered out: from what is stored, or from rows of the past."""
+"""Admits new queries between two batches, and decides from which window on each is answered."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class Admission:
         """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.windows.starts:
-            return FirstWindow(progress.windows.first_ends.get(new.id), "it is there already")
+            return FirstWindow(progress.windows.first_ends.get(new.id), "the query exists already")
         if progress.clock.ended:
-            return FirstWindow(None, "the stream has ended, and answers no more")
+            return FirstWindow(None, "the stream has ended")
         if layout is None or progress.clock.frontier_us is None:
             return FirstWindow(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
@@ -85,7 +85,7 @@ class Admission:
         if isinstance(asked, _Nothing):
             self._not_before(new)
             stored = covered != progress.clock.frontier_us
-            why = "what is stored covers it" if stored else "what it needs is kept from now on"
+            why = "stored partials cover it" if stored else "its partials are kept from now on"
             if new.begins_us is not None and new.begins_us == covered:
                 why = "the windows that begin before it are answered by the definition before"
             return FirstWindow(progress.windows.next_ends[new.id], why, stored)
@@ -93,7 +93,7 @@ class Admission:
         self.groupings.refuse_the_past([new])
         if checked:
             self.past.check(asked, progress.clock.source, accept_changed_files=accepts_changed_files(new.query))
-        kept = "rows that are kept cover it" if since is None else "it is answered from rows of the past"
+        kept = "retained rows cover it" if since is None else "it is answered from rows of the past"
         return FirstWindow(self._first_end(new, asked), kept)
 
     def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
@@ -155,7 +155,7 @@ class Admission:
 
     def _pause_without_past(self, definitions: Iterable[Definition], error: PenstockError) -> None:
         """Pause queries whose past cannot be had."""
-        reason = f"its past cannot be had: {error.what}"
+        reason = f"its past is not available: {error.what}"
         for definition in definitions:
             pause_by_hand(self.progress, definition, reason)
             self.due_windows.report(definition, f" is paused: {reason}", "query paused")

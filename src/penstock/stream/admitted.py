@@ -1,4 +1,4 @@
-"""A query that was entered, and from which window on it is answered."""
+"""Defines what CREATE and ALTER return: a query, and the first window that it will answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a batch, or of the past, and a layout in, their partials out: one Spark job, a second one only if it must."""
+"""Runs the Spark job of a batch, or of rows of the past, and runs it again only where it must."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class BatchJob:
             if not is_of_spark(error) or spark_is_over():
                 raise
             what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
-            raise SourceError(what, hint="Mend what it names, and ask again.") from None
+            raise SourceError(what, hint="Fix what it names, and ask again.") from None
 
     def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
         """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""

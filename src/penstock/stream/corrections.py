@@ -1,4 +1,4 @@
-"""Late rows in, the answers that they change out, and only those."""
+"""Computes the answers that late rows change, and only those."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Defects of Penstock in, the queries that they concern paused out, and the trace of each in the log.
+"""Pauses the queries that a defect of Penstock concerns, and logs its trace.
 
-A lane that broke was emptied, and is whole again from a time on: the first one of which no row was seen. That is where
-its queries begin anew when they are resumed, so that nothing is answered from what is not whole.
+A lane that broke is emptied. It is complete again from the first time on of which no row was seen: its queries begin
+there when they are resumed, so that nothing is answered from incomplete partials.
 """
 
 from __future__ import annotations

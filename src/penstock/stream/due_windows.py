@@ -1,4 +1,4 @@
-"""Where a stream stands in, the windows to answer now out."""
+"""Lists the windows that are due, and moves each query's next window behind them."""
 
 from __future__ import annotations
 

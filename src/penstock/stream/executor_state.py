@@ -1,6 +1,7 @@
-"""Groupings that outgrow the driver in, their partials and answers as files of the executors out.
+"""Moves the partials and answers of groupings that outgrow the driver to the executors.
 
-The kernel is the driver's (`kernel/synopsis.py`, `kernel/answering.py`), run in a task for each bucket of keys.
+The executors run the driver's kernel (`kernel/synopsis.py`, `kernel/answering.py`), in one task for each bucket of
+keys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A layout and the batch to come in, the same plan laid out so that groupings feed each other where it pays out.
+"""Decides for each batch which groupings are computed from others, and which the executors keep.
 
-Groupings that outgrow the driver are handed to the executors here.
+A batch is looked at now and then to estimate its partials. Groupings that outgrow the driver are handed to the
+executors here.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the
 LOOK_AGAIN: Final = 10  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
 CANNOT_BE: Final = (
-    "its groups are kept by the executors, where answers are not revised, grouping sets "
-    "have no subtotals, and only expressions of the listed functions are computed"
+    "its groups are kept by the executors, which do not revise answers, "
+    "compute no grouping sets and support not every function"
 )
 
 
@@ -187,7 +188,7 @@ class GroupingChooser:
             raise Unsupported(
                 f'query "{definition.name}" cannot be answered',
                 detail=CANNOT_BE,
-                hint="Ask for keys and aggregates alone, or group by other keys as well.",
+                hint="Select only keys and aggregates, or group by other keys as well.",
             )
 
     def pause_what_cannot_be(self, layout: Layout, due_windows: DueWindows) -> None:
@@ -207,8 +208,8 @@ class GroupingChooser:
         for definition in filter(self.has_spread, definitions):
             raise Unsupported(
                 f'the past of query "{definition.name}" is not available',
-                detail="its groups are too many for the driver, and the executors keep their partials",
-                hint="Let it begin with the rows to come: leave out the option from.",
+                detail="it has too many groups for the driver, so the executors keep their partials",
+                hint="Leave out the option from: the query then begins with the rows to come.",
             )
 
 

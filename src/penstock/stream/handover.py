@@ -1,4 +1,4 @@
-"""Says which windows of a query are answered by which of its definitions, so that each is answered by one of them.
+"""Decides which definition of a query answers a window, so that exactly one does.
 
 A definition that replaces another answers the windows that begin at the change or later. The one before answers the
 others, and stays until these are final. What a query had answered when it was dropped is remembered while it could be

@@ -1,4 +1,4 @@
-"""Rows of a batch in, those to count out: duplicates are left out, invalid rows put aside, and rows kept if asked."""
+"""Filters the rows of a batch: drops duplicates, writes dead letters, and keeps rows where a query asks for it."""
 
 from __future__ import annotations
 

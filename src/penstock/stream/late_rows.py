@@ -1,4 +1,4 @@
-"""A batch with late rows in, for every query the rows that came too late for it out: who misses what."""
+"""Counts the rows of a batch that came too late for each query, with a job where partials do not tell."""
 
 from __future__ import annotations
 

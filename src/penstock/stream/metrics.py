@@ -1,4 +1,4 @@
-"""What a pipeline has done: seconds by step, batches and answers."""
+"""Measures what a pipeline has done: seconds by step, batches and answers."""
 
 from __future__ import annotations
 

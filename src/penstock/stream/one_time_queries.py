@@ -1,4 +1,4 @@
-"""A one-time query in, its answer as of the watermark out, from what is stored; or what is missing."""
+"""Answers one-time queries as of the watermark from what is stored, or says what is missing."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class OneTimeQueries:
         """Find the last end whose window a tree's slices make up; say what is missing if there is none."""
         lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
         if lane not in tree.lanes:
-            missing.append("no query keeps partials of these rows under these keys")
+            missing.append("no query stores partials of these rows by these keys")
             return None
         members = tree.lanes[lane]
         held = self.progress.held_since(asked, members)
         if held == NEVER:
-            missing.append("no query over these rows keeps all of these aggregates")
+            missing.append("no query over these rows stores all of these aggregates")
             return None
         since = self._stored_since(held, members)
         for end in self._edges(lane, watermark_us):
@@ -82,7 +82,7 @@ class OneTimeQueries:
                 return None
             if self.progress.slicings.is_edge(lane, start):
                 return end
-        missing.append("no two edges of the stored slices are so far apart")
+        missing.append("no run of stored slices is exactly as long as the window")
         return None
 
     def _stored_since(self, held_us: int | None, members: Sequence[Definition]) -> int:
@@ -113,7 +113,7 @@ class OneTimeQueries:
         for defect in (failure.defect for failure in failures if failure.defect is not None):
             log_defect(defect, ())
         if failures:
-            raise QueryFailed(failures[0].reason, hint="Ask for something that these rows have an answer to.")
+            raise QueryFailed(failures[0].reason, hint="Change the expression so that it has a value for these rows.")
         return sorted_answers([t.drop_columns([DEFINITION]) for t in tables], asked.typed.schema)
 
     def _from_executors(self, asked: Definition, lane: LaneKey, end_us: int) -> pa.Table:
@@ -122,14 +122,14 @@ class OneTimeQueries:
         assert executor_state is not None
         assert layout is not None
         if not executor_state.may_have([asked]):
-            what = (
-                "the groups asked for are kept by the executors, which compute neither grouping sets nor all functions"
-            )
-            raise QueryFailed(what, hint="Ask for keys and aggregates alone.")
+            what = "these groups are kept by the executors, which compute no grouping sets and not every function"
+            raise QueryFailed(what, hint="Select only keys and aggregates.")
         due = Pending(asked, lane, EndRuns.listed(np.array([end_us], np.int64)))
         answered = executor_state.answer([due], layout, self.progress.clock.number)
         if answered.failures:
-            raise QueryFailed(answered.failures[0].reason, hint="Ask for something that these rows have an answer to.")
+            raise QueryFailed(
+                answered.failures[0].reason, hint="Change the expression so that it has a value for these rows."
+            )
         tables = list(LargeTables(AnswerFile(executor_state.answers / "asked", 0, 0, 0, 1, answered.parts)))
         for name in {part.file for part in answered.parts}:
             remove(executor_state.answers / name)
@@ -159,7 +159,7 @@ class OneTimeQueries:
     def _not_stored(self, asked: Definition, missing: list[str]) -> NotStored:
         """Say what is missing to answer."""
         stream, length = self.pipeline.stream.name, format_duration(asked.query.window.range_us)
-        reason = missing[0] if missing else "no query keeps partials of this stream"
+        reason = missing[0] if missing else "no query stores partials of this stream"
         kept = self.pipeline.intake.past.kept_since_us
         rows = "its rows are not kept" if kept == NEVER else f"its rows are kept since {_written(kept)} only"
         return NotStored(

@@ -1,4 +1,4 @@
-"""A stream of the catalog and the engine's settings in, the stream at work out: its logs, folders, sinks and source."""
+"""Opens a stream of the catalog: its logs, folders, sinks and source."""
 
 from __future__ import annotations
 

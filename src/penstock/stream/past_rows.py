@@ -1,4 +1,4 @@
-"""A stretch of time that has passed in, the rows of a stream in it out: from rows that are kept, or from its source."""
+"""Reads the rows of a stream in a past range of time, from rows that are kept or from its source."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ class PastRows:
     def _check_kind(self, source: str) -> None:
         """Refuse a stream whose source cannot be read again."""
         if self.stream.dedup:
-            raise self._gone("its duplicates were told apart as the rows came, which cannot be done again")
+            raise self._gone("its duplicates were removed as rows arrived, which cannot be repeated")
         if self.stream.format is None:
             raise self._gone("they came from a program's own DataFrame, which cannot be read again")
         if not source:
-            raise self._gone("its source does not say what was read of it")
+            raise self._gone("its source keeps no record of what was read")
 
     def _gone(self, why: str) -> SourceError:
         """Build the error for rows that cannot be had any more."""
         return SourceError(
-            f'the past rows of stream "{self.stream.name}" cannot be had',
+            f'the past rows of stream "{self.stream.name}" cannot be read again',
             detail=f"Its rows are not kept, and {why}.",
             hint="Leave out the option from, or keep rows with retain_rows = '1 h' for queries to come.",
         )

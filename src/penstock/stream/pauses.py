@@ -1,4 +1,4 @@
-"""Failures in, paused queries out; and back to work from the first window after the failure."""
+"""Pauses queries that fail, and resumes them from the first window after the failure."""
 
 from __future__ import annotations
 

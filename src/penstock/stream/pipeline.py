@@ -1,4 +1,4 @@
-"""Batches of one stream in, committed partials and answers out, one Spark job each."""
+"""Processes the batches of one stream in order: one Spark job each, then a commit and its answers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Pipeline:
         if batch_id <= self.progress.clock.batch:
             return  # committed before a restart
         if self.progress.clock.ended:
-            what = f'stream "{self.stream.name}" was ended, and more rows came'
+            what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         self._take(batch, batch_id, snapshot, source)
         self.metrics.batches += 1

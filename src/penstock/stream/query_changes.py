@@ -1,4 +1,4 @@
-"""Changes of queries in, durable in the catalog and effective in their streams out, always between two batches."""
+"""Creates, replaces, pauses and resumes queries in the catalog and in their streams, between two batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Commits in, the lanes that they made out; lanes that break on the way are charged to queries that still need it.
+"""Rebuilds the lanes from the commits at a restart, and pauses the queries of lanes that break.
 
-A restart has no other way to its lanes, so whatever breaks one of them must not keep the others from coming back.
+Lanes can be rebuilt from nothing else, so whatever breaks one of them must not keep the others from coming back.
 """
 
 from __future__ import annotations

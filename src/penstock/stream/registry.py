@@ -1,4 +1,4 @@
-"""Names of streams in, streams at work out: each is opened once, with all that it feeds."""
+"""Opens each stream of an engine once, with all the streams that it feeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stream at work: its Spark query, its pipeline and its sinks, fed from the catalog as it stands at each batch."""
+"""Runs one stream: its Spark query, its pipeline and its sinks, with the catalog as it stands at each batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog as one batch sees it, fixed before the batch is processed."""
+"""Defines the catalog as one batch sees it, fixed before the batch is processed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CommittedCatalog:
         if version > self.catalog.version:
             raise StateError(
                 f'a commit of stream "{self.stream}" was made under catalog version {version}, '
-                f"and the catalog ends at {self.catalog.version}",
+                f"but the catalog ends at {self.catalog.version}",
                 hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
             )
         return Snapshot(version, self.catalog.snapshot(self.stream, version)[1], self.catalog.tables())

@@ -1,4 +1,4 @@
-"""What happened to a stream in, the record of it out: all that a restart has to know."""
+"""Records one step of a stream as a commit: all that a restart has to know."""
 
 from __future__ import annotations
 

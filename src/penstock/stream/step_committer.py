@@ -1,4 +1,4 @@
-"""Steps of a stream in, their commits and then their answers out, each durable before the next begins."""
+"""Commits each step of a stream and then its answers, each durable before the next begins."""
 
 from __future__ import annotations
 

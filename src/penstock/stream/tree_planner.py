@@ -1,4 +1,4 @@
-"""Queries of a stream and what it brings come in; the names of the trees they are woven into go out.
+"""Keeps the woven trees of one stream, while queries come and go and its load changes.
 
 Queries over the same rows under the same keys read the same partials and always share a tree: with the kernel's
 prefixes two such trees never cost less than one. So a lane is in one tree at a time, and can move to another with all

@@ -1,4 +1,4 @@
-"""Declared streams, queries and rows in, answers out: an engine whose batches and clock a test decides on."""
+"""Runs an engine that a test feeds by hand, batch by batch, with a clock that the test sets."""
 
 from __future__ import annotations
 

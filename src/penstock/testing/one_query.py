@@ -1,4 +1,4 @@
-"""One query and its rows in, its answers out, in one call."""
+"""Answers one query over given rows, in one call."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _cuts(rows: Mapping[str, Rows], cuts: Cuts | None) -> dict[str, Sequence[int
         return whole
     if isinstance(cuts, Mapping):
         for stream in cuts.keys() - rows.keys():
-            raise SourceError(f'there are cuts for "{stream}", and no rows', hint=nearest(stream, rows))
+            raise SourceError(f'there are cuts for "{stream}", but no rows', hint=nearest(stream, rows))
         return whole | dict(cuts)
     if len(rows) != 1:
         hint = "Write them by stream: {'trades': [2, 3]}."

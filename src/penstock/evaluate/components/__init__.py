@@ -1,1 +1,1 @@
-"""Mergeable parts of aggregates: counts, sums, frequency tables, sketches, users' states."""
+"""Defines the mergeable parts of aggregates: counts, sums, frequency tables, sketches, users' states."""

@@ -1,4 +1,4 @@
-"""What every kind of mergeable part of aggregates can do: be lifted from rows, read, combined and described.
+"""Defines what every kind of component, a mergeable part of aggregates, can do.
 
 A component is one number (or pair, or triple, or state) per slice and group from which aggregates are put together:
 avg(x) needs the exact sum of x and its count. Values are kept as *planes*, plain arrays of equal shape, so that one

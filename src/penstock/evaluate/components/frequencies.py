@@ -1,8 +1,8 @@
-"""Values and how often each came go in, slice by slice; the same for any stretch of slices comes out, exactly.
+"""Merges exact frequency tables: the distinct values of a column and how often each came.
 
 A frequency table holds all that count(DISTINCT), median, percentile, mode and top need, so that any number of them
 over one column share it (Gray et al. 1997, §5: holistic aggregates need unbounded state; this is the state). Tables
-merge by adding counts. One that would hold more than ``MOST_VALUES`` values is let go, and says so.
+merge by adding counts. A table that would hold more than ``MOST_VALUES`` values is dropped and marked as too large.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Many frequency tables of numbers as three flat arrays: whole columns of them are taken, merged and read at once.
+"""Stores many frequency tables of numbers as three flat arrays, to merge and read them at once.
 
-`FrequencyTables` stand in for an array of `Frequencies` objects, None where a table holds nothing, and become one where
-code asks numpy for it; so only what is worth it treats them apart.
+`FrequencyTables` stand in for an array of `Frequencies` objects, None where a table holds nothing. They become such an
+array where code asks numpy for it, so that only code which gains from flat arrays has to know of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums beyond 64 bits come in as Arrow decimals or halves; they come out as int64 limbs, and go back to Arrow.
+"""Adds integers beyond 64 bits exactly, as arrays of int64 limbs, and converts them from and to Arrow.
 
 A number is Σ limb[i]·2^(32·i): adding two is adding their limbs, and 2^31 partials may be added before a limb is full.
 """

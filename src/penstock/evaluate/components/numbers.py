@@ -1,4 +1,4 @@
-"""Counts and sums, which are added up; the exact ones can be subtracted too.
+"""Adds up counts and sums; the exact ones can be subtracted too.
 
 A module that works with components of any kind finds their common names here.
 """

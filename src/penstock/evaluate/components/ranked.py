@@ -1,4 +1,4 @@
-"""The one value that comes first or last by something: arg_min, arg_max, first and last.
+"""Picks the one value that comes first or last by something: arg_min, arg_max, first and last.
 
 Spark picks one struct per slice and group. A struct holds what it is picked by, then the value itself. NULL comes
 before all values and NaN after all numbers, as Spark orders them.

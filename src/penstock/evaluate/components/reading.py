@@ -1,4 +1,4 @@
-"""Partial columns come in as Spark ships them; plain numpy arrays, NULLs replaced, go out."""
+"""Converts partial columns from Arrow into plain numpy arrays, with NULLs replaced."""
 
 from __future__ import annotations
 

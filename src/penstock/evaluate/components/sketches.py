@@ -1,4 +1,4 @@
-"""Sketches, kept as the bytes that Spark makes: merged ones are the same bytes, and tell what they have seen.
+"""Merges the sketches that Spark makes, in the same bytes, and reads estimates from them.
 
 Apache DataSketches: HyperLogLog and Theta for distinct values, KLL for quantiles (Karnin, Lang and Liberty 2016),
 frequent items after Misra and Gries. Java's and Python's library read each other's bytes, so a sketch that a slice

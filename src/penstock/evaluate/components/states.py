@@ -1,4 +1,4 @@
-"""Components whose values are states: Python objects of any length, merged many at a time.
+"""Reads the states of partial columns as arrays of objects, and merges any number of them.
 
 A state is None, which holds nothing, or one object: a frequency table, a sketch's bytes, the struct picked, or what a
 user's aggregate makes.

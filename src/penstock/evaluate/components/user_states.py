@@ -1,4 +1,4 @@
-"""States of users' aggregates, which Spark's workers pickle and which are merged and lowered here.
+"""Merges the pickled states of users' aggregates (UDAFs) and turns them into answers.
 
 A user's code may raise anything. What it raises becomes a state of its own, which no merge gets rid of, so that the
 answer fails and with it no other query.

@@ -1,1 +1,1 @@
-"""Expressions over keys and aggregates, evaluated in Arrow as Spark would."""
+"""Evaluates expressions over keys and aggregates in Arrow, with Spark's results."""

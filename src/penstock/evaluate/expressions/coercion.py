@@ -1,7 +1,7 @@
-"""Types of expressions: parts with their Spark types come in, the same parts brought to one type go out.
+"""Types literals and brings the operands of an expression to one type, as Spark does.
 
-A literal has the type that its spelling has in Spark; where types differ they are widened as Spark widens them, and
-what Spark would widen otherwise, or with a loss, is not listed.
+A literal has the type that its spelling has in Spark. Where types differ they are widened as Spark widens them; an
+expression that Spark would widen otherwise, or with a loss, is left to Spark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions over keys and aggregates: canonical Spark SQL comes in, a function over Arrow columns goes out.
+"""Compiles canonical Spark SQL over keys and aggregates into functions over Arrow columns.
 
 Only a listed set of operators and types compiles; for these the result equals Spark's in type, value and failure
 (ANSI mode, UTC). For everything else ``compile_expression`` returns None, and Spark itself evaluates it.

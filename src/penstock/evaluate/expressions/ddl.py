@@ -1,4 +1,4 @@
-"""An Arrow type comes in, the type as Spark's DDL spells it goes out; or the other way round."""
+"""Converts types between Arrow and the spelling of Spark's DDL."""
 
 from __future__ import annotations
 

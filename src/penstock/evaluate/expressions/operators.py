@@ -1,4 +1,4 @@
-"""SQL operators over whole columns: Arrow arrays come in, an Arrow array and the rows that failed go out.
+"""Computes SQL operators over whole Arrow columns, and marks the rows on which Spark would fail.
 
 Every operator means what Spark SQL means by it in ANSI mode: three-valued logic, NaN equal to itself and above
 all numbers, −0.0 equal to 0.0, overflow and division by zero as failures. An operand that Spark would not reach

@@ -1,4 +1,4 @@
-"""Reads times as whole numbers, however deep inside of other values: Spark has many more years than Python."""
+"""Reads times as whole numbers, however deeply nested: Spark has many more years than Python."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Aggregate functions: what each needs stored, and how its answer is made of that."""
+"""Defines aggregate functions: what each stores, and how it makes its answer of that."""

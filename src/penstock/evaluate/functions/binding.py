@@ -1,4 +1,4 @@
-"""Finds what an aggregate call needs stored and how it is answered, once its arguments have types.
+"""Binds an aggregate call to the components it stores, its result type and how its answer is computed.
 
 Result types, NULLs and rounding are Spark 4's. A sum that its type cannot hold is not an answer: it is marked failed.
 """

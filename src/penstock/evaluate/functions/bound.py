@@ -1,4 +1,4 @@
-"""What an aggregate function is, and what a call of it is once its arguments have types."""
+"""Defines a bound aggregate: its typed arguments, the components it needs, and how its answer is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's aggregate and sample arguments come in; nothing goes out, or the law it breaks with the smallest example.
+"""Tests the algebraic laws of a user's aggregate on samples, and reports the smallest example that breaks one.
 
 Rows are cut into slices and fragments and merged in any order, so an aggregate has to give the same answer however
 its states are combined: combine is associative and commutative, identity changes nothing, invert takes out what was
@@ -124,7 +124,9 @@ class _Laws:
             try:
                 self.check(answer)
             except Exception:
-                raise _Broken(f"lower returned {_shown(answer)}, which has not the declared type", shown) from None
+                raise _Broken(
+                    f"lower returned {_shown(answer)}, which does not have the declared type", shown
+                ) from None
         if not _alike(*answers):
             told_apart = " and ".join(f"{t} gives {_shown(a)}" for t, a in zip(texts, answers, strict=True))
             raise _Broken(what, f"{told_apart}, where {shown}")

@@ -1,4 +1,4 @@
-"""Merged frequency tables come in; distinct counts, sums, percentiles, modes and top lists go out.
+"""Computes distinct counts, sums, percentiles, modes and top lists from merged frequency tables.
 
 Percentiles are Spark's, linear between the two nearest values. Ties go to the least value.
 """

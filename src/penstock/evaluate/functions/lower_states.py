@@ -1,4 +1,4 @@
-"""Merged sketches, picked values and users' states come in; answers go out."""
+"""Computes answers from merged sketches, picked values and users' states."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def own(bound: BoundAggregate, values: ValuesOf) -> Lowered:
         try:
             return check_answer(bound.type, answer)
         except Exception:
-            shown = repr(answer)[:60]
-            what = f"{function.name}(): lower returned {type(answer).__name__} {shown}, which is no {function.returns}"
+            shown = f"{type(answer).__name__} {repr(answer)[:60]}"
+            what = f"{function.name}(): lower returned {shown}, which is not of type {function.returns}"
             return Unanswerable(what)
 
     return lowered(bound.type, _states(bound, values), found)

@@ -1,4 +1,4 @@
-"""Answers come in one by one, as Python has them; a column of exactly the result's type goes out, and who has none."""
+"""Puts answers that are Python values into a column of the result's type, and marks those that do not fit."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Structures that merge the partials of sliding windows."""
+"""Merges the partials of sliding windows, by prefix sums, trees or scans."""

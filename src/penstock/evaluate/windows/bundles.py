@@ -1,4 +1,4 @@
-"""Partials of many predicates without keys in, answers to all of them out: one array of slices by predicates.
+"""Keeps the partials of many predicates without keys as columns of one array, and answers them together.
 
 A predicate alone would be a lane of one column, and a thousand of them a thousand small steps for every batch. Here
 each is a column of one lane, so that a batch is added, and all due windows are merged, in a few steps over arrays.

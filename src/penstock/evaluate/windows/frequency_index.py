@@ -1,4 +1,4 @@
-"""Frequency tables of numbers come in per slice and group; those of any stretch of slices come out, all groups at once.
+"""Merges frequency tables of numbers over any range of slices, for all groups at once.
 
 What is stored are rows of (column, value, slice, count) in order of column and value, whatever their slices: the tables
 of a stretch are then the rows whose slice is within it, already in order. So a window costs one pass over what is

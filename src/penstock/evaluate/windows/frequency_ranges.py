@@ -1,7 +1,7 @@
-"""Counted values in order of column and value come in; distinct counts and percentiles of stretches of slices go out.
+"""Computes distinct counts and percentiles over ranges of slices from sorted, counted values.
 
-Nothing is copied for a stretch but its counts along the lines, so that all columns of a stretch are read while it is in
-the processor's cache; tables are made of it only for those who ask for more.
+Only the counts are copied for a range of slices, so that all its columns are read while they are in the processor's
+cache; whole tables are made only for callers that ask for them.
 """
 
 from __future__ import annotations

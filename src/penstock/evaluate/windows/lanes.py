@@ -1,4 +1,4 @@
-"""Partials of one predicate come in by slice and group; merged values per evaluation and group come out.
+"""Stores the partials of one predicate by slice and group, and merges them for each window.
 
 Two strategies with the same answers: `DenseLane` keeps running prefixes and trees, so an evaluation costs O(1) or
 O(log slices) per group; `ScanLane` merges every partial of the window, as the papers do.

@@ -1,4 +1,4 @@
-"""States come in per slice and group; those of any stretch of slices come out, merged in log steps.
+"""Merges states over any range of slices with a tree whose nodes are made when they are needed.
 
 States are dear to merge and to keep, so nodes above the slices are made only when an answer asks for them: a tree of
 ``FAN`` children a node, whose nodes are kept until a slice below them changes.

@@ -1,4 +1,4 @@
-"""Partials come in as flat (label, group, values) rows in any order; they go out sorted, one row per pair."""
+"""Sorts and compacts flat rows of partials, so that each pair of slice and group is one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and exact sums per slice and group come in; the sums of any stretch of slices come out, by one subtraction.
+"""Sums counts and exact numbers over any range of slices by one subtraction of running sums.
 
 Prefixes are int64 and wrap around: arithmetic modulo 2^64 keeps differences exact as long as the sum of one limb over
 one window is within int64, however long the stream runs.

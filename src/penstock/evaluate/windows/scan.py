@@ -1,4 +1,4 @@
-"""Partials come in; each evaluation merges every partial of its window, as the papers do, and counts them.
+"""Answers each window by merging every partial in it, as the papers do, and counts the operations.
 
 This is the final step of Krishnamurthy, Wu and Franklin (2006, §3.2) as written: the strategy to compare with, and the
 one that needs no more room than its partials.

@@ -1,4 +1,4 @@
-"""Values that can only be combined come in per slice and group; those of any stretch come out in log steps."""
+"""Merges values that cannot be subtracted over any range of slices, in a logarithmic number of steps."""
 
 from __future__ import annotations
 

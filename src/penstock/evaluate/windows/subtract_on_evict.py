@@ -1,8 +1,7 @@
-"""States that can be taken out again come in per slice and group; those of sliding stretches come out.
+"""Slides windows of invertible states: takes out the slices that left, merges those that came.
 
-A window is made from one before it: slices that left are taken out, those that came are put in, as subtract-on-evict
-does (Hirzel, Schneider and Tangwongsan 2017, §3). Where that is more work than merging, or code failed, or many steps
-went by (rounding adds up), the cascade merges anew.
+A window is made from one before it, as subtract-on-evict does (Hirzel, Schneider and Tangwongsan 2017, §3). Where that
+is more work than merging, or code failed, or many steps went by (rounding adds up), the window is merged anew.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From statements to bound queries in canonical text."""
+"""Binds parsed statements to the catalog's names and writes queries in canonical text."""

@@ -1,4 +1,4 @@
-"""A resolved aggregate call comes in; its canonical form, constants read and arguments counted, goes out."""
+"""Brings an aggregate call into canonical form: checks its arguments and reads its constants."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MOST_ITEMS: Final = 10_000  # of a top list
 MOST_TRACKED: Final = 1_000_000  # items that a sketch of frequent ones follows, as Spark bounds it
 _NEEDED: Final = frozenset({"percentages"})  # of the constants; the others may be left out
 _BOUNDS: Final[dict[Constant, tuple[int, int, str]]] = {
-    "items": (1, MOST_ITEMS, "how many items"),
-    "tracked": (1, MOST_TRACKED, "how many items are tracked"),
+    "items": (1, MOST_ITEMS, "the number of items"),
+    "tracked": (1, MOST_TRACKED, "the number of tracked items"),
     "accuracy": (1, 10_000, "the accuracy"),
     "lg_k": (4, 21, "the size of the sketch"),
     "lg_nominal": (4, 26, "the size of the sketch"),
@@ -101,7 +101,7 @@ def _distinct(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read
     """Bind an aggregate of distinct values; the least and greatest are the same with and without."""
     inner = arguments[0].expressions
     if any(isinstance(value, exp.Star) for value in inner):
-        _complain("DISTINCT needs a value to tell apart", arguments[0], read)
+        _complain("DISTINCT needs an argument", arguments[0], read)
     if len(inner) > 1 and function != "count":
         _complain(f"{function}() takes one argument, found {len(inner)}", call, read)
     texts = tuple(dict.fromkeys(read.canonical(value) for value in inner))
@@ -123,7 +123,7 @@ def _ordered(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read:
         _complain(f"{function}() takes one or two arguments, found {len(arguments)}", call, read)
     ignored = constant_of(arguments[1]) if len(arguments) > 1 else None
     if len(arguments) > 1 and (ignored is None or ignored.kind != "boolean"):
-        _complain(f"whether {function}() ignores NULLs is TRUE or FALSE", arguments[1], read)
+        _complain(f"the second argument of {function}() must be TRUE or FALSE", arguments[1], read)
     texts = [read.canonical(arguments[0]), *(read.canonical(argument) for argument in arguments[2:])]
     row = tuple(quote(column) for column in read.scope.sources[0].columns)
     return Aggregate(function, tuple(texts), (bool(ignored and ignored.value),), row=row)
@@ -136,11 +136,11 @@ def _constant(kind: Constant, node: exp.Expr, read: From) -> Parameter:
     value = _number(node, read)
     if kind == "deviation":
         if not 0.0008 <= value <= 0.39:
-            _complain("the relative deviation is from 0.0008 to 0.39", node, read)
+            _complain("the relative deviation must be from 0.0008 to 0.39", node, read)
         return float(value)
     least, most, what = _BOUNDS[kind]
     if value.denominator != 1 or not least <= value <= most:
-        _complain(f"{what} is a whole number from {least:,} to {most:,}", node, read)
+        _complain(f"{what} must be a whole number from {least:,} to {most:,}", node, read)
     return int(value)
 
 
@@ -149,7 +149,7 @@ def _percentages(node: exp.Expr, read: From) -> Parameter:
     bare = strip(node)
     if isinstance(bare, exp.Anonymous) and bare.name.lower() == "array":
         if not bare.expressions:
-            _complain("an array of percentages has at least one", node, read)
+            _complain("an array of percentages must have at least one", node, read)
         return tuple(_percentage(value, read) for value in bare.expressions)
     return _percentage(bare, read)
 
@@ -158,7 +158,7 @@ def _percentage(node: exp.Expr, read: From) -> float:
     """Read one percentage."""
     value = _number(node, read)
     if not 0 <= value <= 1:
-        _complain("a percentage is from 0 to 1", node, read, hint="Write 0.95 for 95 %.")
+        _complain("a percentage must be from 0 to 1", node, read, hint="Write 0.95 for 95 %.")
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""A bound query and a change of its window or options come in; the SELECT that says the same otherwise goes out."""
+"""Rewrites the SELECT of a bound query with another window or other options, for ALTER QUERY."""
 
 from __future__ import annotations
 

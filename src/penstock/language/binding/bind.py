@@ -1,4 +1,4 @@
-"""A parsed SELECT and the catalog's names come in; a Query, all names resolved and all text canonical, goes out."""
+"""Binds a parsed SELECT to the catalog: resolves every name and writes every expression in canonical text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A syntax tree comes in; canonical Spark SQL goes out, with only the parentheses it needs.
+"""Writes a syntax tree as canonical Spark SQL, with only the parentheses it needs.
 
 Equal trees give equal text, whatever the user's spaces, case, aliases and redundant parentheses were. The text never
 contains a piece of the user's own: names are quoted and literals escaped anew.

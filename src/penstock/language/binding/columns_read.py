@@ -1,4 +1,4 @@
-"""Canonical text comes in; the columns that it reads go out, or the text with something else read in their place."""
+"""Finds the columns that canonical text reads, and replaces them by other expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An aggregate call and the condition of its FILTER come in; the same call with the condition inside goes out.
+"""Rewrites FILTER (WHERE …) and IGNORE NULLS into the arguments of the aggregate call.
 
 Aggregates skip NULL, so ``sum(x) FILTER (WHERE p)`` is ``sum(CASE WHEN p THEN x END)``: one form for both, and queries
 that mean the same share their partials.

@@ -1,4 +1,4 @@
-"""A function's name as written comes in; what kind it is goes out, or an error that says why it is not allowed."""
+"""Classifies a function by its name as scalar, aggregate or grouping, or refuses it and says why."""
 
 from __future__ import annotations
 

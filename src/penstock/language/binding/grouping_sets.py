@@ -1,4 +1,4 @@
-"""The elements of GROUP BY come in; the grouping sets that they stand for go out, ordered as Spark does.
+"""Expands ROLLUP, CUBE and GROUPING SETS into lists of grouping sets, ordered as Spark orders them.
 
 Several elements mean every combination of their sets: GROUP BY a, ROLLUP (b) is GROUPING SETS ((a, b), (a)).
 """

@@ -1,7 +1,7 @@
-"""A resolved expression comes in; nothing goes out, or the reason why it could make a value far too long.
+"""Refuses expressions whose calls could make a value far too long.
 
 Spark allocates what ``repeat(x, 2000000000)`` asks for and dies of it, and with it every query of the process. So a
-count is written as a number, small enough, and calls within calls multiply to a limited growth.
+count must be written as a number that is small enough, and the growth of nested calls, multiplied, is limited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The FROM, JOIN and WHERE clauses come in; the stream, its window, the joins by equality and the filters go out."""
+"""Resolves FROM, JOIN and WHERE into the stream, its window, the joins by equality and the filters."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read_from(select: exp.Select, names: Names, text: str, asked: bool = False) 
     stream = _stream(table, names, text)
     select, by_function = take_window(select, stream, _all_columns(select, stream, names), text)
     if asked and by_function is not None:
-        what, hint = "GROUP BY window(…) in a query that is asked once is not available", _ask_hint(table)
+        what, hint = "GROUP BY window(…) in a one-time query is not available", _ask_hint(table)
         raise Unsupported(what, text=text, place=place_of(table.this), hint=hint)
     window = by_function or (_asked_window if asked else _window)(window_of(table), table, stream, text)
     source = Source("stream", stream.name, table.alias_or_name, tuple(c.name for c in stream.columns))
@@ -125,7 +125,7 @@ def _window(clause: WindowClause | None, table: exp.Table, stream: Stream, text:
     if clause.slide is None:
         what, detail = (
             "a continuous query needs SLIDE in its window",
-            "without SLIDE a query is answered when it is asked",
+            "without SLIDE a query is a one-time query",
         )
         hint = "Add SLIDE and how often to answer, or ask once: engine.ask(…), penstock ask."
         raise Unsupported(what, text=text, place=clause.place, detail=detail, hint=hint)
@@ -149,14 +149,14 @@ def _partition(clause: WindowClause, stream: Stream, text: str) -> tuple[str, ..
 def _asked_window(clause: WindowClause | None, table: exp.Table, stream: Stream, text: str) -> Window:
     """Turn the window of a query that is asked once into one that may end at any microsecond."""
     if clause is None:
-        what = "a query that is asked once needs a window"
+        what = "a one-time query needs a window"
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_ask_hint(table))
     if clause.kind == "ROWS":
-        what = "ROWS windows of a query that is asked once are not available"
+        what = "ROWS windows of a one-time query are not available"
         raise Unsupported(what, text=text, place=clause.place, hint=_ask_hint(table))
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"
-        what = f"a query that is asked once has no {word} in its window"
+        what = f"a one-time query has no {word} in its window"
         hint = f"{_ask_hint(table)} CREATE QUERY answers again and again."
         raise Unsupported(what, text=text, place=clause.place, hint=hint)
     return Window(clause.length, 1)
@@ -191,7 +191,7 @@ def _join(node: exp.Join, read: From, names: Names) -> list[exp.Expr]:
     table = _table(node.this, names, scope.text)
     label = node.this.alias_or_name
     if any(source.label.lower() == label.lower() for source in scope.sources):
-        what, hint = f'"{label}" is there twice', "Give one of them an alias."
+        what, hint = f'"{label}" is used twice', "Give one of them an alias."
         raise LanguageError(what, text=scope.text, place=place_of(node.this), hint=hint)
     kind: JoinKind = "left" if node.side == "LEFT" else "inner"
     joined = BoundJoin(kind, node, [])

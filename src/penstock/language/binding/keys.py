@@ -1,4 +1,4 @@
-"""The elements of GROUP BY come in; resolved keys, each once, and the grouping sets made of them go out."""
+"""Resolves GROUP BY into the query's distinct keys and the grouping sets made of them."""
 
 from __future__ import annotations
 

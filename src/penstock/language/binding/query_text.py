@@ -1,4 +1,4 @@
-"""A bound query's parts come in; its canonical text, which users read and which binds to an equal query, goes out."""
+"""Writes a bound query as canonical text, which users read and which binds to an equal query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in an expression come in; columns of the query's stream and tables go out, or an error with the nearest name.
+"""Resolves names in expressions to columns of the query's stream and tables, or suggests the nearest name.
 
 A resolved column is a Column whose ``table`` is the number of its source: 0 is the stream, the tables follow in the
 order they are joined.

@@ -1,4 +1,4 @@
-"""A SELECT with GROUP BY window(…), as Spark users write it, comes in; its window and a SELECT without it go out.
+"""Takes the window out of a SELECT with GROUP BY window(…), as Spark users write it.
 
 Spark aligns the starts of windows: they begin at every t ≡ startTime (mod slide), so they end at startTime + range.
 What refers to the window, ``window``, ``window.start`` or the call itself, becomes a marked column.
@@ -138,10 +138,10 @@ def _window(call: exp.Expr, tree: exp.Select, stream: Stream, text: str) -> Wind
     range_us, slide_us, start_us = [*lengths, *[lengths[0], 0][len(lengths) - 1 :]]
     if slide_us > range_us:
         hint = f"Write {table.name} [RANGE … SLIDE …] for windows with gaps between them."
-        _wrong("the slide of window() is at most its range", arguments[2], text, hint)
+        _wrong("the slide of window() must be at most its range", arguments[2], text, hint)
     check_slides(range_us, slide_us, text, place_of(call))
     if abs(start_us) >= slide_us:
-        _wrong("the start time of window() is less than its slide", arguments[3], text)
+        _wrong("the start time of window() must be less than its slide", arguments[3], text)
     return Window(range_us, slide_us, (start_us + range_us) % slide_us)
 
 
@@ -173,9 +173,9 @@ def _length(node: exp.Expr, text: str, signed: bool) -> int:
     except InvalidWindow as error:
         raise InvalidWindow(error.what, text=text, place=place_of(node), detail=error.detail, hint=error.hint) from None
     if length_us <= 0 and not signed:
-        _wrong("the durations of window() are longer than nothing", node, text)
+        _wrong("the durations of window() must be longer than zero", node, text)
     if length_us > LONGEST_WINDOW_US:
-        _wrong("the range and slide of a window are at most 100 years", node, text)
+        _wrong("the range and slide of a window must be at most 100 years", node, text)
     return -length_us if negative else length_us
 
 

@@ -1,1 +1,1 @@
-"""Functions and aggregates that users define."""
+"""Defines the functions and aggregates that users write in SQL or Python."""

@@ -1,4 +1,4 @@
-"""A Python callable comes in; a digest of what it computes goes out, the same in every process of one Python version.
+"""Computes a digest of what a Python callable does, the same in every process of one Python version.
 
 Pickled bytes do not serve: they hold line numbers and paths of files, and differ with the order of sets and with which
 equal strings happen to be one object.

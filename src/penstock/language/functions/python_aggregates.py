@@ -1,4 +1,4 @@
-"""The parts of a user's aggregate and what is said about its types come in; a Function goes out, or what is wrong."""
+"""Checks the parts and types of a user's Python aggregate (UDAF) and makes a Function of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python callable and what is said about its types come in; a Function goes out, or what is missing or wrong."""
+"""Checks a user's Python function (UDF) and its types, and makes a Function of it."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _hint(name: str, part: str, hint: Any, option: str) -> str:
 def _untold(name: str, part: str, option: str) -> LanguageError:
     """Word the error for a type that nobody told."""
     example = "x double, s string" if option == "parameters" else "boolean"
-    detail = "type hints that tell a type: " + ", ".join(hint.__name__ for hint in _HINTS)
+    detail = "type hints that are understood: " + ", ".join(hint.__name__ for hint in _HINTS)
     return LanguageError(
         f'the type of {part} of function "{name}" is not known', detail=detail, hint=f'Write it: {option}="{example}".'
     )

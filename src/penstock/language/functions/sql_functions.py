@@ -1,4 +1,4 @@
-"""CREATE FUNCTION and calls of users' functions come in; a Function, and trees with every call expanded, go out.
+"""Defines users' SQL functions and expands calls of them in queries.
 
 A call of a Python function stays a call, under a name that only this code has.
 """

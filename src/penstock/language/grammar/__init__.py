@@ -1,1 +1,1 @@
-"""From text to statements."""
+"""Parses text into statements."""

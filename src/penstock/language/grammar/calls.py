@@ -1,4 +1,4 @@
-"""Tokens of a function call come in; the call as a node goes out, with DISTINCT, FILTER and NULLS taken into it."""
+"""Parses function calls with their arguments, DISTINCT, FILTER and IGNORE NULLS."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Calls(Terms):
             self._close()
             found = filtered(call, condition)
             if found is None:
-                self._fail(f"FILTER after {call.name.lower()}(), which is no aggregate", place)
+                self._fail(f"FILTER after {call.name.lower()}(), which is not an aggregate", place)
             call = found
         if self._at(TokenType.OVER):
             if self._next.token_type in (TokenType.L_PAREN, TokenType.IDENTIFIER):

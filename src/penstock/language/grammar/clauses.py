@@ -1,4 +1,4 @@
-"""Tokens of columns and clauses come in; the stream or table that they define goes out."""
+"""Parses the columns and clauses (USING, OPTIONS, WATERMARK) of CREATE STREAM and CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ClauseGrammar(SelectGrammar):
         seen: set[str] = set()
         for identifier, _, _ in read:
             if identifier.name.lower() in seen:
-                self._fail(f'column "{identifier.name}" is there twice', place_of(identifier))
+                self._fail(f'column "{identifier.name}" is declared twice', place_of(identifier))
             seen.add(identifier.name.lower())
         plain = tuple(identifier.name for identifier, _, computed in read if computed is None)
         scope = Scope(self.sql, [Source("stream", name.name, name.name, plain)])
@@ -138,7 +138,7 @@ class ClauseGrammar(SelectGrammar):
             key = self._option_name()
             self._take(TokenType.EQ)
             if key.lower() in seen:
-                self._fail(f'option "{key}" is there twice', place)
+                self._fail(f'option "{key}" is given twice', place)
             self._at_most(MAX_OPTIONS, seen, "options")
             seen.add(key.lower())
             value = self._option_value()

@@ -1,4 +1,4 @@
-"""Tokens after CREATE come in; the stream, table, query or function as a frozen value goes out."""
+"""Parses CREATE STREAM, TABLE, QUERY and FUNCTION."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class CreateGrammar(ClauseGrammar):
             self._at_most(MAX_KEYS, parameters, "parameters")
             parameter = self._name("a parameter")
             if parameter.name.lower() in (other.name.lower() for other in parameters):
-                self._fail(f'parameter "{parameter.name}" is there twice', place_of(parameter))
+                self._fail(f'parameter "{parameter.name}" is declared twice', place_of(parameter))
             parameters.append(Parameter(parameter.name, self._type()))
             if not self._take(TokenType.COMMA):
                 break

@@ -1,4 +1,4 @@
-"""A statement's tokens come in; a place in them that knows how to step, expect, and complain goes out."""
+"""Steps through a statement's tokens and raises errors that carry their place in the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of a SELECT or an expression comes in; sqlglot's tree goes out, with CQL's window kept on its stream.
+"""Parses SELECT into a sqlglot tree that keeps the window of CQL on its stream.
 
 The window stands after the stream's name or alias (Arasu, Babu and Widom 2006, CQL; Krishnamurthy, Wu and Franklin
 2006, section 2): ``FROM trades [RANGE 12 MIN SLIDE 5 MIN] t`` and ``FROM trades t [RANGE 12 MIN SLIDE 5 MIN]``.
@@ -286,16 +286,16 @@ class SelectGrammar(GroupByGrammar):
         """Read a number of rows."""
         token = self._expect(TokenType.NUMBER, "a number of rows")
         if not token.text.isdecimal() or not 0 < len(token.text) < 19 or int(token.text) == 0:
-            self._invalid("a number of rows is a positive integer", (token.start, token.end + 1))
+            self._invalid("a number of rows must be a positive integer", (token.start, token.end + 1))
         return int(token.text)
 
     def _length(self, what: str) -> int:
         """Read a range or slide: more than nothing, less than a century."""
         length_us, place = self._duration()
         if length_us <= 0:
-            self._invalid(f"the {what} of a window is longer than nothing", place)
+            self._invalid(f"the {what} of a window must be longer than zero", place)
         if length_us > LONGEST_WINDOW_US:
-            self._invalid(f"the {what} of a window is at most 100 years", place)
+            self._invalid(f"the {what} of a window must be at most 100 years", place)
         return length_us
 
     def _duration(self) -> tuple[int, tuple[int, int]]:

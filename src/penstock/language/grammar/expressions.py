@@ -1,4 +1,4 @@
-"""Tokens of an expression come in; a syntax tree with Spark's precedences goes out.
+"""Parses expressions with Spark's operators and precedences.
 
 Sqlglot reads many dialects leniently: it lets BETWEEN lack its AND, gives ``&``, ``^`` and ``|`` one precedence and
 rewrites functions. What users write here is handed to Spark again, so this grammar follows Spark's own, operator by

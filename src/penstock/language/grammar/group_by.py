@@ -1,4 +1,4 @@
-"""The tokens after GROUP BY come in; its elements go out: grouping expressions, ROLLUP, CUBE and GROUPING SETS."""
+"""Parses the list after GROUP BY: expressions, ROLLUP, CUBE and GROUPING SETS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any text comes in; the extents of its statements, or its tokens, go out once size and characters are checked."""
+"""Splits text into statements and tokens, after it has checked their size and characters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def readable(text: str, longest: int, what: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        what = "the text holds half a character"
+        what = "the text holds half of a character (a lone surrogate)"
         raise MalformedSQL(what, text=text, place=(error.start, error.end)) from None
     return text
 

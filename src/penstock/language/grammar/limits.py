@@ -1,4 +1,4 @@
-"""What one statement, name, window or script may hold at most: the numbers, as data with their meaning.
+"""Lists the limits on the size of statements, names, windows and scripts.
 
 They keep a mistake or a hostile text from costing more than a second to refuse, and from reaching Spark at a size at
 which Spark itself fails. Each is checked where the thing is read.

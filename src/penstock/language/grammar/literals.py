@@ -1,4 +1,4 @@
-"""Literals as Spark reads them: source text comes in and values go out, and back again with every escape in place."""
+"""Reads and writes string literals and quoted names as Spark does, with every escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's binary operators and how tightly each binds, from OR to the signs."""
+"""Lists Spark's binary operators and how tightly each binds, from OR to the signs."""
 
 from __future__ import annotations
 

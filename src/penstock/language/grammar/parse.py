@@ -1,4 +1,4 @@
-"""Text of one statement or a script comes in; statements as frozen values go out, or a MalformedSQL with its place."""
+"""Parses a statement or a script into frozen values, or raises a MalformedSQL with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps track of which words of a text are read as SQL's own and which as names, one reading after the other.
+"""Tries the readings of words that may be keywords or names, one after the other, until the text parses.
 
 Spark reserves no word: ``SELECT end FROM t`` reads a column. A word that may be both is read as SQL's own first; if
 the text does not parse so, the reading that decided last is taken back, as Spark's parser would.

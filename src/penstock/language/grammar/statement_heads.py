@@ -1,4 +1,4 @@
-"""Tokens of one statement come in; the statement as a frozen value goes out."""
+"""Tells statements apart by their first words and parses all that are not SELECT or CREATE."""
 
 from __future__ import annotations
 

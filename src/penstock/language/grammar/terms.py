@@ -1,4 +1,4 @@
-"""Tokens of a literal or a type come in; its value as a leaf of the tree, or the type's DDL text, goes out."""
+"""Parses literals (numbers, strings, bytes, intervals) and types."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Terms(Words):
         try:
             return read_string(self.sql[token.start : token.end + 1])
         except ValueError:
-            self._fail("the string holds half a character", (token.start, token.end + 1))
+            self._fail("the string holds half of a character (a lone surrogate)", (token.start, token.end + 1))
 
     def _bytes(self) -> exp.Expr:
         """Read X'1F'."""

@@ -1,4 +1,4 @@
-"""Says of a word that may be SQL's own or a name which of both it is, by what follows it."""
+"""Decides by what follows whether a word is a keyword of SQL or a name."""
 
 from __future__ import annotations
 

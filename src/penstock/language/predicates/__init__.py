@@ -1,1 +1,1 @@
-"""WHERE clauses as formulas of single tests."""
+"""Splits WHERE clauses into formulas of single tests, and normalizes them."""

@@ -1,4 +1,4 @@
-"""A formula comes in; what must be typed for it goes out, and with the types its attributes, each known to fail or not.
+"""Lists the attributes that a predicate tests, and decides which of them may fail on a row.
 
 Whether computing an expression may fail (overflow, division by zero, a bad cast) decides how it is computed: what
 cannot fail is computed as it is, all else is attempted, so that no query fails for another's sake.

@@ -1,4 +1,4 @@
-"""A node of a syntax tree comes in; the constant it is goes out, with the exact value and the kind Spark gives it."""
+"""Reads a constant from a syntax tree, with the exact value and the type that Spark gives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical text of a WHERE comes in; the one text of all that mean the same by their form goes out.
+"""Normalizes a WHERE clause, so that predicates which mean the same by their form have the same text.
 
 ``b < 2 AND NOT a <= 1`` and ``1 < a AND b < 2`` both become ``a > 1 AND b < 2``. Negations go down to the tests, which
 three-valued logic allows, constants stand on the right, parts of AND and OR stand in order, each once. Where a part may

@@ -1,4 +1,4 @@
-"""Canonical text of a WHERE comes in; a formula of AND and OR over single tests of attributes goes out.
+"""Splits a WHERE clause into a formula of AND and OR over single tests of attributes.
 
 An attribute is any scalar expression; a test compares it with constants. What is no such test (several columns, user
 functions, odd forms) is opaque: the attribute is the whole boolean expression, and the test is that it holds.

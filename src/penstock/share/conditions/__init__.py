@@ -1,1 +1,1 @@
-"""How one number per row tells which queries' conditions take it."""
+"""Numbers rows so that one number tells which queries' conditions take a row."""

@@ -1,4 +1,4 @@
-"""Tests of typed attributes come in; axes go out: sorted constants that cut a line, and every test's outcome on it.
+"""Cuts each attribute's values at the constants of all tests, and tabulates where every test is true.
 
 A row stands at one position on an axis: 0 where the attribute is NULL, 1 where computing it failed, then in turn the
 gap before a constant and the constant itself. Constants are exact in the attribute's own order (Spark's: NaN is the

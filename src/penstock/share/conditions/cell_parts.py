@@ -1,4 +1,4 @@
-"""Conditions of several groupings come in; out go the parts that tell their rows apart, kept from plan to plan.
+"""Divides the conditions of each grouping into parts, and reuses the parts of the plan before.
 
 A query that comes or goes changes the part of its own attributes; all others are as they were.
 """

@@ -1,4 +1,4 @@
-"""Conditions come in; out goes how one number per row tells which of them take it: cells, and the signature of each.
+"""Numbers the cells of rows that all predicates treat alike, and computes each cell's signature.
 
 The constants of all predicates cut every attribute's line (`share/conditions/axes.py`). Conditions that test the same
 attributes form a part; booleans that many of them test (is a member, matched a join) are its heads. Where a part's

@@ -1,4 +1,4 @@
-"""A layout in, the cells that tell its rows apart out: each condition's joins and predicate as one formula."""
+"""Writes each condition's joins and predicate as one formula, and divides a layout's rows into cells."""
 
 from __future__ import annotations
 

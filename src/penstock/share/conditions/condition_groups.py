@@ -1,4 +1,4 @@
-"""Conditions with their tests on axes come in; families of conditions go out, each told apart by one number per row.
+"""Groups conditions into families by the attributes they test; one number per row tells a family apart.
 
 Cells multiply only within a family. A family of its own costs one more copy of the rows.
 """

@@ -1,4 +1,4 @@
-"""Formulas over placed tests come in with rows' positions on the axes; what each formula comes to goes out, as arrays.
+"""Evaluates formulas of tests for many cells at once, with Spark's three-valued logic and failures.
 
 Four outcomes, in the order of evaluation: a part that fails counts only if evaluation reaches it, as in Spark.
 """

@@ -1,4 +1,4 @@
-"""Signatures of partial rows in, the conditions that take them out, and the paper's counts of shared aggregation.
+"""Finds the conditions that a signature holds, and counts the operations that fragments save.
 
 A fragment is all rows of one signature (Krishnamurthy, Wu and Franklin 2006, §4.2); what aggregating them costs is in
 their §4.3.3, Tables 4 and 5.

@@ -1,1 +1,1 @@
-"""Plans as text, as values and as what-if questions."""
+"""Explains plans as text and as values, and answers what-if questions."""

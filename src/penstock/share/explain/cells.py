@@ -1,4 +1,4 @@
-"""Cells in, their part of an explanation out: attributes, opaque predicates, cells, fragments, and what these save."""
+"""Explains how predicates are told apart: attributes, opaque predicates, cells, fragments and their saving."""
 
 from __future__ import annotations
 

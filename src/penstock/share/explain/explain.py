@@ -1,4 +1,4 @@
-"""Queries in, an explanation out: which queries share which slices and partials, and what that saves."""
+"""Explains which queries share which slices and partials, and what that saves."""
 
 from __future__ import annotations
 

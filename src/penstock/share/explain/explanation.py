@@ -1,4 +1,4 @@
-"""Plans as values that can be read: as text, as JSON-ready dictionaries, and as a small table in a notebook."""
+"""Defines the explanation of plans, which prints as text, as JSON and as a table in a notebook."""
 
 from __future__ import annotations
 

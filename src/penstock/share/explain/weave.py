@@ -1,4 +1,4 @@
-"""A plan, prices and what a stream brings come in; each tree's weaveability, cost and saving, and why it stands alone.
+"""Explains each woven tree's weaveability, cost and saving, and why it stands alone.
 
 Weaveability is that of Guirguis et al. (2011, Definition 1); of a tree with several windows it is the mean share of
 edges that one more window has in common with all: 1 where all windows have the same edges, 0 where none are shared.

@@ -1,4 +1,4 @@
-"""A stream's queries and one more come in; which tree it would join, with whom, and what that would cost go out."""
+"""Tells which tree one more query would join, with whom, and what that would cost."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WhatIf:
 def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: WovenSoFar) -> WhatIf:
     """Plan with one query more, and compare."""
     if isinstance(new.query.window, RowsWindow):
-        raise Unsupported("what a window of rows would cost is not told", hint="Ask for a window of time.")
+        raise Unsupported("the cost of a window of rows cannot be estimated", hint="Write a window of time.")
     woven = strategy == "weave"
     before = standing.woven(definitions) if woven else None
     after = replace(standing, trees=before or {}).woven((*definitions, new)) if woven else None

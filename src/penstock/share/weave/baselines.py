@@ -1,4 +1,4 @@
-"""Strands and prices come in; plans of the other ways to decide what is shared go out (Guirguis et al. 2011, §6)."""
+"""Plans trees by the other methods that Weave Share is compared with (Guirguis et al. 2011, §6)."""
 
 from __future__ import annotations
 

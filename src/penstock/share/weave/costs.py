@@ -1,4 +1,4 @@
-"""Strands and the price of each step come in; what a tree costs a second of event time goes out.
+"""Estimates what a tree of queries costs for each second of event time.
 
 Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one
 each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: a row finds its slice in every tree and is

@@ -1,4 +1,4 @@
-"""A run of Weave Share comes in; how many operations it takes with none, one, two and all three optimizations goes out.
+"""Counts the operations that a run of Weave Share takes with none, one, two and all optimizations.
 
 The counts are those that `naive.py` makes one by one (Guirguis et al. 2011, §8), computed from edge counts alone: with
 250 queries the written loops would take days.

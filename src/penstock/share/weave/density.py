@@ -1,4 +1,4 @@
-"""Windows come in; how often they have an edge goes out: counted where the composite slide allows, else estimated."""
+"""Computes how often windows have an edge: exactly below a size limit, by sampling beyond it."""
 
 from __future__ import annotations
 

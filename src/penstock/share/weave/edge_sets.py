@@ -1,4 +1,4 @@
-"""Windows come in; which times are edges of which tree is kept, as bits, and edge rates of unions go out.
+"""Keeps the edges of every tree as bits, and computes the edge rates of unions of trees.
 
 Below the cap a tree's row holds one bit for every granule of the composite slide of all windows (the edge bitmap of
 Guirguis et al. 2011, §8.2), and rates are exact. Beyond it the times are drawn: as many from each progression, weighed

@@ -1,4 +1,4 @@
-"""Strands come and go one by one; trees that take them in with little work go out, and word when to weave anew.
+"""Keeps a woven plan up to date while queries come and go, and tells when to weave it from scratch.
 
 Incremental Weave Share (Guirguis et al. 2011, §5.2): a strand that comes is merged with the tree it weaves best with, a
 tree that loses one is compared with the others, and the plan is woven from scratch only when its cost leaves the line

@@ -1,4 +1,4 @@
-"""Strands and prices come in; the plan of Weave Share as it is written goes out, with every operation counted.
+"""Runs Weave Share as the paper writes it, and counts every operation.
 
 Guirguis et al. (2011), Figure 2 and §8: the loops over all pairs of trees, where common edges are counted by checking
 each edge of each query of one tree against each query of the other. The three optimizations can be switched on one by

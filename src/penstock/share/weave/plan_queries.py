@@ -1,4 +1,4 @@
-"""Queries as the weaver sees them come in; which of them share a tree, and at what cost, goes out."""
+"""Defines a query as the weaver sees it, and the trees that it makes."""
 
 from __future__ import annotations
 

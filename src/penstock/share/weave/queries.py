@@ -1,4 +1,4 @@
-"""Definitions and what a stream was seen to bring come in; strands, prices and names of trees go out."""
+"""Translates definitions and the observed load of a stream into the weaver's queries, costs and tree names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic progressions come in; the density of their union goes out, estimated, with a bound that holds at 99.9 %.
+"""Estimates the density of a union of arithmetic progressions, with a bound that holds at 99.9 %.
 
 A few dozen co-prime slides have a composite slide of 10³⁰: no bitmap holds it. Karp and Luby (1983) estimate the size
 of a union by drawing from its parts: a progression is drawn by its density, a time within it at random, and the mean

@@ -1,4 +1,4 @@
-"""Trees of one window each come in; the edge rates of their pairs go out: exact, by gcd, for many at once."""
+"""Computes the edge rates of pairs of trees with one window each, exactly and for many pairs at once."""
 
 from __future__ import annotations
 

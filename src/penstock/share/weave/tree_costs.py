@@ -1,4 +1,4 @@
-"""Strands and prices come in; trees that can be compared, merged, parted and priced go out."""
+"""Keeps the trees of a plan with their costs, and compares, merges and splits them."""
 
 from __future__ import annotations
 

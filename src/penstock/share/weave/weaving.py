@@ -1,4 +1,4 @@
-"""Strands and prices come in; the plan of Weave Share goes out, with its pairs of trees compared once each.
+"""Runs Weave Share: merges the pair of trees that saves the most, until no merge lowers the cost.
 
 Guirguis, Sharaf, Chrysanthis and Labrinidis (2011), Figure 2, with the cost lookup of §8.1 and the edge bitmap of §8.2:
 all comparisons of one tree with all others are a few operations on arrays.

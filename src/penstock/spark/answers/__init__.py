@@ -1,1 +1,1 @@
-"""Answers that Spark computes or its executors keep."""
+"""Computes the answers that need Spark, or that its executors keep."""

@@ -1,8 +1,9 @@
-"""Partials and due windows in, files that the executors wrote out: what is too large for the driver never goes there.
+"""Lets executors write partials and answers to files, for groupings too large for the driver.
 
-A job of partials ends in a step that writes those of spread groupings to files, by bucket of their keys, and sends on
-the rest: the other groupings' partials, and for each slice the counts that the stream is told by. A job of answers has
-a task for each bucket: it reads the bucket's partials, runs the kernel that the driver runs, and writes the answers.
+A job of partials ends in a step that writes the partials of these groupings to files, by bucket of their keys, and
+sends the rest to the driver: the other groupings' partials, and for each slice the counts that the stream's progress
+needs. A job of answers has a task for each bucket: it reads the bucket's partials, runs the kernel that the driver
+runs, and writes the answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Output columns and HAVING in Spark: tables of keys and aggregates come in, answers with their failures go out.
+"""Computes output columns and HAVING in one Spark job, and says on which rows they failed.
 
 All requests of a batch go through one Spark job. Requests whose tables have the same columns share one DataFrame,
 requests with the same expressions share one program, and outputs of the same place and type share one column: the

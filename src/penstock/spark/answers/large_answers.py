@@ -1,4 +1,4 @@
-"""A large answer table in, Parquet parts written by the executors out."""
+"""Lets executors write a large table of answers as Parquet files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Users' Python functions and aggregates in Spark's workers."""
+"""Runs users' Python functions and aggregates in Spark's workers."""

@@ -1,7 +1,7 @@
-"""Work on many items goes into child processes; what it makes of each item, or how the process ended on it, comes out.
+"""Runs users' code on many items in child processes, and tells on which item a process ended.
 
 Users' code may end its process, or never return. In a child of Spark's worker that costs the item it was at, not the
-job. The code travels by value, as calling.py does.
+job. The code travels by value, as udf_worker.py does.
 """
 
 from __future__ import annotations

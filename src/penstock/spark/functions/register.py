@@ -1,4 +1,4 @@
-"""Users' Python functions in, functions that Spark finds by name in its sessions out; or why one cannot be had.
+"""Registers users' Python functions in Spark's sessions by name, or says why one cannot be used.
 
 A name belongs to one code for ever, so what one session has under it, every other may have too. Sessions that Spark
 clones for its streaming queries know the functions of that moment only: :func:`provide` adds what came later.
@@ -115,7 +115,7 @@ def unusable(function: Function) -> str | None:
     if code is None:
         return None
     if code.version != VERSION:
-        return f"it was registered under Python {code.version}, and this is {VERSION}"
+        return f"it was registered under Python {code.version}, but this is {VERSION}"
     return _unreadable(code)
 
 

@@ -1,7 +1,7 @@
-"""Lists of rows come in as Spark's workers get them; the state that a user's aggregate makes of each goes out, pickled.
+"""Makes the pickled state of a user's aggregate (UDAF) from lists of rows, in Spark's Python workers.
 
-Like calling.py, this never raises, and travels by value: what the user's code raises is part of what is pickled, and
-fails the answers that it would have been part of.
+Like udf_worker.py, this never raises, and travels by value: what the user's code raises is part of what is pickled,
+and fails the answers that it would have been part of.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class UdafWorker:
 
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if here != self.version:
-            raise RuntimeError(f"it was registered under Python {self.version}, and this is {here}; register it again")
+            raise RuntimeError(f"it was registered under Python {self.version}, but this is {here}; register it again")
         return pickle.loads(self.pickled)
 
     def state(self, lift: Any, combine: Any, rows: list[dict[str, Any]]) -> Any:

@@ -1,4 +1,4 @@
-"""Arrow arrays of arguments come in; for each row the value of a user's Python function, or how it failed, goes out.
+"""Calls a user's Python function (UDF) on Arrow arrays, and returns for each row its value or its error.
 
 This runs in Spark's Python workers and never raises: Spark evaluates such functions apart from the expression that
 calls them and for every row, whatever guards stand around the call, and what a worker raises ends the whole job. Where
@@ -68,7 +68,7 @@ class UdfWorker:
 
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if here != self.version:
-            raise RuntimeError(f"it was registered under Python {self.version}, and this is {here}; register it again")
+            raise RuntimeError(f"it was registered under Python {self.version}, but this is {here}; register it again")
         function: Callable[..., Any] = pickle.loads(self.pickled)
         return function
 
@@ -106,7 +106,8 @@ class UdfWorker:
 
     def misfit(self, value: Any) -> str:
         """Say that a value has not the declared type."""
-        return f"{self.name}() returned {type(value).__name__} {_short(repr(value), 60)}, which is no {self.returns}"
+        told = f"{type(value).__name__} {_short(repr(value), 60)}"
+        return f"{self.name}() returned {told}, which is not of type {self.returns}"
 
     def typed(self, values: list[Any]) -> pa.Array:
         """Turn values into an array of the declared type, or raise; Arrow by itself would cut fractions off."""
@@ -166,7 +167,7 @@ class UdfWorker:
             raise ValueError(f"it returned {len(result)} values for {count} rows")
         same_kind = _kind(result.type) == _kind(self.returns) or pa.types.is_null(result.type)
         if not same_kind:
-            raise TypeError(f"it returned an array of {result.type}, which is no {self.returns}")
+            raise TypeError(f"it returned an array of {result.type}, which is not of type {self.returns}")
         return result if result.type == self.returns else result.cast(self.returns)
 
 

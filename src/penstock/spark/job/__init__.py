@@ -1,1 +1,1 @@
-"""The one Spark job of a batch: from rows to partials."""
+"""Aggregates the rows of a batch to partials in one Spark job."""

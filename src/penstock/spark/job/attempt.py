@@ -1,4 +1,4 @@
-"""Attempted expressions: a column comes in, one that is NULL where Spark would raise goes out.
+"""Wraps a column so that it is NULL where Spark would raise.
 
 Spark's own TryEval catches what an expression throws while a row is evaluated. Three steps of Spark take parts of
 an expression out of it, where nothing catches: subexpression elimination (parts that occur twice), the rewriting of

@@ -1,4 +1,4 @@
-"""The one job of a batch, written so that an expression that fails on a row harms its own queries only.
+"""Writes the batch's job so that an expression that fails on a row harms its own queries only.
 
 Predicates, keys, arguments and join keys of the watched queries are evaluated apart, each once a row; a failure
 makes the row invisible to the query and is reported by the columns ``f<definition>_first``, ``…_last`` and

@@ -1,4 +1,4 @@
-"""Sorted constants and a column in, the column's place among them out: a binary search in primitive arrays of the JVM.
+"""Searches a column's values among sorted constants, in primitive arrays of the JVM.
 
 Spark's own search copies its array for every row; ``java.util.Arrays.binarySearch`` on an array that generated code
 holds by reference does not, and new constants leave the generated code as it is (decision 0018).

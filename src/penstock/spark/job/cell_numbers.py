@@ -1,4 +1,4 @@
-"""Cells in, Spark SQL for each row's number out: places found by search, numbers looked up in tables by place."""
+"""Writes the Spark SQL that computes each row's cell number."""
 
 from __future__ import annotations
 

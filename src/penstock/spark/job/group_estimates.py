@@ -1,4 +1,4 @@
-"""A batch and the job of its layout in, how many partials each possible grouping would have out: sketches, one pass.
+"""Estimates with sketches how many partials each possible grouping of a batch would have.
 
 HyperLogLog++ (Heule, Nunkesser and Hall 2013) counts the distinct (slice, cells, keys) of every candidate at once,
 within a few percent and in a few kilobytes, where rows would have to be aggregated for each to know it exactly.

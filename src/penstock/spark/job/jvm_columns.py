@@ -1,4 +1,4 @@
-"""Columns in, the same columns kept in the JVM out: a batch reuses them in a few calls, however many there are."""
+"""Keeps columns in the JVM, so that batches reuse them in a few calls."""
 
 from __future__ import annotations
 

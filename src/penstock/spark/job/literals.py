@@ -1,4 +1,4 @@
-"""Numbers that change from batch to batch in, array literals out: generated code stays the same text and is reused."""
+"""Writes the numbers that change with each batch as array literals, so that generated code is reused."""
 
 from __future__ import annotations
 

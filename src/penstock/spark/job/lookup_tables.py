@@ -1,4 +1,4 @@
-"""Tables in, broadcastable frames with numbered rows out; read again only when their files have changed."""
+"""Loads joined tables as broadcastable frames, and reads them again only when their files change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layout of many trees comes in; tables of their edges, and one text that places a row in any of them, go out.
+"""Places rows in the slices of many trees by tables of their edges.
 
 A label column and a copy for each of 500 trees make a job that Spark plans for seconds, batch by batch, and too large
 for generated code. Trees that are cut by one or two progressions differ in numbers alone: these are looked up by the

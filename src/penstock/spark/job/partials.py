@@ -1,4 +1,4 @@
-"""A batch of rows and a plan's layout in, one table of partials out: the single Spark job of a batch.
+"""Computes a batch's partials: the single Spark job of a batch.
 
 Every row gets its event time, its place before or after the watermark, its slice, and for each grouping its keys
 and its cell, which tells the conditions that take it; rows with equal ones are aggregated in Catalyst, and cells

@@ -1,4 +1,4 @@
-"""A layout in, the expressions of its one Spark job out: SQL text, few calls into the JVM for any number of queries."""
+"""Writes the expressions of a layout's one Spark job as SQL text."""
 
 from __future__ import annotations
 

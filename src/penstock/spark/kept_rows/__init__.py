@@ -1,1 +1,1 @@
-"""Rows that are kept in Parquet files from batch to batch."""
+"""Keeps rows in Parquet files from batch to batch."""

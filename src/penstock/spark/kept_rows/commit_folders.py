@@ -1,4 +1,4 @@
-"""Rows of a commit in, a folder of Parquet files out; many small ones are put together, and old ones deleted whole.
+"""Keeps rows in a folder of Parquet files for each commit, compacts small ones and deletes old ones.
 
 A folder is named by its commit, ``000000000007``, or by the first and last of several, ``000000000000-000000000007``.
 It is written before its commit: what a crash leaves without one is forgotten at the restart.

@@ -1,4 +1,4 @@
-"""A batch with invalid rows in, those rows kept in Parquet files out: counted, not lost, and each with its reason.
+"""Writes the invalid rows of a batch to Parquet files (dead letters), each with its reason.
 
 Rows of files are read once more: as the files have them, with all their columns, and each with the name of its file.
 """

@@ -1,4 +1,4 @@
-"""Batches in, the same without rows whose key came before out, and how many those were.
+"""Removes rows whose key came before, and counts them.
 
 A key is remembered until the watermark has passed the time of its row. Keys are kept by commit (`commit_folders.py`).
 """

@@ -1,4 +1,4 @@
-"""Batches of a stream in, their valid rows kept for a while out: for queries and corrections to come."""
+"""Keeps a stream's valid rows for a while, for queries and corrections to come."""
 
 from __future__ import annotations
 

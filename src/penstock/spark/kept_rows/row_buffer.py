@@ -1,4 +1,4 @@
-"""Rows on time in, the same rows out once the watermark has passed them: what windows of rows wait for."""
+"""Buffers rows on time until the watermark has passed them, for windows of rows."""
 
 from __future__ import annotations
 

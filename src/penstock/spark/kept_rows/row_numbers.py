@@ -1,4 +1,4 @@
-"""Waiting rows in, the same rows with their numbers out, counted in Spark in the order that windows of rows have.
+"""Numbers the buffered rows in Spark, in the order that windows of rows have.
 
 The order is that of the rows' times, then of a hash of the row, then of its columns: the same however rows came.
 """

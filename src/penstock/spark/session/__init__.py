@@ -1,1 +1,1 @@
-"""Spark sessions and their settings."""
+"""Starts Spark sessions and pins their settings."""

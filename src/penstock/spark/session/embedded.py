@@ -1,4 +1,4 @@
-"""Spark sessions: wishes for cores and memory in, a running session fit for Penstock out, or one clear error."""
+"""Starts the embedded local Spark session, or checks that a given session fits."""
 
 from __future__ import annotations
 

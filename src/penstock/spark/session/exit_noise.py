@@ -1,7 +1,7 @@
-"""Lines of the JVM's standard error come in; those without stack traces that say only that Spark was ended go out.
+"""Drops stack traces from the JVM's standard error that say only that Spark was ended.
 
-When a session is stopped, or a Python worker killed, threads and processes of Spark that were at work print where they
-were. What that means to a user is said by an error of ours.
+When a session is stopped, or a Python worker killed, the threads and processes of Spark that were at work print where
+they were. An error of ours tells the user what that means.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A session that is given in, the engine's own session out, in which queries always mean the same.
+"""Clones a given session as the engine's own, in which queries always mean the same.
 
 The given session stays as it is, for the program's own jobs: the engine's is a clone of it with the settings of
-``meaning.py``. Frames of the program are planned in their own session, with its settings; their rows go on in ours.
+``pinned_settings.py``. Frames of the program are planned in their own session, with its settings; their rows go on in
+ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Says which of Spark's SQL settings may change what a query means, and which may not.
+"""Lists which of Spark's SQL settings may change what a query means, and which may not.
 
 Spark 4.3 has about 800 settings; all were read once, and ``tests/spark/test_meaning.py`` fails on one that no rule
 here names. The engine's own session (``own_session.py``) keeps a given session's values of the free ones alone: all

@@ -1,4 +1,4 @@
-"""A session and settings in, the session that has them for a while, or a clone that keeps them, out."""
+"""Applies settings to a session for a while, or to a clone of it for good."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sources of rows: files and DataFrames, as Spark streaming queries."""
+"""Reads rows from files and DataFrames, as Spark streaming queries."""

@@ -1,4 +1,4 @@
-"""A batch of a stream of files in, the same out after a look at its files: whole, and with the columns in use."""
+"""Checks the files of each batch before their rows are taken: whole, and with the columns in use."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ArrivingFiles:
     def _refuse_missing(self, path: str) -> None:
         """Refuse a file that is gone."""
         if not os.path.exists(path):
-            raise self._refused(path, "it is gone", MEND.replace("Mend or replace", "Put back"))
+            raise self._refused(path, "it is gone", MEND.replace("Fix or replace", "Put back"))
 
     def _refused(self, path: str, reason: str, hint: str, detail: str | None = None) -> SourceError:
         """Word why a file is refused."""

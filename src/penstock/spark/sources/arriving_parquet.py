@@ -50,7 +50,7 @@ class ArrivingParquet(ArrivingFiles):
             file = pq.read_metadata(path)
             found = {name.lower() for name in file.schema.to_arrow_schema().names}
         except PermissionError:
-            raise self._refused(path, "permission denied", MEND.replace("Mend or replace", "Allow reading")) from None
+            raise self._refused(path, "permission denied", MEND.replace("Fix or replace", "Allow reading")) from None
         except (OSError, pa.ArrowException) as error:
             reason = "it is empty" if os.path.getsize(path) == 0 else _first_line(error)
             detail = "A file that is not whole is still being written, or was cut off."

@@ -1,4 +1,4 @@
-"""Columns that a stream computes from others are added; one that fails on a row is NULL there, and the row tells so.
+"""Adds a stream's computed columns; one that fails on a row is NULL there, and the row says so.
 
 What may fail is attempted, so that one bad row stops nobody. Beside such a column stands another one that is NULL
 unless computing it failed; then it holds what it was computed from. Both are attempted apart: the second attempt is

@@ -1,4 +1,4 @@
-"""A stream of files and the position of its last committed batch in, what it read out, if that is still the same."""
+"""Reads the files again that the committed batches of a stream had, if they are still the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_files(
     gone = [one for one in changed if one.now is None]
     if gone:
         raise SourceError(
-            f'the history of stream "{stream.name}" is not whole: {gone[0].path} is gone{_more(gone)}',
+            f'the history of stream "{stream.name}" is incomplete: {gone[0].path} is gone{_more(gone)}',
             detail=_listed(gone) or "Its rows were in batches that are committed.",
             hint="Put it back, or start the query without from = 'beginning'.",
         )
@@ -56,6 +56,6 @@ def _refuse_moved_files(stream: Stream) -> None:
     for option, value in stream.options.items():
         if option.lower() == "cleansource" and value.lower() != "off":
             raise SourceError(
-                f'stream "{stream.name}" has no history: option {option} = {value} does away with files once read',
+                f'stream "{stream.name}" has no history: option {option} = {value} removes files once they are read',
                 hint="Leave the option out, or start the query without from = 'beginning'.",
             )

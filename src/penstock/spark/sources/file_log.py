@@ -1,4 +1,4 @@
-"""A checkpoint of Spark's in, the files that its source gave out, batch by batch, out."""
+"""Reads from Spark's checkpoint which files its source read in each batch."""
 
 from __future__ import annotations
 

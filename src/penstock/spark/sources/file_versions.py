@@ -1,4 +1,4 @@
-"""Files of a source as they looked when they were first read in, those that look different now out.
+"""Finds the files of a source that have changed since they were first read.
 
 Spark's log of a source tells the time of each file (``file_log.py``). Beside it, ``files.log`` in the checkpoint tells
 the size too, and a checksum of files that are small: one line for each batch. A line that is lost costs no more than

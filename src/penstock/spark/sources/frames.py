@@ -1,4 +1,4 @@
-"""Columns of Spark frames in, columns as the catalog knows them out, and back; those of streams are checked."""
+"""Reads the columns of Spark frames as the catalog knows them, and checks those of streams."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def columns_of_stream(name: str, frame: DataFrame) -> tuple[Column, ...]:
     """Describe the columns of a program's own streaming DataFrame, having made sure that it is one."""
     if not isinstance(frame, DataFrame):
         raise SourceError(
-            f'stream "{name}" needs a streaming DataFrame, and {type(frame).__name__} is none',
+            f'stream "{name}" needs a streaming DataFrame, not {type(frame).__name__}',
             hint="Read one with spark.readStream, or declare the stream with CREATE STREAM.",
         )
     if not frame.isStreaming:

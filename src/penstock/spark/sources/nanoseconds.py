@@ -1,4 +1,4 @@
-"""Reads Parquet files whose times are in nanoseconds, which Spark does not: as whole numbers, rounded down.
+"""Reads Parquet files whose times are in nanoseconds, which Spark cannot, rounded down to microseconds.
 
 Only a file's own schema tells nanoseconds from other whole numbers, so files are looked at one by one, those on a
 filesystem of this machine. Columns inside of structs and lists are left to Spark, which refuses them.

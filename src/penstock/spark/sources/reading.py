@@ -1,4 +1,4 @@
-"""Streams and tables as the catalog knows them in, Spark frames of their rows out, computed columns added."""
+"""Opens the streams and tables of the catalog as Spark frames, with the columns that they compute."""
 
 from __future__ import annotations
 

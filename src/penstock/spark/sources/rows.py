@@ -1,4 +1,4 @@
-"""Columns as the catalog knows them and Arrow rows in, Arrow schemas and Spark frames of one batch out."""
+"""Makes a Spark frame of one batch of Arrow rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what keeps state between batches in the plan of a program's streaming DataFrame, and refuses it.
+"""Refuses a program's streaming DataFrame whose plan keeps state between batches.
 
 Such a plan is part of Spark's checkpoint, with the columns that its state holds. A stream reads the columns that its
 queries use, and goes on with others when queries come and go: a stateful plan would then not start again.

@@ -1,4 +1,4 @@
-"""A stream's frame and a callback in, one Spark streaming query out: stateless, restarted only for new columns."""
+"""Runs a stream as one stateless Spark streaming query, which restarts only for new columns."""
 
 from __future__ import annotations
 

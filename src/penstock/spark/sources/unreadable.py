@@ -1,4 +1,4 @@
-"""What Spark raised while it read or wrote in, an error that names the file and says what to do out."""
+"""Turns what Spark raised while it read or wrote into an error that names the file and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.spark.messages import message_of
 from penstock.spark.sources.nanoseconds import HINT, nanoseconds_in
 
 MEND: Final = (
-    "Mend or replace the file and start again: its batch was not taken, and nothing that was committed is lost."
+    "Fix or replace the file and start again: its batch was not taken, and nothing that was committed is lost."
 )
 _READING: Final = re.compile(r"\[FAILED_READ_FILE\.(\w+)\][^\n]*? reading file (\S+)\.(?:\s|$)")
 _TYPES: Final = re.compile(r"Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
@@ -30,7 +30,7 @@ def worded(before: str, error: BaseException) -> PenstockError:
     if any(_FULL in message for message in messages):
         hint = "Free space for the state folder and for Spark's own files, then start again: nothing committed is lost."
         return StateError(f"{before}no space left on device", hint=hint)
-    hint = "Mend the source and start again: nothing that was committed is lost."
+    hint = "Fix the source and start again: nothing that was committed is lost."
     return SourceError(f"{before}{message_of(error).rpartition('terminated with exception: ')[2]}", hint=hint)
 
 
@@ -39,8 +39,8 @@ def _no_times(before: str, path: str, column: str) -> SourceError:
     name = column.replace(", ", ".")
     found = [one for one in nanoseconds_in(path) if one.path.lower() == name.lower()]
     if not found and path.startswith("/"):
-        return SourceError(f'{before}cannot read {path}: its column "{name}" is INT64, no timestamp', hint=MEND)
-    kind = "holds times in nanoseconds" if found else "holds times in nanoseconds, or whole numbers that are no times"
+        return SourceError(f'{before}cannot read {path}: its column "{name}" is INT64, not a timestamp', hint=MEND)
+    kind = "holds times in nanoseconds" if found else "holds times in nanoseconds, or whole numbers that are not times"
     what = f'{before}cannot read {path}: its column "{name}" {kind}, which Spark does not read'
     return SourceError(what, hint=f"{HINT} Its batch was not taken, and nothing that was committed is lost.")
 

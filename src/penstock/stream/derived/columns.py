@@ -1,4 +1,4 @@
-"""Queries whose answers are a stream come in; the stream's columns go out, or the reason why they cannot be one."""
+"""Finds the columns of a stream made of a query's answers, or refuses the query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refuse_as_stream(query: Query) -> None:
         raise Unsupported(what, text=text, place=(text.find("["), text.find("]") + 1), hint=hint)
     for output in query.outputs:
         if output.name.lower() == TIME:
-            what, detail = f'an output is called "{output.name}"', "so is the event time of a stream of answers"
+            what, detail = f'an output is called "{output.name}"', "the event time of a stream of answers has that name"
             place = (0, len(text))
             raise LanguageError(what, text=text, place=place, detail=detail, hint="Add an alias with AS.")
 
@@ -50,11 +50,11 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
     """Refuse to answer windows of the past where the answers could not be taken any more."""
     for definition in chosen:
         if catalog.makes_stream(definition.name):
-            what = f'the answers of query "{definition.name}" are a stream, which has gone on'
+            what = f'the answers of query "{definition.name}" are a stream, which has already passed these windows'
             raise Unsupported(what, hint="Drop the stream, and create it anew WITH (from = 'beginning').")
         if says_changes(definition.query):
-            what = f'query "{definition.name}" says only what changes, and has gone on'
-            raise Unsupported(what, hint="Name queries that say every answer.")
+            what = f'query "{definition.name}" emits only changes, and has already passed these windows'
+            raise Unsupported(what, hint="Name queries that emit every answer.")
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")
@@ -64,5 +64,5 @@ def refuse_resuming(definition: Definition, paused: Mapping[int, Paused]) -> Non
     """Refuse to go on where the windows of parts that hold a failing row cannot be told from others."""
     window, pause = definition.query.window, paused.get(definition.id)
     if isinstance(window, RowsWindow) and window.partition and pause is not None and pause.kind != "by hand":
-        what = f'query "{definition.name}" numbers rows apart, and failed on a row: it cannot go on'
+        what = f'query "{definition.name}" failed on a row of a window with PARTITION BY and cannot be resumed'
         raise Unsupported(what, detail=pause.reason, hint="Drop it, and create it anew.")

@@ -1,4 +1,4 @@
-"""Commits of one stream in, batches of another out: a stream that has no source of its own."""
+"""Runs a stream that has no source of its own: commits of another stream are its batches."""
 
 from __future__ import annotations
 

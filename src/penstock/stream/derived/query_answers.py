@@ -1,4 +1,4 @@
-"""A query's committed answers in, the batches of the stream that they are out, each once across restarts.
+"""Feeds a query's committed answers to a stream as batches, each once across restarts.
 
 A batch has the number of the commit whose answers it holds. Its rows and its number are committed together, so what
 was taken is known exactly, and what was not is in the answer log of the query's stream.

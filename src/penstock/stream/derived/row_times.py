@@ -1,8 +1,8 @@
-"""Queries with windows of rows in, the same over row numbers out, each with a ruler that tells times.
+"""Places queries with windows of rows on the line of row numbers, and turns their answers' numbers into times.
 
-On the line of row numbers a window is a stretch of numbers, and all that shares windows of time shares these. What a
-number's time is, is asked of the same partials: beside each query stands a ruler, which answers the least and the
-greatest time of every window, whatever the query's conditions.
+On the line of row numbers a window is a range of numbers, and everything that shares windows of time shares these too.
+The times of row numbers come from the same partials: beside each query stands a ruler, a query that answers the least
+and the greatest time of every window, whatever the query's conditions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that a stream's watermark has passed in, numbered batches out: what windows of rows are answered from.
+"""Numbers the rows that the watermark has passed, in batches from which windows of rows are answered.
 
 Numbering stands at a time: every row before it is numbered, and no row after it. A batch takes the rows from there up
 to the watermark, or up to the time at which a new query begins, so each query's numbers begin with its first row. The
