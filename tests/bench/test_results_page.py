@@ -60,6 +60,17 @@ def test_every_missed_target_has_a_note() -> None:
     assert [one.name for one in measured if one.missed and "issed" not in one.notes] == []
 
 
+def test_the_table_of_the_readme_holds_figures_of_the_file() -> None:
+    times = json.loads((FOLDER / "results" / "windows.json").read_text(encoding="utf-8"))["measurements"]["times"]
+    page = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+) \| ([\d.]*) *\|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    for queries, ours, plain in rows:
+        number = int(queries.replace(",", ""))
+        assert ours == f"{times[f'penstock {number}']['median_seconds']:.1f}"
+        assert plain == (f"{times[f'plain {number}']['median_seconds']:.1f}" if f"plain {number}" in times else "")
+
+
 def test_notes_on_an_earlier_run_say_so(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     path = folder / "results" / "windows.json"
