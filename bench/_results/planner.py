@@ -92,7 +92,8 @@ def _evidence(found: Mapping[str, Any]) -> Table:
 
 def _rates(found: Mapping[str, Any]) -> Table:
     """List the rates that the run measured first."""
-    rows = [(name, f"{seconds * 1e6:,.4g}") for name, seconds in found["rates_seconds"].items()]
+    micros = {name: seconds * 1e6 for name, seconds in found["rates_seconds"].items()}
+    rows = [(name, whole(rate) if rate >= 100 else f"{rate:.4g}") for name, rate in micros.items()]
     return table("Rates measured first, as by `penstock calibrate`:", ("rate", "µs"), rows)
 
 

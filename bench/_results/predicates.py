@@ -67,6 +67,7 @@ def _at(found: Mapping[str, Any]) -> Chart:
             times[name]["median_seconds"],
             f"{times[name]['median_seconds']:.1f} s",
             measured="scaled_from_rows" not in times[name],
+            instead="scaled",
             colour=1 if "unshared" in name else 3 * ("CASE" in name),
         )
         for name in names
