@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.without_spark import OPTION, hide_java, needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,7 +25,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("ci"), max_examples=15)
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=5)
 settings.register_profile(
     "soak",
     max_examples=2_000,
@@ -42,26 +44,20 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make quick`."""
-    parser.addoption("--without-spark", action="store_true", help="leave out every test that needs Spark")
+    parser.addoption(OPTION, action="store_true", help="leave out every test that needs Spark")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hide Java without Spark, here and from processes that tests start: what needs it unasked fails, and is seen."""
-    if config.getoption("--without-spark"):
-        os.environ["JAVA_HOME"] = "/no-java-without-spark"
+    """Hide Java if asked, so that a test which needs Spark and does not say so fails instead of being slow."""
+    if config.getoption(OPTION):
+        hide_java()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, if asked, what asks for the `spark` fixture, itself or through others, or is marked `starts_spark`."""
-    if config.getoption("--without-spark"):
-        left = [item for item in items if needs_spark(item)]
+    """Leave out, if asked, what needs Spark; pytest tells how many tests that are."""
+    if config.getoption(OPTION):
+        config.hook.pytest_deselected(items=[item for item in items if needs_spark(item)])
         items[:] = [item for item in items if not needs_spark(item)]
-        config.hook.pytest_deselected(items=left)
-
-
-def needs_spark(item: pytest.Item) -> bool:
-    """Tell whether a test asks for Spark; pytest names the fixtures of fixtures too."""
-    return "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("starts_spark") is not None
 
 
 @pytest.fixture(scope="session")
