@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,6 +41,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
+LEFT_OUT: Final = pytest.StashKey[int]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make quick`."""
@@ -54,10 +56,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, if asked, what needs Spark; pytest tells how many tests that are."""
+    """Leave out, if asked, what needs Spark."""
     if config.getoption(OPTION):
-        config.hook.pytest_deselected(items=[item for item in items if needs_spark(item)])
+        left_out = [item for item in items if needs_spark(item)]
         items[:] = [item for item in items if not needs_spark(item)]
+        config.hook.pytest_deselected(items=left_out)
+        getattr(config, "workeroutput", {})[OPTION] = len(left_out)  # for the process that prints the summary
+        config.stash[LEFT_OUT] = len(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear from a process of pytest-xdist how many tests it left out; all of them leave out the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get(OPTION, 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many tests need Spark, so that nobody takes a quick run for a whole one."""
+    if config.getoption(OPTION):
+        terminalreporter.write_line(f"{config.stash.get(LEFT_OUT, 0):,} tests need Spark: only make test runs them")
 
 
 @pytest.fixture(scope="session")
