@@ -262,3 +262,20 @@ def test_every_page_is_in_the_index() -> None:
     assert {p.name for p in DOCS.glob("*.md")} - {"README.md"} == set(
         re.findall(r"\]\(([\w-]+\.md)\)", page("README.md"))
     )
+
+
+def test_the_glossary_names_every_word_once_and_classes_that_are_there() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (.+) \|$", page("glossary.md"), re.MULTILINE)
+    words = [word for word, *_ in rows if word not in ("word", "---")]
+    assert len(words) == len(set(words)) > 70
+    for _, _, carried in rows:
+        for name, file in re.findall(r"`(\w+)` in `([\w/]+\.py)`", carried):
+            source = (HOUSE / "src" / "penstock" / file).read_text(encoding="utf-8")
+            assert re.search(rf"^(class {name}\b|{name} = )", source, re.MULTILINE), f"{name} in {file}"
+
+
+def test_the_glossary_has_every_word_that_the_architecture_explains() -> None:
+    text = (HOUSE / "ARCHITECTURE.md").read_text(encoding="utf-8").split("\n## Words\n", 1)[1].split("\n## ", 1)[0]
+    told = {word.lower() for word in re.findall(r"\*(\w+)\*:", text)}
+    assert told
+    assert {word for word in told if f"\n| {word} |" not in page("glossary.md")} == set()

@@ -323,6 +323,7 @@ def test_no_stack_trace_reaches_the_user(
     assert all("Traceback" in file.read_text() and str(file) in done.err for file in kept)
 
 
+@pytest.mark.starts_spark
 def test_ctrl_c_while_spark_starts_is_no_stack_trace(market: Path) -> None:
     command = [str(Path(sys.executable).with_name("penstock")), "run", "--once"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -23,6 +23,7 @@ from penstock.share.conditions import condition_groups as families_module
 from penstock.share.conditions.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
 from penstock.share.conditions.cell_parts import divide
 from penstock.share.conditions.cells import NOBODY, CellPart, Cells, signatures
+from tests.cases import cases
 
 BIGGEST = (1 << 63) - 1
 ATTRIBUTES = {
@@ -227,7 +228,7 @@ def rows() -> st.SearchStrategy[dict[str, Any]]:
 
 @pytest.mark.parametrize("copy_worth", [0, 3_000])
 @pytest.mark.parametrize("most_listed", [0, 65_536])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=cases(100))
 @given(texts=st.lists(predicates(), min_size=1, max_size=8), sample=st.lists(rows(), min_size=1, max_size=20))
 def test_cells_take_a_row_as_each_predicate_alone_does(
     texts: list[str], sample: list[dict[str, Any]], copy_worth: int, most_listed: int
@@ -259,7 +260,7 @@ def test_a_predicate_its_negation_and_its_unknown_part_take_each_row_once(
         assert failed == (outcome == "E")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=cases(40))
 @given(texts=st.lists(predicates(), min_size=2, max_size=8, unique=True), data=st.data())
 def test_parts_kept_from_another_plan_are_those_that_would_be_made_anew(texts: list[str], data: st.DataObject) -> None:
     for size in range(1, len(texts) + 1):

@@ -90,6 +90,7 @@ def test_newer_javas_are_taken(version: str, tmp_path: Path, monkeypatch: pytest
     assert check_java() == java
 
 
+@pytest.mark.starts_spark
 def test_a_fresh_process_prints_nothing_and_leaves_no_files(tmp_path: Path) -> None:
     done = run_python(FRESH, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

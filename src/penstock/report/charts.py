@@ -45,6 +45,7 @@ class Bar:
     words: str
     measured: bool = True
     colour: int = 0
+    instead: str = "not measured"  # said of a value that was not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def bar_chart(title: str, bars: Sequence[Bar], *, unit: str) -> str:
     greatest = max(b.value for b in bars) or 1.0
     parts, y = _heading(title, unit), 44.0
     for bar in bars:
-        words = f"{bar.words}{'' if bar.measured else ', not measured'}"
+        words = f"{bar.words}{'' if bar.measured else f', {bar.instead}'}"
         length = max(2.0, bar.value / greatest * (WIDTH - 4))
         style = f"f{bar.colour}" if bar.measured else f"apart s{bar.colour}"
         parts.append(svg.text(2, y + 12, shortened(bar.label, 46), "name", title=bar.label))

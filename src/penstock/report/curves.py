@@ -66,7 +66,7 @@ def curve_chart(
     ticks, labels = marks_upward(ys, powers)
     left, rows = 12 + _LETTER * max(map(len, labels)), len(_legend([c.name for c in curves], head))
     horizontal = AxisScale(min(xs), max(xs), left, WIDTH - RIGHT)
-    vertical = AxisScale(ticks[0], ticks[-1], HEIGHT - 44, head + 23 + 16 * rows, powers)
+    vertical = AxisScale(ticks[0], ticks[-1], HEIGHT - 44, head + 28 + 16 * rows, powers)
     places = [[(horizontal.at(x), vertical.at(y)) for x, y in c.points] for c in curves]
     styles = [_style(number, places) for number in range(len(places))]
     parts = [svg.text(2, 15, shortened(title, 52), "title", title=title)] if headed else []
