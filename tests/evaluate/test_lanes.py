@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.evaluate.components.extremes import Least
-from penstock.evaluate.components.numbers import ROWS, ExactSum, Int64Array, Values
+from penstock.evaluate.components.numbers import ROWS, ExactSum, Values
 from penstock.evaluate.functions.binding import BoundAggregate, Lowered, bind_aggregate
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
+from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager

@@ -8,13 +8,11 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.expressions.raw_times import raw_type, raw_values
-
-Int64Array = npt.NDArray[np.int64]
+from penstock.model.arrays import Int64Array
 
 _PLAIN = (str, bytes, int, type(None))  # equal to themselves, and hashable
 _NAN = object()  # NaN is one group, though NaN ≠ NaN in Python

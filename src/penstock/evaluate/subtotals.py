@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.components.numbers import Component, Int64Array
+from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.groups import Groups, distinct_rows, sort_keys, value_codes
 from penstock.evaluate.windows.partials import Merged, Partials, compact, concatenate
+from penstock.model.arrays import Int64Array
 
 Sets = Sequence[tuple[int, ...]]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import Component
@@ -27,13 +26,12 @@ from penstock.kernel.defects import Defect
 from penstock.kernel.revisions import first_revision, with_keys
 from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import says_changes
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.instants import format_instant
 from penstock.model.window import RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 MUCH: Final = 20_000  # answers of one lane that are worth a thread
 _Called = tuple[tuple[str, ...], bool, bool]  # names of outputs, revised, with groups
 

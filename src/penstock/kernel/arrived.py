@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.groups import KeyValues, told_apart
 from penstock.kernel.defects import Defect, defect_of
 from penstock.kernel.signing import by_number
+from penstock.model.arrays import Int64Array
 from penstock.share.layout import Layout
 from penstock.share.partial_schema import (
     CORRECTED_COUNT,
@@ -30,8 +30,6 @@ from penstock.share.partial_schema import (
     stream_rows,
 )
 from penstock.share.plan import LaneKey
-
-Int64Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from penstock.evaluate.expressions.raw_times import raw_values
 from penstock.kernel.revisions import KEY
+from penstock.model.arrays import Int64Array
 from penstock.store.answer_parts import DEFINITION
 from penstock.store.answers import AnswerLog
 
 Row = tuple[Hashable, ...]
-Int64Array = npt.NDArray[np.int64]
 WINDOW = ("window_start", "window_end")
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component, Values
 from penstock.kernel.defects import Defect, defect_of
+from penstock.model.arrays import Int64Array
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import ROW_COUNT, component_name, labels_of
-
-Int64Array = npt.NDArray[np.int64]
 
 
 def slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array:

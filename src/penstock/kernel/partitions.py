@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.groups import Groups
@@ -19,13 +18,12 @@ from penstock.evaluate.windows.scan import ScanLane
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.presence import NothingKept
 from penstock.kernel.synopsis import Kernel, Synopsis
+from penstock.model.arrays import Int64Array
 from penstock.model.derived import stride_of
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import GROUPING, LABEL, LAST_TIME, has_groupings, key_name, words_of
 from penstock.share.plan import LaneKey
-
-Int64Array = npt.NDArray[np.int64]
 
 
 class Partitions:

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.evaluate.typed import Definition
-from penstock.evaluate.windows.due import EndRuns, Int64Array
+from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.answering import Due
 from penstock.kernel.synopsis import Synopsis
+from penstock.model.arrays import BoolArray, FloatArray, Int64Array
 from penstock.share.plan import LaneKey
 
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
 MOST_ANSWERS: Final = 1_000_000  # of one round, as far as they can be foreseen
 MOST_BYTES: Final = 256 << 20  # that computing them may take
 VALUE_BYTES: Final = 48  # of a number on its way to an answer: as merged, as finished, and as written

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.model.arrays import Int64Array
 from penstock.share.plan import LaneKey
-
-Int64Array = npt.NDArray[np.int64]
 
 
 class Presence:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.groups import Groups, sort_keys
+from penstock.model.arrays import Int64Array
 from penstock.store.answers import DEFINITION
 
-Int64Array = npt.NDArray[np.int64]
 Place = tuple[int, int]  # a window's end and a group's number
 
 REVISION: Final = "#revision"

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.conditions.cells import NOBODY, CellPart, Cells, Signatures, signatures
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import (
@@ -28,9 +29,6 @@ from penstock.share.partial_schema import (
     word_name,
 )
 from penstock.share.plan import BITS_PER_WORD
-
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
 FEW_NUMBERS = 1 << 15  # up to so many, numbers are sorted by their digits: they fit 16 bits

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import Component, Values, pick
@@ -21,6 +20,7 @@ from penstock.kernel.defects import Defect, defect_of
 from penstock.kernel.group_fill import GroupFill
 from penstock.kernel.partial_columns import read_components, slice_starts
 from penstock.kernel.presence import Presence
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.conditions.fragments import Words, taken_pairs, takes
 from penstock.share.grouping_rollup import RolledUp
 from penstock.share.layout import Layout, Member
@@ -29,8 +29,6 @@ from penstock.share.plan import LaneKey, Tree
 
 __all__ = ["FEW_GROUPS", "Kernel", "Synopsis"]
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 FEW_GROUPS: Final = 1_000  # up to so many groups of one grouping are never forgotten
 MOST_PAIRS: Final = 8_000_000  # of rows and conditions, looked at in one go

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.kernel.arrived import by_grouping
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.window import Window
 from penstock.share.conditions.fragments import takes
 from penstock.share.layout import Layout, Member
@@ -28,8 +28,6 @@ from penstock.share.partial_schema import (
 )
 from penstock.share.plan import LaneKey
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Ends = Mapping[int, tuple[int, int]]  # definition → the first and last window end that late rows come too late for
 
 

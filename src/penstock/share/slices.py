@@ -16,11 +16,10 @@ from itertools import accumulate
 from typing import Final, Literal, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.model.arrays import Int64Array
 from penstock.model.window import Window
 
-Int64Array = npt.NDArray[np.int64]
 Slicing = Literal["paned", "paired"]
 
 MOST_SLICES: Final = 1 << 20  # explicit composition stops here

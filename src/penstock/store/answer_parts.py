@@ -8,16 +8,15 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.model.arrays import Int64Array
 
 DEFINITION: Final = "#definition"  # first column of every answer table: which query's answer a row is
 COMMIT: Final = "#commit"  # last column where answers of several commits are together: which commit's a row is
 END: Final = "window_end"
 MOST_ROWS: Final = 8_192  # of a part: to read one query's answers, no more than that of the others' is read
-
-Int64Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

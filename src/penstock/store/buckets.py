@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.model.arrays import Int64Array
 from penstock.store.arrow_files import arrow_stream
 from penstock.store.files import checksum, damaged
 
-Int64Array = npt.NDArray[np.int64]
 GroupingName = tuple[str, tuple[str, ...]]  # tree, keys
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.finishing import INSTANT
@@ -17,12 +16,12 @@ from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
 from penstock.kernel.revisions import Place, Revisions, group_numbers, is_revised
 from penstock.kernel.synopsis import Synopsis
+from penstock.model.arrays import Int64Array
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION, AnswerLog, answers_of
 from penstock.stream.progress import Progress
 
-Int64Array = npt.NDArray[np.int64]
 _NO_ANSWERS = pa.table({"window_end": pa.array([], INSTANT)})
 MOST_PLACES: Final = 100_000  # windows by groups that are computed anew at a time
 Touched = Mapping[LaneKey, tuple[Int64Array, Int64Array]]  # lane → slices and groups that late rows fell into

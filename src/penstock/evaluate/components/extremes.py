@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.evaluate.components.component import Column, Component, Int64Array, Plane, Planes, Values, Written
+from penstock.evaluate.components.component import Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.reading import comparable, ordered_type
+from penstock.model.arrays import Int64Array
 
 
 class Extreme(Component):

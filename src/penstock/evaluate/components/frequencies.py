@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.components.component import Array, Column, Component, Int64Array
+from penstock.evaluate.components.component import Array, Column, Component
 from penstock.evaluate.components.reading import comparable, whole
 from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.model.arrays import Int64Array
 
 MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from penstock.evaluate.components.component import Array, BoolArray, Column, Component, Int64Array
+from penstock.evaluate.components.component import Array, Column, Component
 from penstock.evaluate.components.frequencies import (
     Frequencies,
     list_bounds,
@@ -26,6 +26,7 @@ from penstock.evaluate.components.frequencies import (
     table_of,
 )
 from penstock.evaluate.components.reading import whole
+from penstock.model.arrays import BoolArray, Int64Array
 
 Ranked = tuple[list[Array], BoolArray]  # values at each rank, and which tables hold none
 

@@ -13,10 +13,8 @@ import pyarrow as pa
 
 from penstock.evaluate.components.component import (
     Array,
-    BoolArray,
     Column,
     Component,
-    Int64Array,
     Plane,
     Planes,
     Values,
@@ -26,6 +24,7 @@ from penstock.evaluate.components.component import (
 )
 from penstock.evaluate.components.limbs import add_carries, limbs_of_decimal, limbs_of_halves, times_ten_to_19
 from penstock.evaluate.components.reading import doubles, integers, present, whole
+from penstock.model.arrays import BoolArray, Int64Array
 
 __all__ = [
     "ROWS",
@@ -36,7 +35,6 @@ __all__ = [
     "Count",
     "ExactSum",
     "FloatSum",
-    "Int64Array",
     "Planes",
     "SumPresence",
     "Values",

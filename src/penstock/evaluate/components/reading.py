@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.components.component import Array, BoolArray, Column, Int64Array
+from penstock.evaluate.components.component import Array, Column
 from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.model.arrays import BoolArray, Int64Array
 
 
 def comparable(type_: pa.DataType, column: Column, identity: Any) -> tuple[Array, BoolArray]:

@@ -13,18 +13,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import (
-    Array,
-    Column,
-    Component,
-    Int64Array,
-    Plane,
-    Planes,
-    Values,
-    Written,
-)
+from penstock.evaluate.components.component import Array, Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.frequencies import Frequencies, objects
 from penstock.evaluate.components.frequency_tables import FrequencyTables
+from penstock.model.arrays import Int64Array
 
 OBJECT: Final = Plane(np.dtype(object), None)
 SMALL: Final = 64  # bytes that a picked struct takes at least

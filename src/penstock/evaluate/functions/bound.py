@@ -9,8 +9,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from penstock.errors import WrongType
-from penstock.evaluate.components.component import BoolArray, Component, Values
+from penstock.evaluate.components.component import Component, Values
 from penstock.evaluate.expressions.ddl import type_name
+from penstock.model.arrays import BoolArray
 from penstock.model.query import Aggregate
 
 Types: TypeAlias = Sequence[pa.DataType]

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.components import frequencies
-from penstock.evaluate.components.component import Array, BoolArray
+from penstock.evaluate.components.component import Array
 from penstock.evaluate.components.frequencies import Frequencies, unscaled
 from penstock.evaluate.components.frequency_tables import FlatTables, FrequencyTables, bounds_of
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf
 from penstock.evaluate.functions.lower_values import Answer, Unanswerable, arrow_of, decimal_of, listed, lowered
+from penstock.model.arrays import BoolArray
 
 Table = Frequencies | None
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.component import Array, Component, Int64Array
+from penstock.evaluate.components.component import Array, Component
 from penstock.evaluate.components.moments import Moments
 from penstock.evaluate.functions.bound import (
     AggregateFunction,
@@ -19,6 +19,7 @@ from penstock.evaluate.functions.bound import (
     always,
     is_number,
 )
+from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.limbs import decimals_of, float64_of, int64_of
-from penstock.evaluate.components.numbers import ROWS, Array, Count, ExactSum, Int64Array, SumPresence, Values
+from penstock.evaluate.components.numbers import ROWS, Array, Count, ExactSum, SumPresence, Values
 from penstock.evaluate.functions import lower_frequencies
 from penstock.evaluate.functions.bound import (
     AggregateFunction,
@@ -25,6 +25,7 @@ from penstock.evaluate.functions.bound import (
     sum_type,
 )
 from penstock.evaluate.functions.tabled import frequencies
+from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 
 

@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Values, pick
+from penstock.evaluate.components.numbers import Component, Values, pick
 from penstock.evaluate.windows.lanes import DenseLane
 from penstock.evaluate.windows.partials import Distinct, Merged, Partials, fill_empty
 from penstock.evaluate.windows.scan import ScanLane
+from penstock.model.arrays import Int64Array
 
 ANY_TIME: Final = -(1 << 62)
 

@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from penstock.model.arrays import Int64Array
 from penstock.model.window import Window
-
-Int64Array = npt.NDArray[np.int64]
 
 MOST_EMPTY: Final = 10_000  # empty windows answered in a row; the rest of the silence is skipped and reported
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Component, Int64Array, Planes
+from penstock.evaluate.components.component import Component, Planes
 from penstock.evaluate.components.frequencies import runs
 from penstock.evaluate.components.frequency_tables import tables_of
 from penstock.evaluate.components.reading import ordered_type
@@ -23,6 +23,7 @@ from penstock.evaluate.windows.frequency_ranges import (
     SlicedLines,
     SummedLines,
 )
+from penstock.model.arrays import Int64Array
 
 SPARSE: Final = 4  # up to so many cells of slices × values for each row stored, running sums are kept
 

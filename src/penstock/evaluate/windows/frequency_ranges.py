@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Int64Array
+from penstock.evaluate.components.component import Array
 from penstock.evaluate.components.frequency_tables import (
     FlatTables,
     FrequencyTables,
@@ -26,6 +26,7 @@ from penstock.evaluate.components.frequency_tables import (
     join_tables,
     tables_of,
 )
+from penstock.model.arrays import Int64Array
 
 
 @dataclass(slots=True)

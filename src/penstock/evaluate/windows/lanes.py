@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Planes, Values
+from penstock.evaluate.components.numbers import Component, Planes, Values
 from penstock.evaluate.components.states import State
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable
@@ -32,6 +32,7 @@ from penstock.evaluate.windows.prefix_sums import PrefixSums
 from penstock.evaluate.windows.scan import MOST_CELLS, ScanLane
 from penstock.evaluate.windows.segment_tree import SegmentTree
 from penstock.evaluate.windows.subtract_on_evict import SubtractOnEvict
+from penstock.model.arrays import Int64Array
 
 __all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
 

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Int64Array, Planes
+from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.states import State, bytes_of
+from penstock.model.arrays import Int64Array
 
 FAN: Final = 8
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.components.frequency_tables import join_arrays
-from penstock.evaluate.components.numbers import Component, Int64Array, Planes, Values
+from penstock.evaluate.components.numbers import Component, Planes, Values
+from penstock.model.arrays import Int64Array
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Planes, widened
+from penstock.evaluate.components.numbers import Component, Planes, widened
+from penstock.model.arrays import Int64Array
 
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Values
+from penstock.evaluate.components.numbers import Component, Values
 from penstock.evaluate.components.states import bytes_of
 from penstock.evaluate.windows.partials import (
     Distinct,
@@ -26,6 +26,7 @@ from penstock.evaluate.windows.partials import (
     run_starts,
     sort_pairs,
 )
+from penstock.model.arrays import Int64Array
 
 MOST_CELLS = 4_000_000  # temporary cells of one step
 

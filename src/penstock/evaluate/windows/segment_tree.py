@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Int64Array, Planes, widened
+from penstock.evaluate.components.numbers import Component, Planes, widened
 from penstock.evaluate.windows.partials import Order
+from penstock.model.arrays import Int64Array
 
 
 class SegmentTree:

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.evaluate.components.component import Array, Int64Array, Planes
+from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.user_states import Failed, UserState
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree, cover
+from penstock.model.arrays import Int64Array
 
 REMEMBERED: Final = 16  # windows: queries of several ranges share a lane
 MOST_STEPS: Final = 64  # from one window to the next without merging anew

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.language.predicates.split import FAILED, TRUE
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.conditions.axes import FAILED_AT, NULL_AT, Axis, Outcomes
 from penstock.share.conditions.condition_groups import MOST_HEADS, often_first
 from penstock.share.conditions.formulas import (
@@ -29,9 +30,6 @@ from penstock.share.conditions.formulas import (
     leaves,
 )
 from penstock.share.plan import BITS_PER_WORD
-
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_LISTED: Final = 65_536  # cells of a part that are all listed beforehand
 NOBODY: Final = 0  # the number of rows that no condition takes

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from penstock.language.predicates.attributes import Attribute
 from penstock.language.predicates.split import FAILED, FALSE, TRUE, UNKNOWN, Every, Formula, Leaf, leaves_of
+from penstock.model.arrays import BoolArray
 from penstock.share.conditions.axes import Axis, AxisKey, Outcomes, PlacedTest, constants_of, place
 
-BoolArray = npt.NDArray[np.bool_]
 At = Callable[["PlacedLeaf"], Outcomes]
 Known = Callable[["PlacedLeaf"], Outcomes | None]
 Likeness: TypeAlias = int | tuple["Likeness", ...]

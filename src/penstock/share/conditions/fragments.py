@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.plan import BITS_PER_WORD
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Words = Sequence[Int64Array]  # of signatures, an array for each word
 
 

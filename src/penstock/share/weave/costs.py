@@ -16,8 +16,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
-from penstock.share.weave.plan_queries import FloatArray, Places, PlanQuery
+from penstock.share.weave.plan_queries import Places, PlanQuery
 
 
 class Weighing(Protocol):

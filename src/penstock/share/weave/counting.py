@@ -12,11 +12,12 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
 from penstock.share.slices import edges_of
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.plan_queries import FloatArray, Places, PlanQuery, WovenTrees
+from penstock.share.weave.plan_queries import Places, PlanQuery, WovenTrees
 from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave
 

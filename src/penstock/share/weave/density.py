@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import BoolArray
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, SliceManager
 from penstock.share.weave.pairs import common_edges
-from penstock.share.weave.sampling import BoolArray, Density, sampled_density
+from penstock.share.weave.sampling import Density, sampled_density
 
 MOST_BITS: Final = 1 << 20  # of a bitmap of edges: composite slides up to so many granules are counted
 

@@ -13,11 +13,12 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.density import GranuleScale, scale_of
-from penstock.share.weave.plan_queries import FloatArray, Places
+from penstock.share.weave.plan_queries import Places
 from penstock.share.weave.sampling import SEED, DrawnTimes
 from penstock.share.weave.singles import Singles
 

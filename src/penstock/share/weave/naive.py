@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.model.arrays import Int64Array
 from penstock.model.duration import SECOND
-from penstock.share.slices import Int64Array, Progression, edges_of
+from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.costs import Costs, Weighing
 from penstock.share.weave.density import GranuleScale, scale_of
 from penstock.share.weave.plan_queries import PlanQuery, WovenTrees

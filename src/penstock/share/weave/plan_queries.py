@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from penstock.model.window import Window
 
-FloatArray = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Merging = Literal["prefix", "tree", "scan"]
 

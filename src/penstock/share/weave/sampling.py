@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.share.slices import Int64Array, Progression
+from penstock.model.arrays import BoolArray, Int64Array
+from penstock.share.slices import Progression
 
-BoolArray = npt.NDArray[np.bool_]
 CONFIDENCE: Final = 0.999
 DRAWN: Final = 8_192  # times, for one estimate
 SEED: Final = 20_11

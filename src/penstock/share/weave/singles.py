@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.window import Window
 from penstock.share.slices import edges_of
-from penstock.share.weave.plan_queries import FloatArray, Places
+from penstock.share.weave.plan_queries import Places
 
 SEVERAL: Final = 0  # the slide of a row whose tree has more than one window
 

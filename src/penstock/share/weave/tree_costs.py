@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.edge_sets import EdgeSets
-from penstock.share.weave.plan_queries import FloatArray, Places, PlanQuery, WovenTrees
+from penstock.share.weave.plan_queries import Places, PlanQuery, WovenTrees
 
 
 class TreeCosts:

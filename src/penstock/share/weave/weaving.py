@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.share.weave.costs import Costs
-from penstock.share.weave.plan_queries import FloatArray, PlanQuery, WovenTrees
+from penstock.share.weave.plan_queries import PlanQuery, WovenTrees
 from penstock.share.weave.tree_costs import TreeCosts
 
 Watch = Callable[[TreeCosts, int, int], None]

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.model import schema
+from penstock.model.arrays import Int64Array
 from penstock.model.derived import NUMBER
 from penstock.spark.job.literals import longs, quoted
 from penstock.spark.kept_rows.commit_folders import TIME
@@ -24,7 +23,6 @@ from penstock.spark.sources.computed_columns import marked
 
 FEW_ROWS: Final = 100_000  # up to so many are sorted by one task
 STRETCHES: Final = 64  # of time, each sorted by a task of its own, where there are more
-Int64Array = npt.NDArray[np.int64]
 _UNORDERED: Final = ("map<", "variant")
 
 

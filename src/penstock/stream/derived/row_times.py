@@ -12,18 +12,17 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.finishing import INSTANT
 from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.revisions import ROW
+from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate, Output, Query
 from penstock.model.window import RowsWindow
 from penstock.store.answers import DEFINITION
 
-Int64Array = npt.NDArray[np.int64]
 RULERS: Final = 1 << 40  # numbers of rulers begin here, each with its query's on top; no definition has them
 _FIRST, _LAST = "first", "last"
 
