@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -34,7 +35,7 @@ from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
-from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
+from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
@@ -77,13 +78,18 @@ class Engine(Registering):
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
-        spread_over: int = SPREAD_OVER,
+        max_driver_groups: int = MAX_DRIVER_GROUPS,
         windows_at_a_time: int = WINDOWS_AT_A_TIME,
+        spread_over: int | None = None,
     ) -> None:
-        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it.
+        """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
-        A query whose range holds more than ``windows_at_a_time`` slides is refused.
+        A query whose range holds more than ``windows_at_a_time`` slides is refused. ``spread_over`` is the old name of
+        ``max_driver_groups``.
         """
+        if spread_over is not None:
+            warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
+            max_driver_groups = spread_over
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self.windows_at_a_time = windows_at_a_time
@@ -93,7 +99,7 @@ class Engine(Registering):
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
         tables, typer = LookupTables(self.session), Typer(self.session)
         shared = self.session, tables, self.catalog, self._folder, Path(self._scratch.name)
-        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
+        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups)
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._changes = QueryChanges(self.catalog, self.streams.with_past)

@@ -67,16 +67,18 @@ def same(found: float | None, want: float | None, within: float) -> bool:
     return math.isclose(found, want, rel_tol=within, abs_tol=within) or (math.isnan(found) and math.isnan(want))
 
 
-@pytest.mark.parametrize("spread_over", [pytest.param(2, marks=pytest.mark.soak), 50_000], ids=["executors", "driver"])
+@pytest.mark.parametrize(
+    "max_driver_groups", [pytest.param(2, marks=pytest.mark.soak), 50_000], ids=["executors", "driver"]
+)
 def test_the_shape_of_numbers_is_sparks(
-    spark: SparkSession, tmp_path: Path, spread_over: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, max_driver_groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
     draw = random.Random(3)
     rows = made(draw)
     late = [row for row in rows if row[0] < 8 and draw.random() < 0.2]
     first = [TINY, *(row for row in rows if row not in late)]
-    with TestBed(spark, state=tmp_path, spread_over=spread_over) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups) as bed:
         bed.stream("r", COLUMNS)
         for name, text in QUERIES.items():
             bed.query(name, text)

@@ -50,6 +50,16 @@ def test_a_stream_may_be_idle_know_duplicates_and_retain_rows(tmp_path: Path, ke
     assert (stream.idle_us, stream.retain_rows_us, stream.dedup) == (10 * SECOND, 60 * MINUTE, ("symbol", "volume"))
 
 
+def test_a_default_that_was_renamed_still_holds_and_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", "penstock"):
+        project = read_project(write_project(tmp_path, f"{TRADES}\ndefaults:\n  spread_over: 70\n"))
+    assert project.problems == ()
+    assert project.settings.max_driver_groups == 70
+    assert "spread_over is called max_driver_groups now" in caplog.text
+
+
 def test_a_relative_project_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path / "p")
     monkeypatch.chdir(tmp_path)

@@ -186,7 +186,7 @@ def test_a_defect_in_executors_pauses_its_query_alone(
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
     monkeypatch.setattr(Sketch, "lift_state", lambda *_: "max(cast('no sketch' as binary))")
-    bed = opened(spark, tmp_path, spread_over=2)
+    bed = opened(spark, tmp_path, max_driver_groups=2)
     bed.stream("r", COLUMNS)
     for name in ("all", "by k"):
         bed.query(name, GOOD[name])
@@ -196,7 +196,7 @@ def test_a_defect_in_executors_pauses_its_query_alone(
     assert bed.engine.stream("r").pipeline.groupings.spread
     assert "a defect of Penstock" in (bed.paused("bad") or "")
     bed.close()
-    bed = opened(spark, tmp_path, spread_over=2)
+    bed = opened(spark, tmp_path, max_driver_groups=2)
     bed.engine.resume_query("bad")
     bed.feed("r", rows(*BATCHES[3]))
     assert "a defect of Penstock" in (bed.paused("bad") or "")

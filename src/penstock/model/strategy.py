@@ -17,7 +17,7 @@ StrategyName = Strategy | Literal["shards", "unshared"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 PAPER_NAMES: Final[Mapping[str, Strategy]] = {"shards": "shared paired", "unshared": "unshared paired"}
 STRATEGY_NAMES: Final[tuple[str, ...]] = (*STRATEGIES, *PAPER_NAMES)
-SPREAD_OVER: Final = 50_000  # groups of one grouping that the driver keeps
+MAX_DRIVER_GROUPS: Final = 50_000  # groups of one grouping that the driver keeps
 
 
 def strategy_named(name: str) -> Strategy:

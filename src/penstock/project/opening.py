@@ -32,7 +32,7 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    limits = {name: getattr(project.settings, name) for name in ("spread_over", "windows_at_a_time")}
+    limits = {name: getattr(project.settings, name) for name in ("max_driver_groups", "windows_at_a_time")}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **limits)  # type: ignore[arg-type]
 
 

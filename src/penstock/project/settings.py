@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,17 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
-from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
+from penstock.model.strategy import MAX_DRIVER_GROUPS, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.sinks import read_sinks
 from penstock.sinks.registry import DeclaredSink
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
+LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")
+DEFAULT_SETTINGS: Final = ("strategy", "max_driver_groups", "windows_at_a_time")
+RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
 
@@ -42,7 +45,7 @@ class ProjectSettings:
     spark: SparkSetting = SparkSetting()
     state: Path | None = None
     strategy: str = STRATEGIES[0]
-    spread_over: int = SPREAD_OVER
+    max_driver_groups: int = MAX_DRIVER_GROUPS
     windows_at_a_time: int = WINDOWS_AT_A_TIME
 
 
@@ -76,14 +79,17 @@ def _folder(reading: YamlFile, node: Node, what: str, folder: Path) -> Path | No
 
 def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     """Read the defaults."""
-    entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
+    entries = reading.entries(node, "defaults", (*DEFAULT_SETTINGS, *RENAMED))
+    for old in [name for name in entries if name in RENAMED]:
+        LOG.warning(f"{reading.file}: {old} is called {RENAMED[old]} now; the old name goes with the next version")
+        entries.setdefault(RENAMED[old], entries.pop(old))
     found: dict[str, Any] = {}
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
         found["strategy"] = strategy_named(name or STRATEGIES[0])
-    if "spread_over" in entries:
-        groups = reading.whole(entries["spread_over"][1], "spread_over", least=1)
-        found["spread_over"] = SPREAD_OVER if groups is None else groups
+    if "max_driver_groups" in entries:
+        groups = reading.whole(entries["max_driver_groups"][1], "max_driver_groups", least=1)
+        found["max_driver_groups"] = MAX_DRIVER_GROUPS if groups is None else groups
     if "windows_at_a_time" in entries:
         windows = reading.whole(entries["windows_at_a_time"][1], "windows_at_a_time", least=1)
         found["windows_at_a_time"] = WINDOWS_AT_A_TIME if windows is None else windows

@@ -49,9 +49,14 @@ class GroupingChooser:
     the last look.
     """
 
-    def __init__(self, computing: BatchJob, synopsis: Synopsis, commits: CommitLog, spread_over: int) -> None:
+    def __init__(self, computing: BatchJob, synopsis: Synopsis, commits: CommitLog, max_driver_groups: int) -> None:
         """Begin with every grouping on its own, in the driver."""
-        self.computing, self.synopsis, self.commits, self.spread_over = computing, synopsis, commits, spread_over
+        self.computing, self.synopsis, self.commits, self.max_driver_groups = (
+            computing,
+            synopsis,
+            commits,
+            max_driver_groups,
+        )
         self.executor_state = computing.executor_state
         self.feeding: Feeding = {}
         self.estimates: Mapping[str, Estimate] = {}  # of the last look, by tree
@@ -130,7 +135,7 @@ class GroupingChooser:
     def _feeders(self, tree: Tree, before: Feeders | None) -> Feeders:
         """Choose among the groupings that the driver keeps; what outgrows it feeds nobody."""
         estimate = self.estimates[tree.name]
-        most = float("inf") if self.executor_state is None else self.spread_over * PARTIALS_A_GROUP
+        most = float("inf") if self.executor_state is None else self.max_driver_groups * PARTIALS_A_GROUP
         small = {keys: partials for keys, partials in estimate.partials.items() if partials <= most}
         asked = [g.keys for g in tree.groupings if (tree.name, g.keys) not in self.spread]
         return choose_feeders([keys for keys in asked if keys in small], Estimate(estimate.rows, small), before)
@@ -151,7 +156,7 @@ class GroupingChooser:
         """Hand groupings that have outgrown the driver to the executors, with all that is stored of them."""
         for tree in layout.plan.trees if self.executor_state is not None else ():
             for name, definitions in _keyed(tree):
-                if name in self.spread or name in self._stays or self._size(name) <= self.spread_over:
+                if name in self.spread or name in self._stays or self._size(name) <= self.max_driver_groups:
                     continue
                 if not self._taken_over(name, definitions):
                     self._stays.add(name)

@@ -34,5 +34,5 @@ class StreamSettings:
     strategy: Strategy
     kernel: Kernel
     clock: Clock
-    spread_over: int  # groups of one grouping that the driver keeps
+    max_driver_groups: int  # groups of one grouping that the driver keeps
     rates: Rates = field(default_factory=stored_rates)

@@ -46,7 +46,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
     computing = BatchJob(given.stream, settings.tables, progress, executor_state)
-    groupings = GroupingChooser(computing, synopsis, given.commits, settings.spread_over)
+    groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     return StreamParts(
         synopsis,

@@ -19,7 +19,7 @@ from penstock.kernel.synopsis import Kernel
 from penstock.language.duration import parse_duration
 from penstock.language.grammar.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
-from penstock.model.strategy import SPREAD_OVER, StrategyName
+from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName
 from penstock.sinks.protocol import Sink
 from penstock.sinks.row_values import python_rows
 from penstock.spark.job.literals import quoted
@@ -61,7 +61,7 @@ class TestBed:
         state: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
         compiled: bool = False,
-        spread_over: int = SPREAD_OVER,
+        max_driver_groups: int = MAX_DRIVER_GROUPS,
     ) -> None:
         """Open an engine, on the embedded Spark unless a session is given."""
         self.clock = ManualClock(_AFTER_ALL_ROWS) if clock is None else clock
@@ -73,7 +73,7 @@ class TestBed:
             kernel=kernel,
             sinks=sinks,
             clock=self.clock,
-            spread_over=spread_over,
+            max_driver_groups=max_driver_groups,
         )
         self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS
         self._schemas: dict[str, pa.Schema] = {}

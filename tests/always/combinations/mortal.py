@@ -74,7 +74,7 @@ class Mortal:
             kernel=setting.kernel,
             state=self.folder / "state" if setting.durable else None,
             sinks=sinks,
-            spread_over=setting.spread_over,
+            max_driver_groups=setting.max_driver_groups,
         )
         engine = self.bed.engine
         if "s" not in engine.catalog.stream_names():
