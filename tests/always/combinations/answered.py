@@ -216,7 +216,13 @@ class Answered:
 
     def _revise(self, standing: Standing, end: int, groups: set[Group]) -> None:
         start = end - standing.query.window.length
-        now = standing.query.answer(self.rows_in(start, end), start, end)
+        if standing.pause is not None and end > standing.pause.until:  # an earlier one has failed
+            return
+        try:
+            now = standing.query.answer(self.rows_in(start, end), start, end)
+        except Failed:
+            standing.fail(end - 1, standing.query.window.end_after(end))
+            return
         for group in groups:
             known = standing.last.get((end, group))
             stands = known is not None and known.op != "retract"
