@@ -200,6 +200,11 @@ class Lookup:
         with self._lock:
             return self._timeline.paused(self._known("query", name))
 
+    def paused_by_users(self) -> frozenset[int]:
+        """Return the definitions that users paused and have not resumed."""
+        with self._lock:
+            return self._timeline.all_paused()
+
     def outlived(self, now_us: int) -> list[Definition]:
         """Return the queries whose lifetime has passed."""
         with self._lock:

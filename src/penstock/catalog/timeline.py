@@ -110,6 +110,10 @@ class Timeline:
         """Tell whether a user paused a definition."""
         return entry.id in self._paused
 
+    def all_paused(self) -> frozenset[int]:
+        """Return the definitions that users paused."""
+        return frozenset(self._paused)
+
     def version(self, stream: str) -> int:
         """Return the version of the last change that concerns a stream's queries."""
         return self._streams[stream].version if stream in self._streams else 0

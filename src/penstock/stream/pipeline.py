@@ -24,7 +24,7 @@ from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Metrics
-from penstock.stream.pauses import apply_controls
+from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
@@ -242,6 +242,9 @@ class Pipeline:
         self.committer.forget(current := {d.id: d for d in snapshot.definitions})
         self.failures.keep(current.keys())
         apply_controls(self.progress, snapshot.controls, current)
+        known = frozenset[int]() if before is None else {d.id for d in before.definitions}
+        for number in snapshot.paused & (current.keys() - known):  # a query over rows may begin long after its pause
+            pause_by_hand(self.progress, current[number])
         self.layout = layout
         return layout
 

@@ -77,7 +77,8 @@ class StreamRunner:
         _, definitions = self.catalog.snapshot(self.stream.name, version)
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), numbered)
+        paused = self.catalog.paused_by_users()
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered)
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""

@@ -21,6 +21,7 @@ class Snapshot:
     definitions: tuple[Definition, ...]
     tables: Mapping[str, Table]
     controls: tuple[Control, ...] = ()
+    paused: frozenset[int] = frozenset()  # definitions that users paused
     numbered: frozenset[int] = frozenset()  # queries with windows of rows, which wait for the stream's rows
 
     def is_of(self, plan: Plan) -> bool:
