@@ -270,3 +270,32 @@ def test_however_a_query_is_altered_every_window_is_one_definitions(
         assert found == [e for e in own if e in found or any(e - range_s <= ts < e for ts in everything)], number
         assert not found or counts["n"].to_pylist() == held
     bed.close()
+
+
+def test_a_query_that_comes_back_at_once_says_nothing_again_from_kept_rows(spark: SparkSession) -> None:
+    with open_bed(spark, retain_rows="60 s") as bed:
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (13, 14, 23)])
+        text = "SELECT k, count(*) AS n FROM s [RANGE 8 s SLIDE 5 s OFFSET 3 s] GROUP BY k"
+        bed.query("q", text)
+        assert bed.timeline("q") == [(18, "a", 2)]
+        bed.engine.drop_query("q")
+        bed.query("q", text)
+        bed.flush()
+        assert [(version, end) for version, end, _ in versions(bed)] == [(1, 18), (2, 28)]
+
+
+def test_a_query_over_rows_that_is_altered_while_it_is_paused_stays_paused(spark: SparkSession) -> None:
+    with open_bed(spark) as bed:
+        bed.query("q", "SELECT count(*) AS n FROM s [ROWS 2 SLIDE 2]")
+        bed.feed("s", rows(0, 40))
+        bed.engine.pause_query("q")
+        bed.engine.alter_query("q", "SELECT sum(v) AS n FROM s [ROWS 3 SLIDE 1]")
+        assert bed.paused("q") == "paused by hand"
+        bed.feed("s", rows(40, 80))
+        bed.feed("s", rows(80, 120))
+        assert bed.paused("q") == "paused by hand"
+        assert bed.engine.results("q", version=2).num_rows == 0
+        bed.engine.resume_query("q")
+        bed.feed("s", rows(120, 160))
+        bed.flush()
+        assert bed.engine.results("q", version=2).num_rows > 0

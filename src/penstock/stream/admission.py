@@ -243,7 +243,7 @@ class Admission:
         kept = self.past.kept_since_us if new.begins_us is None else max(self.past.kept_since_us, new.begins_us)
         if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
             return NOTHING
-        return kept if kept > first else None
+        return kept if kept > first or new.begins_us is not None else None
 
     def _needs_before(self, time_us: int, other: Definition, new: Definition) -> bool:
         """Tell whether a query of the same lane needs more of the past than is kept."""

@@ -26,7 +26,7 @@ from penstock.spark.job.literals import quoted
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.frames import check_columns
 from penstock.spark.sources.rows import columns_in, frame_of, schema_of
-from penstock.store.commits import Counts
+from penstock.store.commits import BY_HAND, Counts
 from penstock.stream.admitted import Admitted
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
 from penstock.testing.comparison import compare
@@ -185,6 +185,8 @@ class TestBed:
         """Return why a query is paused, or None if it is not."""
         definition = self.engine.catalog.query(query)
         found = self.engine.stream(definition.query.stream).pipeline.progress.windows.paused.get(definition.id)
+        if found is None and self.engine.catalog.user_paused(query):  # it has not begun yet
+            return BY_HAND
         return None if found is None else found.reason
 
     def counts(self, stream: str) -> Counts:
