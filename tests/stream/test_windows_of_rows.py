@@ -9,17 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import LanguageError, PenstockError, SourceError, Unsupported
 from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import StrategyName
+from penstock.sinks.parquet import ParquetSink
 from penstock.spark.kept_rows import row_buffer as waiting
 from penstock.spark.kept_rows import row_numbers as counting
 from penstock.store import faults
 from penstock.stream import pipeline
 from penstock.stream.derived import partitioned_rows as parts_fed
 from penstock.testing import ManualClock, TestBed
+from tests.always.judged import abandon
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
 
 if TYPE_CHECKING:
@@ -362,3 +365,24 @@ def test_joins_come_after_the_numbering(spark: SparkSession) -> None:
         bed.flush()
         assert bed.timeline("q") == [(1, 2, 11), (3, 5, 122)]
         assert bed.timeline("apart") == [(0, "a", 11), (1, "c", None), (2, "b", 300), (3, "a", 55), (4, "a", 99)]
+
+
+def test_sinks_get_what_a_query_over_rows_had_answered_before_it_was_dropped_and_the_process_died(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def opened() -> TestBed:
+        return TestBed(spark, state=tmp_path / "state", sinks=[ParquetSink(tmp_path / "answers", roll_seconds=600.0)])
+
+    bed = opened()
+    bed.stream("s", "ts TIMESTAMP, v INT")
+    bed.query("q", "SELECT sum(v) AS total FROM s [ROWS 2 SLIDE 2]")
+    bed.feed("s", [{"ts": ts, "v": ts} for ts in range(6)])
+    assert len(bed.answers("q")) >= 2
+    wanted = [row["total"] for row in bed.answers("q")]
+    bed.engine.drop_query("q")
+    assert not list((tmp_path / "answers").rglob("*.parquet"))  # still collected in a draft
+    abandon(bed.engine)
+    with opened() as again:
+        again.engine.stream("s")
+        files = list((tmp_path / "answers").rglob("*.parquet"))
+        assert [total for file in files for total in pq.read_table(file)["total"].to_pylist()] == wanted

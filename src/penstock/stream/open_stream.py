@@ -40,11 +40,7 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
-    for sink in settings.sinks:
-        if isinstance(sink, ByExecutors) and sink.write_large is None:
-            sink.write_large = executor_writer(settings.session)
-    called = settings.catalog.name_of, settings.catalog.version_of
-    targets = AnswerTargets(Delivery(stream.name, settings.sinks, answers, settings.folder, *called))
+    targets = AnswerTargets(delivery_of(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if leader is not None and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
@@ -53,6 +49,15 @@ def put_to_work(
     if leader is not None:
         return _derived_as(stream)(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
+
+
+def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> Delivery:
+    """Open the sinks of a stream, and give them what they lack."""
+    for sink in settings.sinks:
+        if isinstance(sink, ByExecutors) and sink.write_large is None:
+            sink.write_large = executor_writer(settings.session)
+    called = settings.catalog.name_of, settings.catalog.version_of
+    return Delivery(stream, settings.sinks, answers, settings.folder, *called)
 
 
 def _derived_as(stream: Stream) -> type[QueryStream | RowWindowStream]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import UnknownStream, nearest
+from penstock.errors import SinkError, UnknownStream, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
@@ -17,7 +17,8 @@ from penstock.share.explain.explain import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
-from penstock.stream.open_stream import put_to_work
+from penstock.stream.due_windows import LOG
+from penstock.stream.open_stream import delivery_of, put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 
@@ -53,6 +54,18 @@ class StreamRegistry:
         self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), leader)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
+        self._deliver_leftovers(stream.name)
+
+    def _deliver_leftovers(self, name: str) -> None:
+        """Give sinks what they lack of queries over a stream's numbered rows that are gone."""
+        folder = self.settings.folder
+        places = [] if folder is None or not self.settings.sinks else sorted(folder.answers(name).parent.glob("*"))
+        for line in [place.name for place in places if is_line(place.name) and source_of(place.name) == name]:
+            if folder is not None and line not in self.runners and line not in self.catalog.line_names():
+                try:
+                    delivery_of(line, DiskAnswerLog(folder.answers(line)), self.settings).roll()
+                except SinkError as error:  # the next start tries again
+                    LOG.warning(error, extra={"event": "report", "stream": name})
 
     def with_past(self, names: Iterable[str]) -> dict[str, StreamRunner]:
         """Return the streams among some that have had rows, here or before a restart, with those that feed them."""
