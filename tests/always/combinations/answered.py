@@ -185,7 +185,12 @@ class Answered:
             if standing.ends_before is not None and start >= standing.ends_before:
                 continue  # another's
             if standing.pause is None or (window.kind == "rows" and number <= standing.pause.until):
-                self._say(standing, start, end, query.answer(held, start, end), number)
+                try:
+                    found = query.answer(held, start, end)
+                except Failed:
+                    standing.fail(number - 1, number + window.slide)
+                    continue
+                self._say(standing, start, end, found, number)
 
     # -- corrections ---------------------------------------------------------------------------------------------
 
