@@ -299,3 +299,22 @@ def test_a_query_over_rows_that_is_altered_while_it_is_paused_stays_paused(spark
         bed.feed("s", rows(120, 160))
         bed.flush()
         assert bed.engine.results("q", version=2).num_rows > 0
+
+
+def test_of_definitions_altered_one_after_the_other_the_first_leaves_what_the_last_one_took_over(
+    spark: SparkSession,
+) -> None:
+    #   version 1 has [10, 15) open; 2 takes its place and 3 takes that of 2, which then answers all of the past
+    with open_bed(spark, retain_rows="60 s", lateness="5 s") as bed:
+        bed.query("q", "SELECT sum(v) AS t FROM s [RANGE 5 s SLIDE 5 s]")
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (2, 11)])
+        bed.engine.alter_query("q", "SELECT count(*) AS n FROM s [RANGE 30 s SLIDE 5 s]")
+        bed.engine.alter_query("q", "SELECT max(v) AS m FROM s [RANGE 5 s SLIDE 10 s]")
+        bed.engine.backfill(["q"])
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (12, 40)])
+        bed.flush()
+        found = bed.engine.results("q", version="all")
+        starts = [int(start.timestamp()) - START for start in found["window_start"].to_pylist()]
+        held = list(zip(found["version"].to_pylist(), starts, strict=True))
+        assert (1, 10) not in held
+        assert all(start % 10 == 5 for version, start in held if version == 3)

@@ -31,6 +31,8 @@ class Progress:
     def switch(self, layout: Layout, before: Layout | None) -> None:
         """Enter the plan's new queries, note its slicing, and forget those that are gone."""
         current = {d.id for d in layout.plan.definitions}
+        by_time = [d for d in layout.plan.definitions if not isinstance(d.query.window, RowsWindow)]
+        self.windows.names = {d.id: d.name.lower() for d in by_time}
         self.slicings.move(layout)
         for number, tree in enumerate(layout.plan.trees):
             new = [definition for definition in tree.definitions if definition.id not in self.windows.starts]

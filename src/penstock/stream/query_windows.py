@@ -30,6 +30,7 @@ class QueryWindows:
     paused: dict[int, Paused] = field(default_factory=dict)
     silences: dict[int, Silence] = field(default_factory=dict)  # empty windows, where there are any
     too_late: dict[int, int] = field(default_factory=dict)  # rows that came too late
+    names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
 
     def begin(self, new: Definition, start_us: int | None) -> None:
@@ -106,10 +107,15 @@ class QueryWindows:
             return NEVER
         by_rows = isinstance(definition.query.window, RowsWindow)  # numbers, of which the successor tells its first
         begins = [] if by_rows else [definition.handover.at_us]
-        if (successor := definition.handover.successor) in self.starts:
-            start = self.starts[successor]  # a backfill may have moved it
+        successors = {definition.handover.successor, *self._later(definition)} & self.starts.keys()
+        for start in (self.starts[number] for number in successors):  # a backfill may have moved it
             begins.append(-NEVER if start is None else start)
         return min((begin - 1 + definition.query.window.range_us for begin in begins), default=NEVER)
+
+    def _later(self, definition: Definition) -> list[int]:
+        """List all later definitions of a query: one that is altered again hands over to the last of them."""
+        name = self.names.get(definition.id)
+        return [number for number, known in self.names.items() if known == name and number > definition.id]
 
     def lost_ends(self, definition: Definition, watermark_us: int) -> tuple[int, int]:
         """Return the first and last window end of a query that late rows are too late for: final, and not revised."""
