@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test soak bench clean
+.PHONY: help demo check quick test soak bench report clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ check: $(STAMP) ## lint, formatting, types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests
 
+quick: check ## check, then all tests that need no Spark, with few random cases: under a minute
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not soak" --without-spark -q -n $(WORKERS) --dist worksteal
+
 test: check ## check, then all tests with fixed seeds, in WORKERS processes (2) with a Spark each
 	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile
 
@@ -29,6 +32,9 @@ bench: $(STAMP) ## measure windows and predicates against plain Spark
 	@mkdir -p bench/results
 	@$(BIN)/penstock bench windows --json bench/results/windows.json
 	@$(BIN)/penstock bench predicates --json bench/results/predicates.json
+
+report: $(STAMP) ## write bench/RESULTS.md and its charts from bench/results
+	@$(BIN)/penstock bench report
 
 clean: ## remove the virtual environment and all that tests and tools leave
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo

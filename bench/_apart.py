@@ -1,4 +1,4 @@
-"""A module and what it is asked come in; what it found out in a process of its own goes out, as JSON both ways."""
+"""Runs a module in a process of its own, and exchanges JSON with it."""
 
 from __future__ import annotations
 

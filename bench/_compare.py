@@ -1,4 +1,4 @@
-"""Two files of figures in, the ratios of their times and targets out: ``python -m bench._compare BEFORE AFTER``."""
+"""Prints the ratios between two files of figures: ``python -m bench._compare BEFORE AFTER``."""
 
 from __future__ import annotations
 

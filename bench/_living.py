@@ -1,4 +1,4 @@
-"""A stream that lives: files of trades keep coming, queries come and go, and every batch's latency is noted."""
+"""Runs a stream of arriving files while queries come and go, and notes every batch's latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in, figures out: median times, peak memory, the machine, and targets met or missed, as JSON and as a table."""
+"""Measures runs: median times, peak memory, the machine, and whether targets are met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cut of the trades and a number of windows in, memory over the batches of one fresh process out."""
+"""Measures memory over the batches of one run in a fresh process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench._apart import run_apart
 from bench._measure import Memory, PeakMemory, memory_now
 from bench._penstock import Setting, run_penstock
 from bench._plain import Source, Window
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 
 def memory_apart(source: Source, windows: Sequence[Window]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files of trades and windows in, Penstock's times, answers and counted operations out."""
+"""Runs windows over files of trades in Penstock, and measures times, answers and counted operations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
+from penstock.kernel.synopsis import Kernel
 from penstock.share.plan import Strategy
 from penstock.sinks.parquet import ParquetSink
-from penstock.store.synopsis import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +107,13 @@ def answers_of(written: pa.Table, query: str) -> Answers:
 
 def _note_batches(engine: Engine, ran: Ran, after_batch: Callable[[], None] | None) -> None:
     """Note when each batch has its answers committed and delivered."""
-    pipeline = engine.stream("trades").pipeline
-    deliver = pipeline.deliver
 
     def noting(number: int, tables: Sequence[pa.Table]) -> None:
-        if deliver is not None:
-            deliver(number, tables)
         ran.batch_ends.append(time.perf_counter())
         if after_batch is not None:
             after_batch()
 
-    pipeline.deliver = noting
+    engine.stream("trades").targets.watchers.append(noting)
 
 
 def _read_off(engine: Engine, ran: Ran) -> None:

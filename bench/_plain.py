@@ -1,4 +1,4 @@
-"""Files of trades and windows in, the rivals' times and answers out: Spark alone, as one would write it without us."""
+"""Runs the same windows with Spark alone, as one would write them without Penstock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the windows benchmark in, readable tables out."""
+"""Prints the tables of the windows benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that come and go on a running stream: what the others notice of it.
+"""Measures what running queries notice of others that come and go.
 
 A stream of small files runs, with queries that stay. Quiet stretches alternate with stretches in which queries are
 added and dropped between the batches. Compared is how long the answers of a batch take, from the moment Spark hands the
@@ -22,7 +22,7 @@ from bench._measure import Figures, Progress, machine, write_json
 from bench._report import print_targets
 from penstock.engine import Engine
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 MEDIAN_RATIO = 1.25
 WORST_RATIO = 2.0

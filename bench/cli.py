@@ -1,4 +1,4 @@
-"""Cold starts of the command line, each in a fresh process: ``--help``, and ``check`` of a project of 200 queries.
+"""Times cold starts of the command line: ``--help``, and ``check`` of a project of 200 queries.
 
 Files are in the disk cache and compiled to bytecode by one untimed start: what is measured is what a user waits for the
 second time a command is typed.

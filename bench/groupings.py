@@ -1,4 +1,4 @@
-"""Different groupings of one stream, shared and each alone; percentiles and distinct counts; a million keys.
+"""Times different groupings of one stream, shared and alone; percentiles; distinct counts; a million keys.
 
 64 queries with eight groupings run in one pipeline, then the eight queries of each grouping in a pipeline of their own,
 one after the other: real bars of option contracts, and an hour of generated trades of 3,000 symbols. The 240 queries of
@@ -35,7 +35,7 @@ from bench._groupings.workloads import (
 from bench._measure import Figures, Progress, interleave, saving, timing
 from bench._report import print_targets
 from penstock.model.strategy import Strategy
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}  # every side is measured with its code compiled
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look

@@ -1,4 +1,4 @@
-"""The planner: time to weave and to add queries, operations by optimization, the sampler's bound, and live plans.
+"""Times and counts the planner's work, checks the sampler's bound, and compares live plans with predictions.
 
 Planning is timed without any warm-up, in this process. The live part calibrates first, then runs the same queries
 Shared, unshared and woven, in turns, at a low and a high rate, timed from the third batch on, when trees have been
@@ -29,15 +29,15 @@ from penstock.model.strategy import Strategy
 from penstock.reproduce import k06_workload
 from penstock.reproduce.w11_workload import strands, windows
 from penstock.share.slices import Progression
+from penstock.share.weave.baselines import exhaustive
 from penstock.share.weave.costs import Rates, UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.loom import Loom
-from penstock.share.weave.naive import How, Naive
-from penstock.share.weave.rivals import exhaustive
+from penstock.share.weave.incremental import IncrementalPlanner
+from penstock.share.weave.naive import Naive, Optimizations
 from penstock.share.weave.sampling import sampled_density
 from penstock.share.weave.weaving import weave_share
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 from penstock.store.rates import keep_rates
 
 SECOND = 1_000_000
@@ -94,14 +94,14 @@ def _time_planning(workload: Workload, figures: Figures) -> None:
     """Weave all queries, then add some more one by one."""
     all_of_them = strands(workload.queries, seed=workload.seed)
     began = time.perf_counter()
-    loom = Loom(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
+    planner = IncrementalPlanner(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
     planned = time.perf_counter() - began
     more = strands(workload.added, seed=workload.seed + 1)
     began = time.perf_counter()
     for number, strand in enumerate(more, workload.queries):
-        loom.add(number, strand)
+        planner.add(number, strand)
     added = time.perf_counter() - began
-    figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(loom.trees)}
+    figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(planner.trees)}
     figures.expect(f"{workload.queries} queries woven, seconds", planned, "<=", 20.0)
     figures.expect(f"{workload.added} more added, seconds", added, "<=", 2.0)
 
@@ -138,7 +138,7 @@ def _compare_small(workload: Workload, figures: Figures) -> None:
     for number in range(workload.twins):
         some = [s for s in strands(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
         costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0)))
-        same += not some or Naive(some, costs, How()).run().trees == weave_share(some, costs).trees
+        same += not some or Naive(some, costs, Optimizations()).run().trees == weave_share(some, costs).trees
     figures.measurements["small"] = {"equal": equal, "of": workload.small, "worst_dearer": worst, "same_as_naive": same}
     figures.expect("plans as cheap as the best of all, of 100", 100.0 * equal / workload.small, ">=", 90.0)
     figures.expect_true("the naive algorithm's plans", same == workload.twins)

@@ -1,4 +1,4 @@
-"""Hundreds of predicates in one pass: workloads B and C of Krishnamurthy et al. (2006, §6) in one run.
+"""Times hundreds of predicates in one pass: workloads B and C of Krishnamurthy et al. (2006, §6).
 
 Every query sums price * vol over trades joined with the tables close and index. B: all predicates different, one
 tumbling window of 600 s. C regular: √n windows × √n predicates. C low sharing: n windows and n predicates, all
@@ -30,7 +30,7 @@ from bench._predicates.running import SHARED, UNSHARED, Ran, bare_limit, differe
 from bench._predicates.searching import COUNTS, compare_searches
 from bench._predicates.thousands import Crowd, live_with_thousands
 from penstock.share.plan import Strategy
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 # As in bench windows: Spark keeps the code of all plans, so that every side is measured with its code compiled.
 SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}

@@ -1,4 +1,4 @@
-"""How soon a stopped engine answers again: against a bare Spark program that is restarted on the same source.
+"""Times how soon a stopped engine answers again, against a bare Spark program on the same source.
 
 A state folder is prepared with many queries and an hour of partials. Then a new file waits, and two programs are
 started in turns, each in a fresh process: plain ``readStream`` with a ``foreachBatch`` that counts, to the end of its
@@ -113,7 +113,7 @@ def _run(folder: Path, program: str, argument: str) -> dict[str, Any]:
 def _prepare(folder: Path, argument: str) -> dict[str, Any]:
     """Fill a state folder: the queries need all of the last hour, each in its own way."""
     from penstock.engine import Engine
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     workload = json.loads(argument)
     draw = random.Random(workload["seed"])
@@ -143,13 +143,13 @@ def _penstock(folder: Path, state: str) -> dict[str, Any]:
     """Open an engine and let it run to its first answer over new rows."""
     moments = {"process": time.time()}
     from penstock.engine import Engine
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     moments["imported"] = time.time()
     session = embedded()
     moments["spark"] = time.time()
     engine = Engine(folder / state, spark=session)
-    pipeline = engine.stream("trades").pipeline
+    engine.stream("trades")
     moments["recovered"] = time.time()
     answered: list[float] = []
 
@@ -157,7 +157,7 @@ def _penstock(folder: Path, state: str) -> dict[str, Any]:
         if any(table.num_rows for table in tables):
             answered.append(time.time())
 
-    pipeline.deliver = deliver
+    engine.stream("trades").targets.watchers.append(deliver)
     engine.start()
     while not answered:
         time.sleep(0.002)
@@ -174,7 +174,7 @@ def _bare(folder: Path, checkpoint: str) -> dict[str, Any]:
     """Count rows with nothing but Spark: those of one batch, or of all there are, to make a checkpoint."""
     from pyspark.sql import DataFrame
 
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     ends: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Scheduling points a second: the compiled simulator against the same scenario in SimPy, in one run.
+"""Compares the compiled simulator with SimPy by scheduling points a second, on the same scenario.
 
 Both serve recorded packets with 500 queries and must give the same responses. SimPy's server is written as its users
 write one: a process that picks the next query, and times out for its cost. For a static policy it goes down a sorted
@@ -25,7 +25,7 @@ from penstock.reproduce.figure import Size
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, lbl_pkt_4
-from penstock.sim.network import Query, network
+from penstock.sim.network import SimQuery, network
 from penstock.sim.run import run
 from penstock.sim.workloads import STEPS, three_operators
 
@@ -105,7 +105,7 @@ def _seconds(work: Callable[[], Any], times: int = 1) -> float:
 
 
 def in_simpy(
-    queries: list[Query], times: np.ndarray[Any, Any], values: np.ndarray[Any, Any], policy: str
+    queries: list[SimQuery], times: np.ndarray[Any, Any], values: np.ndarray[Any, Any], policy: str
 ) -> list[float]:
     """Simulate in SimPy; return the responses."""
     env, responses = simpy.Environment(), list[float]()
@@ -154,7 +154,7 @@ class _Facts:
     balanced: float
 
 
-def _facts(query: Query) -> _Facts:
+def _facts(query: SimQuery) -> _Facts:
     """Work out a query's normalized rate (Sharaf 2007, §3.1), and the same by its ideal time once more (§3.2)."""
     steps = [(o.cost, o.selectivity, o.attribute) for o in query.operators]
     cost, alive = 0.0, 1.0

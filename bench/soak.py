@@ -1,4 +1,4 @@
-"""Half an hour of churn: memory, files and threads must stay where they are.
+"""Checks over half an hour of churn that memory, files and threads do not grow.
 
 As in ``churn``, queries come and go on a running stream all the time; every ten seconds it is noted what the process,
 its JVM and the state folder hold. The means of the last third are compared with those of the middle third.
@@ -26,7 +26,7 @@ from penstock.engine import Engine
 from penstock.report.charts import Series, line_chart
 from penstock.report.page import page
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 GROWTH = 1.1  # of the last third over the middle third
 KEEP = " WITH (keep = '10 min')"  # answers; without it they are kept for ever, which is no leak

@@ -1,4 +1,4 @@
-"""Time windows, shared and not: workload A of Krishnamurthy et al. (2006, §6) against plain Spark, in one run.
+"""Times shared and unshared time windows: workload A of Krishnamurthy et al. (2006, §6) against plain Spark.
 
 Ranges are whole seconds between 600 and 900, slides between 300 and 600, and every query sums price * volume over four
 million generated trades, one hour of event time, in eight batches. Nothing here asserts a time: machines differ, the
@@ -25,8 +25,8 @@ from bench._penstock import Ran, Setting, run_penstock
 from bench._plain import Source, Window, bare_limit, differences, hand_tuned, plain_answers, plain_seconds
 from bench._report import print_windows
 from penstock.share.plan import Strategy
-from penstock.spark.generator import Market, write_trades
-from penstock.spark.session import embedded
+from penstock.spark.market import Market, write_trades
+from penstock.spark.session.embedded import embedded
 
 HOUR_S = 3600
 OVERLAPPING = Window(3600, 60)  # every row is in 60 windows

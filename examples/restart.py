@@ -18,7 +18,7 @@ def script(arrived: Path) -> str:
 
 
 def tell(when: str, engine: ps.Engine) -> None:
-    answers, counts = engine.results("flow"), engine.stream("trades").pipeline.progress.counts
+    answers, counts = engine.results("flow"), engine.stream("trades").pipeline.progress.clock.counts
     print(f"{when}: {counts.ingested} rows, {answers.num_rows} answers up to {answers['window_end'][-1].as_py():%H:%M}")
 
 

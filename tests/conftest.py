@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.without_spark import OPTION, hide_java, needs_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A busy machine is slow, not wrong: no deadlines. `make test` repeats exactly; `make soak` looks for what is new.
+# A busy machine is slow, not wrong: no deadlines. `make test` repeats exactly; `make soak` looks for what is new;
+# `make quick` tries a few cases of everything.
 settings.register_profile(
     "ci",
     derandomize=True,
@@ -22,6 +25,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=5)
 settings.register_profile(
     "soak",
     max_examples=2_000,
@@ -37,11 +41,46 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
+LEFT_OUT: Final = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make quick`."""
+    parser.addoption(OPTION, action="store_true", help="leave out every test that needs Spark")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hide Java if asked, so that a test which needs Spark and does not say so fails instead of being slow."""
+    if config.getoption(OPTION):
+        hide_java()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, if asked, what needs Spark."""
+    if config.getoption(OPTION):
+        left_out = [item for item in items if needs_spark(item)]
+        items[:] = [item for item in items if not needs_spark(item)]
+        config.hook.pytest_deselected(items=left_out)
+        getattr(config, "workeroutput", {})[OPTION] = len(left_out)  # for the process that prints the summary
+        config.stash[LEFT_OUT] = len(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear from a process of pytest-xdist how many tests it left out; all of them leave out the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get(OPTION, 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many tests need Spark, so that nobody takes a quick run for a whole one."""
+    if config.getoption(OPTION):
+        terminalreporter.write_line(f"{config.stash.get(LEFT_OUT, 0):,} tests need Spark: only make test runs them")
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start one embedded session for all tests that need Spark."""
-    from penstock.spark.session import embedded, stop_embedded
+    from penstock.spark.session.embedded import embedded, stop_embedded
 
     yield embedded(settings=KEEP_CODE)
     stop_embedded()
@@ -50,7 +89,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """Let Spark interpret its plans for a while: for a few rows, compiling them takes longer than all the rest."""
-    from penstock.spark.set_for_now import INTERPRETED, set_for_now
+    from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 
     with set_for_now(spark, INTERPRETED):
         yield spark

@@ -82,13 +82,13 @@ def test_the_version_is_the_packages(penstock: Penstock) -> None:
 # The example script.
 
 
-def test_explain_prints_what_the_readme_shows(
+def test_explain_prints_what_its_page_shows(
     penstock: Penstock, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HOUSE)
     done = penstock("explain", "examples/market.sql")
     assert (done.code, done.err) == (0, "")
-    (shown,) = [b for b in blocks("README.md") if b.startswith("$ penstock explain examples/market.sql\n")]
+    (shown,) = [b for b in blocks("docs/cli.md") if b.startswith("$ penstock explain examples/market.sql\n")]
     lines = [line for line in shown.splitlines()[1:] if line.strip() != "…"]
     assert len(lines) > 5
     assert [line for line in lines if line not in done.out.splitlines()] == []

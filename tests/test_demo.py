@@ -27,7 +27,7 @@ from penstock.demo.view import LiveView, make_console, make_view
 from penstock.demo.watching import BatchDone, Watching
 from penstock.demo.words import whole_windows
 from penstock.errors import SinkError
-from penstock.language.parse import parse_query
+from penstock.language.grammar.parse import parse_query
 from tests.report.plans import Page, explanation
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,18 @@ from penstock import errors
 from penstock.cli import EXIT_CODES, cli
 from penstock.engine import Engine
 from penstock.errors import PenstockError
-from penstock.language.canonical import render
-from penstock.language.functions import AGGREGATES, SCALAR
-from penstock.language.limits import LIMITS
+from penstock.language.binding.canonical import render
+from penstock.language.binding.functions import AGGREGATES, SCALAR
+from penstock.language.binding.scope import Scope, Source, resolve
+from penstock.language.grammar.limits import LIMITS
+from penstock.language.grammar.parse import parse_expression
 from penstock.language.options import OPTIONS
-from penstock.language.parse import parse_expression
-from penstock.language.scope import Scope, Source, resolve
 from penstock.language.statements import STATEMENTS
 from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS
-from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SINK_OPTIONS, SPARK_SETTINGS
+from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SPARK_SETTINGS
+from penstock.sinks.registry import SINKS, declared_kinds
+from penstock.sources.registry import FORMATS
 from penstock.testing import TestBed
 from tests.shell import Penstock, penstock
 
@@ -115,8 +118,21 @@ def test_every_error_with_an_example_is_raised_by_it(spark: SparkSession) -> Non
                 assert expect_refusal(engine, block, number).code == section
 
 
-@pytest.mark.parametrize("name", ["python.md", "sharing.md", "testing.md", "weave.md"])
-def test_python_pages_run(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tables_as_before() -> Iterator[None]:
+    """Take out again what a page puts into the tables of sources and sinks."""
+    tables: tuple[dict[str, Any], ...] = (FORMATS, SINKS)
+    before = [set(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for name in table.keys() - known:
+            del table[name]
+
+
+@pytest.mark.parametrize("name", ["extending.md", "python.md", "sharing.md", "testing.md", "weave.md"])
+def test_python_pages_run(
+    name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(name):
@@ -237,7 +253,7 @@ def test_exit_codes_are_those_of_the_command_line() -> None:
 
 def test_every_setting_of_a_project_is_on_its_page() -> None:
     told = set(re.findall(r"`([a-z_]+)`", page("project.md")))
-    sinks = [option for options in SINK_OPTIONS.values() for option in (*options, *SINK_OPTIONS)]
+    sinks = [name for kind in declared_kinds() for name in (kind, *(one.name for one in SINKS[kind].settings))]
     known = [*SETTINGS, *DEFAULT_SETTINGS, *SPARK_SETTINGS, *STREAM_SETTINGS, *TABLE_SETTINGS, *COLUMN_SETTINGS]
     assert {*known, *sinks, *FIELDS} - told == set()
 
@@ -246,3 +262,20 @@ def test_every_page_is_in_the_index() -> None:
     assert {p.name for p in DOCS.glob("*.md")} - {"README.md"} == set(
         re.findall(r"\]\(([\w-]+\.md)\)", page("README.md"))
     )
+
+
+def test_the_glossary_names_every_word_once_and_classes_that_are_there() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (.+) \|$", page("glossary.md"), re.MULTILINE)
+    words = [word for word, *_ in rows if word not in ("word", "---")]
+    assert len(words) == len(set(words)) > 70
+    for _, _, carried in rows:
+        for name, file in re.findall(r"`(\w+)` in `([\w/]+\.py)`", carried):
+            source = (HOUSE / "src" / "penstock" / file).read_text(encoding="utf-8")
+            assert re.search(rf"^(class {name}\b|{name} = )", source, re.MULTILINE), f"{name} in {file}"
+
+
+def test_the_glossary_has_every_word_that_the_architecture_explains() -> None:
+    text = (HOUSE / "ARCHITECTURE.md").read_text(encoding="utf-8").split("\n## Words\n", 1)[1].split("\n## ", 1)[0]
+    told = {word.lower() for word in re.findall(r"\*(\w+)\*:", text)}
+    assert told
+    assert {word for word in told if f"\n| {word} |" not in page("glossary.md")} == set()

@@ -21,7 +21,9 @@ EXAMPLES = HOUSE / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*.py"))
 ALONE = ("dataframe",)  # makes and stops a Spark session of its own; the others run on the one that tests share
 SHOW_MARKET = ("run", "examples/market.sql", "--once", "--flush", "--show", "2")
-PAGES = sorted([*HOUSE.glob("*.md"), *HOUSE.glob("decisions/*.md"), *HOUSE.glob("docs/*.md")])
+PAGES = sorted(
+    [*HOUSE.glob("*.md"), *HOUSE.glob("bench/*.md"), *HOUSE.glob("decisions/*.md"), *HOUSE.glob("docs/*.md")]
+)
 # Files and rooms as pages write them: `share/plan.py`, `decisions/`; a star stands for several.
 NAMED_FILE = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_*]+\.(?:py|sql|csv|out|md))?|[a-z_]+\.py)`")
 
@@ -59,6 +61,7 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```[a-z]*\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.starts_spark
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.stem in ALONE], ids=lambda p: p.stem)
 def test_an_example_in_a_process_of_its_own_prints_what_its_out_file_says(program: Path, tmp_path: Path) -> None:
     assert output_of(sys.executable, program, cwd=tmp_path) == program.with_suffix(".out").read_text(encoding="utf-8")
@@ -95,13 +98,17 @@ def test_every_example_has_its_output_and_every_output_its_example() -> None:
     assert scripts == {p.stem for p in EXAMPLES.glob("*.out")}
 
 
+def test_the_readme_is_short() -> None:
+    assert len(read("README.md").splitlines()) <= 150
+
+
 def test_the_readme_shows_the_quickstart_and_its_output() -> None:
     assert read("examples/quickstart.py") in blocks("README.md")
     assert read("examples/quickstart.out") in blocks("README.md")
 
 
-def test_the_readme_shows_lines_that_the_market_script_prints() -> None:
-    (shown,) = [b for b in blocks("README.md") if b.startswith(f"$ penstock {' '.join(SHOW_MARKET)}\n")]
+def test_the_command_line_page_shows_lines_that_the_market_script_prints() -> None:
+    (shown,) = [b for b in blocks("docs/cli.md") if b.startswith(f"$ penstock {' '.join(SHOW_MARKET)}\n")]
     printed = without_seconds(read("examples/market.out")).splitlines()
     lines = [line for line in without_seconds(shown).splitlines()[1:] if line.strip() != "…"]
     assert len(lines) > 5

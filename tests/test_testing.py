@@ -28,7 +28,7 @@ from penstock.errors import (
     WrongType,
 )
 from penstock.model.schema import Column, Stream
-from penstock.store.forms import in_form
+from penstock.sinks.forms import in_form
 from penstock.testing import EPOCH, ManualClock, TestBed, compare, run_rows
 from penstock.testing.clock import micros, read_instant
 from penstock.testing.comparison import MOST_DIFFERENCES
@@ -198,7 +198,7 @@ def test_differences_are_said_in_words() -> None:
         f"{first}: window_end is 2026-01-05T00:00:10.000000Z, expected 2026-01-05T00:00:11.000000Z",
         f"{first}: x is 0.30000000000000004, expected 0.3000001",
         "row 2 (window_end 2026-01-05T00:00:20.000000Z): k is NULL, expected 'b'",
-        "row 2: d is decimal128(12, 2), and '?' is expected, which it cannot be: this is no decimal number",
+        "row 2: d is decimal128(12, 2), but the expected value '?' cannot be read as one: this is not a decimal number",
         "row 3 is missing: k 'c'",
     ]
     (more,) = compare(ANSWERS, [{"k": "a"}])
@@ -256,7 +256,7 @@ def test_several_streams_may_have_rows_and_cuts_of_their_own(spark: SparkSession
     assert found["n"].to_pylist() == [2]
     with pytest.raises(SourceError, match="cuts for 2 streams are given as one list"):
         run_rows(COUNT, rows, cuts=[2], spark=spark)
-    with pytest.raises(SourceError, match='cuts for "t", and no rows'):
+    with pytest.raises(SourceError, match='cuts for "t", but no rows'):
         run_rows(COUNT, rows, cuts={"t": [2]}, spark=spark)
 
 

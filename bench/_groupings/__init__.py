@@ -1,1 +1,1 @@
-"""Parts of the groupings benchmark."""
+"""Holds the parts of the groupings benchmark."""

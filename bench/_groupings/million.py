@@ -1,4 +1,4 @@
-"""A number of keys in; times, memory and checked answers of fifty queries over all of them out, on real executors.
+"""Runs fifty queries over up to a million keys on real executors, and checks their answers.
 
 Runs in a process of its own, on ``local-cluster[2,1,2048]`` with a driver of 2 GB: what the driver holds is its JVM's
 heap at its fullest, before a collection, and the resident memory of its Python.
@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 
 from bench._apart import run_apart
 from penstock.engine import Engine
-from penstock.model.strategy import SPREAD_OVER
-from penstock.spark.session import embedded
+from penstock.model.strategy import MAX_DRIVER_GROUPS
+from penstock.spark.session.embedded import embedded
 
 START_S: Final = 1_767_623_400  # 2026-01-05 14:30:00 UTC
 SAMPLE_S: Final = 0.1
@@ -46,7 +46,7 @@ class Crowd:
     seconds: int = 300
     queries: int = 50
     sampled: int = 200
-    spread_over: int = SPREAD_OVER
+    max_driver_groups: int = MAX_DRIVER_GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,10 @@ def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
     source, state = scratch / "events", scratch / "state"
     write_events(session, crowd, source)
     queries = asked(crowd)
-    with Engine(state, spark=session, spread_over=crowd.spread_over) as engine, DriverMemory(collections) as memory:
+    with (
+        Engine(state, spark=session, max_driver_groups=crowd.max_driver_groups) as engine,
+        DriverMemory(collections) as memory,
+    ):
         engine.execute(
             "CREATE STREAM events (ts TIMESTAMP, account BIGINT, bytes INT, kind INT) USING parquet "
             f"OPTIONS (path = '{source}', maxFilesPerTrigger = '1') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS;"

@@ -1,4 +1,4 @@
-"""A stream and queries in, Penstock's time, answers and what it shared out."""
+"""Runs queries over files of rows in Penstock, and measures time, answers and what was shared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bench._groupings.workloads import Query, Stream
 from penstock.engine import Engine
-from penstock.share.feeding import to_record
+from penstock.share.grouping_rollup import to_record
 from penstock.share.plan import Strategy
 from penstock.sinks.parquet import ParquetSink
 

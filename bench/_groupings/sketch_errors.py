@@ -1,4 +1,4 @@
-"""Real data sets in, the errors of approximate aggregates on them out, beside what their sketches state."""
+"""Measures the errors of approximate aggregates on real data, beside what their sketches state."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ def print_errors(errors: Sequence[SketchError]) -> None:
 
 
 if __name__ == "__main__":
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     print_errors(sketch_errors(embedded(), Path(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""The three workloads: where their rows come from, and their queries."""
+"""Defines the three workloads of the groupings benchmark: where rows come from, and the queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.spark.generator import Market, write_trades
+from penstock.spark.market import Market, write_trades
 
 OPTIONS: Final = "us-option-bars-2014/aapl_option_minute_trades.csv.gz"
 DATA: Final = Path(os.environ.get("PENSTOCK_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

@@ -1,1 +1,1 @@
-"""Workloads and live runs of the planner's benchmark."""
+"""Holds the workloads and live runs of the planner's benchmark."""

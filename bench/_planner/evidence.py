@@ -1,4 +1,4 @@
-"""A workload comes in; all plans of its classes of queries, priced, and those of few classes run one by one, go out.
+"""Prices all plans of a workload's classes of queries, and runs those of few classes one by one.
 
 Queries are put into classes by their slides and conditions; a plan is a partition of the classes. The engine never
 parts queries over the same rows under the same keys; here such plans are run too, to see what they would take.
@@ -18,8 +18,8 @@ from bench._measure import interleave
 from bench._planner import live as lives
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
+from penstock.share.weave.baselines import exhaustive, share_all
 from penstock.share.weave.costs import Rates
-from penstock.share.weave.rivals import exhaustive, share_all
 
 PRICED = 9  # classes: 21,147 plans
 RUN = 4  # classes: 15 plans

@@ -1,4 +1,4 @@
-"""A workload and a strategy in, seconds of a live run out; and what the cost model says of the same plans."""
+"""Runs a workload live under a sharing strategy, and compares its time with the cost model's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from penstock.calibrate import let_come
 from penstock.engine import Engine
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
-from penstock.share.weave.board import beside
 from penstock.share.weave.costs import MeasuredCosts, Rates
-from penstock.share.weave.queries import Numbers, Seen
-from penstock.share.weave.strands import Strand
-from penstock.spark.generator import Market, write_trades
+from penstock.share.weave.plan_queries import PlanQuery
+from penstock.share.weave.queries import Numbers, ObservedLoad
+from penstock.share.weave.tree_costs import beside
+from penstock.spark.market import Market, write_trades
 
 SYMBOLS = 3_000
 STEPS = ("plan", "job", "ingest", "commit", "answer")
@@ -59,7 +59,7 @@ class Pricing:
     live: Live
     rates: Rates
     definitions: tuple[Definition, ...]
-    strands: tuple[Strand, ...]
+    strands: tuple[PlanQuery, ...]
     costs: MeasuredCosts
 
     def whole(self, cost: float, trees: int = 1) -> float:
@@ -122,7 +122,7 @@ def pricing(session: SparkSession, live: Live, rates: Rates) -> Pricing:
         return _priced(engine, live, rates, engine.stream("trades").pipeline.weaving.seen())
 
 
-def _priced(engine: Engine, live: Live, rates: Rates, seen: Seen) -> Pricing:
+def _priced(engine: Engine, live: Live, rates: Rates, seen: ObservedLoad) -> Pricing:
     """See the queries of an engine as the cost model does."""
     definitions, numbers = tuple(engine.catalog.definitions("trades")), Numbers()
     strands = tuple(numbers.strand(d) for d in definitions)

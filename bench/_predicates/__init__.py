@@ -1,1 +1,1 @@
-"""What ``penstock bench predicates`` is made of: data, queries, the sides compared, counts and tables."""
+"""Holds the parts of the predicates benchmark: data, queries, the sides compared, counts and tables."""

@@ -1,4 +1,4 @@
-"""Trades and predicates in, the rival's times and answers out: one CASE per query in a plain Spark job a file.
+"""Runs the rival of the predicates benchmark: one CASE per query in a plain Spark job for each file.
 
 Each row gets a bit per query, 62 of them in a long; rows are grouped by window and longs, and the answers are put
 together from the groups in numpy: sharing as one would write it by hand, with nothing said about the predicates.
@@ -23,7 +23,7 @@ from bench._apart import run_apart
 from bench._predicates.market import COLUMNS, Exchange
 from bench._predicates.queries import TUMBLING, Predicate
 from bench._predicates.running import Answers
-from penstock.spark.session import embedded
+from penstock.spark.session.embedded import embedded
 
 BITS: Final = 62  # of a long
 SLICE_US: Final = TUMBLING.slide_s * 1_000_000

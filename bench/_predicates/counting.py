@@ -1,8 +1,8 @@
-"""Trades and a query set in, the operations of Krishnamurthy et al. (2006, §4.3.3, Table 5) out, unshared and shared.
+"""Counts the operations of Krishnamurthy et al. (2006, §4.3.3, Table 5), unshared and shared.
 
-Counted from the data alone, in numpy: what any engine has to do that follows the paper. All windows are of whole
-seconds, so a trade's second tells its slice. With windows that overlap, a slice's fragments are shards (§5), and the
-merging of slices to windows is counted apart (§3.1).
+Operations are counted from the data alone, in numpy: any engine that follows the paper has to do them. All windows are
+of whole seconds, so a trade's second tells its slice. With windows that overlap, a slice's fragments are shards (§5),
+and the merging of slices to windows is counted apart (§3.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A seed and sizes in, the data of Krishnamurthy et al. (2006, Table 7) out: trades, closing prices and indexes."""
+"""Generates the data of Krishnamurthy et al. (2006, Table 7): trades, closing prices and indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.spark.generator import Market, symbols_table, write_trades
+from penstock.spark.market import Market, symbols_table, write_trades
 
 Volumes = Literal["as generated", "round lots"]
 Floats = npt.NDArray[np.float64]

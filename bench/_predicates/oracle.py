@@ -1,4 +1,4 @@
-"""Files and queries in, right answers out: DuckDB over the same Parquet, which knows nothing of Penstock or Spark."""
+"""Computes the right answers with DuckDB over the same Parquet files, without Penstock and Spark."""
 
 from __future__ import annotations
 

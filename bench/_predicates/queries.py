@@ -1,4 +1,4 @@
-"""A sample of trades and a seed in, the query sets of Krishnamurthy et al. (2006, §6.1, Table 8, Query 4) out."""
+"""Draws the query sets of Krishnamurthy et al. (2006, §6.1, Table 8, Query 4)."""
 
 from __future__ import annotations
 

@@ -1,16 +1,8 @@
-"""Figures of the predicates benchmark in, readable tables out: on the terminal, and for the README.
-
-``python -m bench._predicates.report bench/results/predicates.json README.md`` writes what stands between the marks
-``<!-- bench:predicates -->`` and ``<!-- /bench -->`` anew.
-"""
+"""Turns figures of the predicates benchmark into readable tables, on the terminal and for the page of results."""
 
 from __future__ import annotations
 
-import json
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -19,14 +11,6 @@ from rich.table import Table
 from bench._measure import Figures
 from bench._report import print_targets
 
-BEGIN: Final = "<!-- bench:predicates -->"
-END: Final = "<!-- /bench -->"
-INTRODUCTION: Final = """\
-Seconds for {rows:,} trades, {hours:.1f} hours of event time in {files} batches, joined with two tables, until all
-answers are in the Parquet sink and the state on disk: workloads B (n predicates, one window of 600 s), C regular (√n
-predicates × √n windows) and C low (n predicates, n windows) of Krishnamurthy et al. (2006, §6), medians of
-{repetitions} on {cores} cores. Constants are values of random trades. CASE is one CASE per query in a plain Spark job,
-on a JVM that compiles large methods and on one with default options. Machines differ; compare within the table."""
 Rows = list[tuple[str, ...]]
 
 
@@ -102,44 +86,6 @@ def thousands(found: Mapping[str, Any]) -> Rows:
     ]
 
 
-def readme(document: Mapping[str, Any]) -> str:
-    """Write the README's part from a file of figures."""
-    found = document["measurements"]
-    workload, hours = found["workload"], next(iter(found["counts"].values()))["hours"]
-    targets = [(t["name"], f"{t['value']:,.2f}", t["target"], "yes" if t["met"] else "no") for t in document["targets"]]
-    about = INTRODUCTION.format(**workload, hours=hours, cores=document["machine"]["cores"])
-    lines = [
-        BEGIN,
-        about,
-        "",
-        *_markdown(TIMES, times(found)),
-        "",
-        "The paper's parameters (§4.3.3), counted on these trades:",
-        "",
-        *_markdown(PARAMETERS, parameters(found)),
-        "",
-        "Operations, counted as the paper counts them, and seconds, by the hour of event time, beside its figures:",
-        "",
-        *_markdown(BESIDE, beside(found)),
-        "",
-        *_markdown((f"{found['thousands']['queries']:,} queries at once", "figure"), thousands(found)[1:]),
-        "",
-        *_markdown(("target", "value", "asked", "met"), targets),
-        "",
-        "From `penstock bench predicates --json bench/results/predicates.json`.",
-        END,
-    ]
-    return "\n".join(lines)
-
-
-def put_into(page: str, part: str) -> str:
-    """Put the part in the place of what stands between its marks."""
-    marked = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    if not marked.search(page):
-        raise ValueError(f"the page has no {BEGIN} … {END}")
-    return marked.sub(lambda _: part, page, count=1)
-
-
 def _parameters(name: str, counts: Mapping[str, Any]) -> tuple[str, ...]:
     """Write one row of parameters."""
     means = (f"{counts['rows_a_slice']:,.0f}", f"{counts['fragments_a_slice']:,.0f}")
@@ -151,13 +97,6 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Write a table; the first column is text, the others are numbers."""
-    yield f"| {' | '.join(head)} |"
-    yield f"| --- |{' ---: |' * (len(head) - 1)}"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
-
-
 def _print(console: Console, title: str, head: Sequence[str], rows: Rows) -> None:
     """Print a table."""
     table = Table(title=title, title_justify="left")
@@ -166,13 +105,3 @@ def _print(console: Console, title: str, head: Sequence[str], rows: Rows) -> Non
     for row in rows:
         table.add_row(*row)
     console.print(table)
-
-
-def _main(figures: str, page: str) -> None:
-    path = Path(page)
-    part = readme(json.loads(Path(figures).read_text(encoding="utf-8")))
-    path.write_text(put_into(path.read_text(encoding="utf-8"), part), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

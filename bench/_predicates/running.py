@@ -1,4 +1,4 @@
-"""Trades and queries in, Penstock's times, answers and what left the executors out; and the bare limit beside it."""
+"""Runs queries with predicates in Penstock, and measures times, answers and what left the executors."""
 
 from __future__ import annotations
 

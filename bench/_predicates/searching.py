@@ -1,4 +1,4 @@
-"""A column and sorted constants in, seconds out: the ways to find a row's place among them, and opaque predicates."""
+"""Times the ways to find a row's place among sorted constants, and opaque predicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.internal import InternalFunction
 
 from bench._predicates.market import Exchange
-from penstock.spark.searching import search
+from penstock.spark.job.binary_search import search
 
 COUNTS: Final = (16, 64, 256, 1024)
 MOST_WRITTEN: Final = 256  # tests written out

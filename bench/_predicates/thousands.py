@@ -1,4 +1,4 @@
-"""Five thousand queries at once, in small batches: their answers against the oracle, and what one more costs.
+"""Runs five thousand queries at once in small batches, checks answers, and times one query more.
 
 The files come one at a time. After batches without additions, a query with a new constant over columns in use is
 entered before every sixth batch; the last two batches before each addition are the quiet ones it is compared with.

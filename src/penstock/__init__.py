@@ -1,4 +1,4 @@
-"""Penstock: one stream in, a thousand queries out, as one Spark pipeline."""
+"""Penstock runs hundreds of continuous SQL queries over shared streams as one Spark pipeline."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ __all__ = [
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.errors import PenstockError
-    from penstock.language.python_aggregates import aggregate
-    from penstock.language.python_functions import function
+    from penstock.language.functions.python_aggregates import aggregate
+    from penstock.language.functions.python_functions import function
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.terminal import TerminalSink
-    from penstock.spark.generator import Market, write_trades
+    from penstock.sources.trades import Market
+    from penstock.spark.market import write_trades
 
 _PLACES = {
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
-    "Market": "penstock.spark.generator",
+    "Market": "penstock.sources.trades",
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
     "TerminalSink": "penstock.sinks.terminal",
-    "aggregate": "penstock.language.python_aggregates",
-    "function": "penstock.language.python_functions",
-    "write_trades": "penstock.spark.generator",
+    "aggregate": "penstock.language.functions.python_aggregates",
+    "function": "penstock.language.functions.python_functions",
+    "write_trades": "penstock.spark.market",
 }
 
 

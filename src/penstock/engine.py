@@ -1,4 +1,4 @@
-"""The whole way of the data: statements and rows in, answers out.
+"""Runs continuous queries over shared streams; this is the whole way from statements and rows to answers.
 
 ::
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,46 +22,45 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
-from penstock.catalog.execution import Execution
-from penstock.catalog.functions import Functions
-from penstock.catalog.questions import Questions
-from penstock.catalog.registering import Registering
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition, TypedQuery
-from penstock.language.bind import bind
-from penstock.language.dialect import check_windows_at_a_time
+from penstock.kernel.synopsis import Kernel
+from penstock.kernel.versions import Version
 from penstock.language.duration import parse_duration
-from penstock.language.limits import WINDOWS_AT_A_TIME
-from penstock.language.parse import parse_query, parse_script
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
+from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
-from penstock.model.schema import Stream, Table
-from penstock.model.strategy import SPREAD_OVER, StrategyName, strategy_named
+from penstock.model.schema import Stream
+from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.report.notebook import StreamRow, engine_summary
-from penstock.share.explain import Seen, explain_plan
-from penstock.share.explanation import Explanation, StreamPlan
-from penstock.share.weave.queries import Standing
-from penstock.share.what_if import WhatIf, what_if
+from penstock.share.explain.explain import explain_plan
+from penstock.share.explain.explanation import Explanation, StreamPlan
+from penstock.share.explain.what_if import WhatIf, what_if
+from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
-from penstock.spark import sources
-from penstock.spark.own_session import made_in, own_session
-from penstock.spark.session import adopt, embedded
-from penstock.spark.tables import Tables
+from penstock.spark.job.lookup_tables import LookupTables
+from penstock.spark.session.embedded import adopt, embedded
+from penstock.spark.session.own_session import own_session
+from penstock.spark.sources import frames as sources
 from penstock.spark.typing import Typer
+from penstock.statements.execution import Execution
+from penstock.statements.query_binder import QueryBinder
+from penstock.statements.questions import Questions
+from penstock.statements.registering import Registering
+from penstock.statements.user_functions import UserFunctions
 from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
-from penstock.store.forms import Form, in_form
-from penstock.store.synopsis import Kernel
-from penstock.store.versions import Version
-from penstock.stream.at_work import StreamAtWork
-from penstock.stream.changing import Changing
-from penstock.stream.entered import Entered
-from penstock.stream.fleet import Fleet
-from penstock.stream.opening import Settings
+from penstock.stream.admitted import Admitted
+from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.query_changes import QueryChanges
+from penstock.stream.registry import StreamRegistry
+from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,13 +78,18 @@ class Engine(Registering):
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,
-        spread_over: int = SPREAD_OVER,
+        max_driver_groups: int = MAX_DRIVER_GROUPS,
         windows_at_a_time: int = WINDOWS_AT_A_TIME,
+        spread_over: int | None = None,
     ) -> None:
-        """Open a state folder, if any; the executors keep groupings of more than ``spread_over`` groups in it.
+        """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
-        A query whose range holds more than ``windows_at_a_time`` slides is refused.
+        A query whose range holds more than ``windows_at_a_time`` slides is refused. ``spread_over`` is the old name of
+        ``max_driver_groups``.
         """
+        if spread_over is not None:
+            warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
+            max_driver_groups = spread_over
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self.windows_at_a_time = windows_at_a_time
@@ -92,16 +97,19 @@ class Engine(Registering):
         self.session = own_session(embedded() if spark is None else adopt(spark))
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
-        self._typer, self._tables = Typer(self.session), Tables(self.session)
-        self._frames: dict[str, DataFrame] = {}
-        shared = self.session, self._tables, self.catalog, self._folder, Path(self._scratch.name)
-        settings = Settings(*shared, self.sinks, self.strategy, kernel, clock, spread_over)
-        self._fleet = Fleet(settings, self._frame)
-        self._at_work = self._fleet.at_work
-        self._changing = Changing(self.catalog, self._fleet.with_past)
+        tables, typer = LookupTables(self.session), Typer(self.session)
+        shared = self.session, tables, self.catalog, self._folder, Path(self._scratch.name)
+        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups)
+        self._sources = DeclaredSources(self.session, self.catalog, tables)
+        self.streams = StreamRegistry(settings, self._sources)
+        self._changes = QueryChanges(self.catalog, self.streams.with_past)
+        self._functions = UserFunctions(self.catalog, typer)
+        self._binder = QueryBinder(self.catalog, typer, self._functions, windows_at_a_time)
+        questions = Questions(self.catalog, self.strategy, self._binder, self.streams)
+        hands = self._sources, self._functions, self._changes, self.streams
+        self._execution = Execution(self.catalog, self._binder, questions, *hands)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
-        self._functions = Functions(self.catalog, self._typer)
-        self.catalog.restore(self.typed)
+        self.catalog.restore(self._binder.typed)
         self._functions.provide()
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -130,40 +138,31 @@ class Engine(Registering):
         idle_us, rows_us = (0 if length is None else parse_duration(length) for length in (idle, retain_rows))
         stream = Stream(name, sources.columns_of_stream(name, source), time, *lengths)
         stream = replace(stream, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
-        sources.check_columns(stream)
-        self.catalog.create_stream(stream)
-        self._frames[name] = source
+        self._sources.enter_frame(stream, source)
 
     def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
         """Take a DataFrame or Arrow table of the program itself as a table."""
-        frame = made_in(self.session, source.combine_chunks()) if isinstance(source, pa.Table) else source
-        self._tables.register(name, frame)
-        self.catalog.create_table(Table(name, sources.columns_of(frame)))
+        self._sources.enter_table(name, source)
 
-    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
+    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Admitted:
         """Enter a query at any time, between two batches; say from which window on it is answered."""
-        return self._changing.create([self.typed(parse_query(text), name)], origin)[0]
+        return self._changes.create([self.typed(parse_query(text), name)], origin)[0]
 
-    def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Entered:
+    def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Admitted:
         """Give a query a new SELECT: it answers the windows that begin from now on, the old one those before.
 
         One that means the same changes nothing. Answers so far stay in the sinks.
         """
-        return self._changing.replace(self.typed(parse_query(text), self.catalog.query(name).name), origin)
+        return self._changes.replace(self.typed(parse_query(text), self.catalog.query(name).name), origin)
 
     def check_query(self, query: Query, select: Select) -> None:
         """Raise if a query, new or in another's place, asks for what cannot be had; nothing changes."""
-        if self._changing.may_refuse(query):
-            self._changing.check(self.typed(select, query.name))
+        if self._changes.may_refuse(query):
+            self._changes.check(self.typed(select, query.name))
 
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
-        query = bind(select, self.catalog, name, self.catalog.functions(), asked=asked)
-        if not asked:
-            check_windows_at_a_time(query.window, self.windows_at_a_time, select.text)
-        self._functions.require_for(query)
-        stream = self.catalog.feeding(query.stream)
-        return self._typer.type_query(query, stream, self.catalog.tables(), self.catalog.functions())
+        return self._binder.typed(select, name, asked=asked)
 
     def drop_query(self, name: str) -> None:
         """Take a query out from the next batch on; its answers stay in the sinks."""
@@ -171,11 +170,11 @@ class Engine(Registering):
 
     def pause_query(self, name: str) -> None:
         """Let a query answer no window that ends from now on; its partials go on."""
-        self._changing.pause(name)
+        self._changes.pause(name)
 
     def resume_query(self, name: str) -> None:
         """Let a query that a user or an error paused answer again; windows ended meanwhile are not answered."""
-        self._changing.resume(name)
+        self._changes.resume(name)
 
     def backfill(
         self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
@@ -185,7 +184,7 @@ class Engine(Registering):
         ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries. Files of
         the source that were written again since they were read are refused, unless they are accepted.
         """
-        return self._changing.backfill(names, since, accept_changed_files=accept_changed_files)
+        return self._changes.backfill(names, since, accept_changed_files=accept_changed_files)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -212,7 +211,7 @@ class Engine(Registering):
         if self._serving is not None:
             self._serving.stop()
         failures: list[BaseException] = []
-        for step in [step for stream in self._at_work.values() for step in (stream.stop, stream.delivery.roll)]:
+        for step in [step for stream in self.streams.runners.values() for step in (stream.stop, stream.delivery.roll)]:
             try:
                 step()
             except Exception as error:  # the other streams are stopped all the same
@@ -223,7 +222,7 @@ class Engine(Registering):
     @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
-        return bool(self._at_work) and all(stream.running for stream in self._at_work.values())
+        return bool(self.streams.runners) and all(stream.running for stream in self.streams.runners.values())
 
     def results(self, name: str, form: Form = "arrow", *, revisions: bool = False, version: Version = None) -> Any:
         """Return a query's answers as they stand, by window, then group: window_start, window_end and its columns.
@@ -234,7 +233,7 @@ class Engine(Registering):
         the answers of one version, or with ``"all"`` for everything, with the ``version`` of each answer.
         """
         definition = self.catalog.query(name)
-        stream, elsewhere = self.stream(definition.query.stream), self._fleet.answers_elsewhere(definition)
+        stream, elsewhere = self.stream(definition.query.stream), self.streams.answers_elsewhere(definition)
         return in_form(stream.results(definition, elsewhere, version, revisions=revisions), form)
 
     def ask(self, text: str, form: Form = "arrow") -> Any:
@@ -247,14 +246,14 @@ class Engine(Registering):
 
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
-        return status_of(self.catalog, self._at_work, self.clock(), running=self.running)
+        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""
         if self._folder is None:
             raise StateError("an engine without a state folder has nothing to copy", hint="Give it one: state=…")
         with ExitStack() as waiting:
-            for stream in self._fleet.in_order():  # in which changes wait
+            for stream in self.streams.in_order():  # in which changes wait
                 waiting.enter_context(stream.between_batches())
             copy_state(self._folder.path, Path(folder))
 
@@ -263,24 +262,26 @@ class Engine(Registering):
         plans: list[StreamPlan] = []
         for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
-            known = self._seen(name), self._standing(name)
+            known = self.streams.observed(name), self.streams.woven(name)
             plans += explain_plan(name, definitions, self.strategy, version, *known).streams
         return Explanation(tuple(plans))
 
     def what_if(self, text: str) -> WhatIf:
         """Tell which tree a query would join, with whom, and what it would cost; nothing is entered."""
         new = Definition(self.catalog.next_id, self.typed(parse_query(text), "this query"))
-        return what_if(self.catalog.definitions(s := new.query.stream), new, self.strategy, self._standing(s))
+        return what_if(self.catalog.definitions(s := new.query.stream), new, self.strategy, self.streams.woven(s))
 
     def _repr_html_(self) -> str:
         """Show the engine in a notebook: its streams with what came and went, then who shares what."""
         counted = {name: len(self.catalog.definitions(name)) for name in self.catalog.stream_names()}
-        rows = [self._at_work[n].row(c) if n in self._at_work else StreamRow(n, c) for n, c in counted.items()]
+        rows = [
+            self.streams.runners[n].row(c) if n in self.streams.runners else StreamRow(n, c) for n, c in counted.items()
+        ]
         return engine_summary(rows, self.explain())
 
-    def stream(self, name: str) -> StreamAtWork:
+    def stream(self, name: str) -> StreamRunner:
         """Return a stream at work: its pipeline has counts, metrics and reports."""
-        return self._fleet.stream(name)
+        return self.streams.stream(name)
 
     def close(self) -> None:
         """Stop everything and let go of the state folder; the Spark session stays."""
@@ -301,43 +302,3 @@ class Engine(Registering):
     ) -> None:
         """Close the engine."""
         self.close()
-
-    # -- inside --------------------------------------------------------------------------------------------------
-
-    @property
-    def _execution(self) -> Execution:
-        """Give statements the hands they need."""
-        return Execution(
-            self.catalog,
-            Questions(self.catalog, self.strategy, self.typed, self._seen, self._standing),
-            self.typed,
-            self._enter,
-            self._functions.check_body,
-            self._changing.create,
-            self._changing.replace,
-            self.pause_query,
-            self.resume_query,
-            self._fleet.leave,
-            self._changing.create_stream,
-        )
-
-    def _enter(self, source: Stream | Table) -> None:
-        """Enter a stream or table of files, with the columns its files have if none are given."""
-        whole = sources.with_columns(self.session, source)
-        self.catalog.create_stream(whole) if isinstance(whole, Stream) else self.catalog.create_table(whole)
-
-    def _seen(self, name: str) -> Seen | None:
-        """Return what is known of a stream that has run."""
-        pipeline = self._at_work[name].pipeline if name in self._at_work else None
-        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
-
-    def _standing(self, name: str) -> Standing:
-        """Tell what a stream was seen to bring, and the trees its queries are woven into."""
-        known, unknown = self._at_work.get(name), Standing(rates=self._fleet.settings.rates)
-        return unknown if known is None else known.pipeline.weaving.standing()
-
-    def _frame(self, stream: Stream) -> DataFrame:
-        """Open a stream's source."""
-        if stream.format is None:
-            return sources.given_frame(self._frames, stream)
-        return sources.read_stream(self.session, stream)

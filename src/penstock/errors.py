@@ -1,4 +1,4 @@
-"""Every error Penstock raises, as one tree; each says what is wrong, where, what exists and what to do.
+"""Defines every error that Penstock raises; each says what is wrong, where, what exists and what to do.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Turns text that anybody may have written into text that can be shown.
+"""Escapes text that anybody may have written, so that it can be shown on a terminal.
 
 Values, names, comments and messages may hold signs that steer a terminal (ESC, BEL, C1), turn the direction of
 writing, break lines, or do not show at all. ``str.isprintable`` is false of all of them, of lone surrogates too.

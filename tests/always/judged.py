@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.engine import Engine
+from penstock.kernel.synopsis import Kernel
 from penstock.model.schema import Column, Stream
 from penstock.share.plan import Strategy
 from penstock.sinks.jsonl import JsonLinesSink
@@ -19,7 +20,6 @@ from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
 from penstock.store import faults
 from penstock.store.folder import StateFolder
-from penstock.store.synopsis import Kernel
 from penstock.testing import ManualClock, TestBed
 from tests.always.delivered import delivered, lines_in, tables_in
 from tests.always.model import TERMS, Entry, Model, Standing
@@ -149,7 +149,7 @@ class Judged:
     def feed(self, rows: Sequence[Row]) -> None:
         self._note("feed", list(rows))
         table = batch_of(rows)
-        number = self.bed.engine.stream("s").pipeline.progress.batch + 1
+        number = self.bed.engine.stream("s").pipeline.progress.clock.batch + 1
         self.step(lambda: self.bed.feed("s", table, number=number))
         self._sent = table, number
         self.model.batch(rows, self.clock())
@@ -160,7 +160,7 @@ class Judged:
         self.model.outlive(self.clock())
         self.step(self._tick)
         died = len(self.kills) > kills
-        if died and self.bed.engine.stream("s").pipeline.progress.watermark_us == self.model.watermark:
+        if died and self.bed.engine.stream("s").pipeline.progress.clock.watermark_us == self.model.watermark:
             return  # it died before the heartbeat was committed, and idleness counts anew
         self.model.at = since
         self.model.heartbeat(self.clock())
@@ -177,7 +177,9 @@ class Judged:
         at_work = self.bed.engine.stream("s")
         if self.model.watermark is not None and self.model.queries[name].first_end is not None:
             progress, definition = at_work.pipeline.progress, self.bed.engine.catalog.query(name).id
-            number = self.model.backfill(name, progress.first_ends[definition], progress.starts[definition])
+            number = self.model.backfill(
+                name, progress.windows.first_ends[definition], progress.windows.starts[definition]
+            )
             unknown = len(self.kills) > kills or self.model.queries[name].question.keys  # an empty group is no answer
             assert unknown or found == {name: number}, f"{found}, the model {number}"
 
@@ -228,7 +230,7 @@ class Judged:
             return found
         at_work = self.bed.engine.stream("s")
         at_work.settle()
-        return at_work.pipeline.progress.first_ends.get(definition.id)
+        return at_work.pipeline.progress.windows.first_ends.get(definition.id)
 
     # -- death ---------------------------------------------------------------------------------------------------
 
@@ -282,7 +284,7 @@ class Judged:
     def check(self) -> None:
         """Compare time, counts, every query's answers and what the sinks hold."""
         progress = self.bed.engine.stream("s").pipeline.progress
-        assert progress.watermark_us == self.model.watermark, (progress.watermark_us, self.model.watermark)
+        assert progress.clock.watermark_us == self.model.watermark, (progress.clock.watermark_us, self.model.watermark)
         counts = self.bed.counts("s")
         found, wanted = ({t: of(t) for t in TERMS} for of in (counts.__getattribute__, self.model.counts.__getitem__))
         assert found == wanted, f"counted {found}, the model {wanted}"

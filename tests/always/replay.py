@@ -92,7 +92,7 @@ def _fewest_rows(spark: SparkSession, setting: Setting, durable: bool, steps: li
 
 
 def main(path: str) -> None:
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     setting, durable, steps = pickle.loads(Path(path).read_bytes())
     spark = embedded()

@@ -15,12 +15,14 @@ from tests.always.victim import expected, rows_of
 FOLDER = "PENSTOCK_KILLS"  # an environment variable: a folder in which a long run goes on where it was
 
 
+@pytest.mark.starts_spark
 def test_four_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     figures = run(tmp_path, 4)
     assert figures["inside"] >= 3, figures
     assert figures["answers"]["lines"] == figures["answers"]["tables"] > 100
 
 
+@pytest.mark.starts_spark
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_two_hundred_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:

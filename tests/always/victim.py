@@ -122,7 +122,7 @@ def live(folder: Path, kind: str, *, add_behind: bool, finish: bool) -> None:
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.protocol import Sink
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
     from penstock.store import faults
 
     marks = Marks(folder / "marks")

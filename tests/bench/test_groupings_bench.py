@@ -11,8 +11,8 @@ from bench import groupings
 from bench._groupings import million
 from bench._groupings.workloads import OPTION_KEYS, TRADE_KEYS, grouped_queries, packet_queries
 from bench._measure import Progress, as_json
-from penstock.language.parse import parse_query
-from penstock.store import spread
+from penstock.language.grammar.parse import parse_query
+from penstock.store import executor_state as spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def test_answers_about_many_keys_equal_the_oracle_s(
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
     monkeypatch.setattr(million, "_settings", lambda collections: {})  # on the session that runs
-    crowd = million.Crowd(keys=300, rows=1_500, files=3, queries=8, sampled=40, spread_over=100)
+    crowd = million.Crowd(keys=300, rows=1_500, files=3, queries=8, sampled=40, max_driver_groups=100)
     found = million.run(crowd, tmp_path)
     assert found["differing"] == []
     assert found["spread_groupings"] == [["`account`"]]

@@ -15,11 +15,11 @@ from bench._predicates.case import BITS, words
 from bench._predicates.counting import count
 from bench._predicates.market import RATE, Exchange, in_round_lots, write_exchange
 from bench._predicates.queries import TUMBLING, Drawing, Kind, Predicate
-from bench._predicates.report import BEGIN, END, put_into, readme
 from bench._predicates.running import differences
 from bench._predicates.thousands import Crowd
+from bench._results.predicates import predicates
 from bench.predicates import Workload, measure, sized
-from penstock.share.fragments import count_fragments
+from penstock.share.conditions.fragments import count_fragments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,16 +109,12 @@ def test_thousands_of_queries_equal_the_oracle_while_one_is_added(written: dict[
     assert (found["batches"], len(found["batch_after_addition_seconds"])) == (TINY.crowd.batches, 1)
 
 
-def test_the_readme_shows_ours_beside_the_published(written: dict[str, Any]) -> None:
-    part = readme(written)
-    assert part.startswith(BEGIN)
-    assert part.endswith(END)
+def test_the_results_page_shows_ours_beside_the_published(written: dict[str, Any]) -> None:
+    section = predicates(written)
+    part = "\n".join([section.asked, *map(str, section.tables)])
     for text in ("| B 4 |", "figure 14", "116,101,112", "63,984,043", "| CASE 9, compiled |", "4,000 trades"):
         assert text in part
-    page = f"before\n{BEGIN}\nold\n{END}\nbetween\n<!-- bench:windows -->\n{END}\n"
-    assert put_into(page, part) == page.replace(f"{BEGIN}\nold\n{END}", part)
-    with pytest.raises(ValueError, match="has no"):
-        put_into("nothing", part)
+    assert [chart.name for chart in section.charts] == ["predicates", "predicates-sharing"]
 
 
 def drawing(number: int = 5_000) -> Drawing:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream, Table
 from penstock.store.changes import ChangeLog

@@ -16,6 +16,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.function import Function, Parameter
 from penstock.model.schema import Column, Stream
 from penstock.store.changes import ChangeLog
+from tests.cases import cases
 from tests.catalog.making import COLUMNS, COUNT, QUOTES, TRADES, Typing, W, catalog_at, market
 
 
@@ -300,7 +301,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=max(20, settings().max_examples // 5))
+@settings(max_examples=max(cases(20), settings().max_examples // 5))
 @given(ACTIONS)
 def test_any_history_is_told_the_same_live_and_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str]]

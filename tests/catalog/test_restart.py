@@ -12,8 +12,8 @@ import pytest
 
 from penstock.catalog.typed_records import has_typed, read_typed, write_typed
 from penstock.engine import Engine
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.model.derived import source_of
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.typing import Typer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
-from penstock.control.status import SinkStatus, Standing, status_at
+from penstock.control.status import SinkStatus, StreamFacts, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
+from penstock.stream.clock import StreamClock
 from penstock.stream.progress import Progress
 
 NOW = 1_767_623_700_000_000  # 2026-01-05 14:35:00
@@ -50,15 +51,15 @@ class Pretended:
         self.catalog = Catalog(ChangeLog(self.path), clock=lambda: NOW)
         self.catalog.create_stream(TRADES)
         counts = Counts(1_000, 960, 5, 10, corrected=20, duplicate=5)
-        self.progress = Progress(
-            number=11, watermark_us=NOW - 2 * MINUTE, first_us=NOW - 9 * MINUTE, last_us=NOW - MINUTE, counts=counts
-        )
+        self.progress, clock = Progress(), StreamClock(11, watermark_us=NOW - 2 * MINUTE, counts=counts)
+        clock.first_us, clock.last_us = NOW - 9 * MINUTE, NOW - MINUTE
+        self.progress.clock = clock
         self.sinks = [SinkStatus("jsonl answers", 0)]
 
     def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entered:
         self.calls.append(("create", name, origin))
         (made,) = self.catalog.create_queries([self.typed(parse_query(text), name)], origin)
-        self.progress.starts[made.id] = None
+        self.progress.windows.starts[made.id] = None
         return Entered(NOW, "the stream is younger")
 
     def alter_query(self, name: str, text: str) -> Entered:
@@ -76,11 +77,11 @@ class Pretended:
         self.catalog.pause(name)
 
     def resume_query(self, name: str) -> None:
-        self.progress.paused.pop(self.catalog.query(name).id, None)
+        self.progress.windows.paused.pop(self.catalog.query(name).id, None)
         self.catalog.resume(name)
 
     def fail_query(self, name: str, reason: str) -> None:
-        self.progress.paused[self.catalog.query(name).id] = Paused(NOW, NOW, NOW, reason)
+        self.progress.windows.paused[self.catalog.query(name).id] = Paused(NOW, NOW, NOW, reason)
 
     def ask(self, text: str) -> pa.Table:
         self.calls.append(("ask", text))
@@ -109,5 +110,5 @@ class Pretended:
         folder.mkdir()
 
     def status(self) -> dict[str, Any]:
-        standing = Standing(replace(self.progress), self.sinks)
+        standing = StreamFacts(self.progress, self.sinks)
         return status_at(self.catalog, {"trades": standing}, NOW).to_dict()

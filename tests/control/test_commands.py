@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.cli.standing import troubles
+from penstock.cli.status import troubles
 from penstock.control.serving import Serving
 from penstock.control.status import SinkStatus
 from penstock.store.commits import Commit, DiskCommitLog
@@ -114,7 +114,7 @@ def test_the_state_folder_is_the_one_that_the_project_names(penstock: Penstock, 
         ("streams: {}", "names no state folder"),
         ("state: [1", "cannot read penstock.yml"),
         ("state: nowhere", "nowhere does not exist"),
-        ("state: queries", "queries is no state folder"),
+        ("state: queries", "queries is not a state folder"),
         ("- 1", "names no state folder"),
     ],
 )
@@ -262,7 +262,7 @@ def test_without_an_engine_status_and_queries_read_the_folder(
         last_us=NOW,
         first_us=NOW - MINUTE,
         clock_us=NOW,
-        counts=engine.progress.counts,
+        counts=engine.progress.clock.counts,
         source="",
         next_ends={"1": NOW + MINUTE},
     )
@@ -283,7 +283,7 @@ def test_without_an_engine_status_and_queries_read_the_folder(
 
 def test_a_query_that_no_batch_has_seen_waits(engine: Pretended) -> None:
     engine.create_query("pace", PACE)
-    engine.progress.starts.clear()
+    engine.progress.windows.starts.clear()
     (query,) = engine.status()["queries"]
     assert (query["state"], query["next_end_us"]) == ("waiting", None)
 

@@ -79,7 +79,8 @@ def test_a_file_that_cannot_be_written_is_a_wrong_command_line(tmp_path: Path) -
 
 
 SLEEPER = """
-import time
+import signal, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may be run under nohup
 from penstock.cli.stopping import signalled
 with signalled() as ended:
     print("ready", flush=True)
@@ -110,7 +111,7 @@ def test_the_second_signal_ends_the_process_at_once_with_130(first: signal.Signa
 
 
 def test_a_closed_terminal_does_not_stop_what_was_started_with_nohup() -> None:
-    script = f"import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{SLEEPER}".replace(
+    script = f"import os\n{SLEEPER}".replace("SIG_DFL", "SIG_IGN").replace(
         "ended.wait()", "os.kill(os.getpid(), signal.SIGHUP); print(ended.wait(0.2), flush=True); os._exit(0)"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.evaluate.components import Component, column_count
+from penstock.evaluate.components.numbers import Component, ExactSum
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 
@@ -100,7 +100,7 @@ FIELDS = (
 def partial_columns(component: Component, rows: list[list[Row]]) -> list[pa.Array]:
     """Aggregate each list of rows into a component's partial columns as Spark ships them."""
     partials = [partial(component.source, part) for part in rows]
-    columns = [[p[i] for p in partials] for i in range(column_count(component))]
+    columns = [[p[i] for p in partials] for i in range(len(component.columns))]
     return [pa.array(values, _shipped_type(component.source, i)) for i, values in enumerate(columns)]
 
 
@@ -112,23 +112,26 @@ def partial(component: Component, rows: list[Row]) -> tuple[Any, ...]:
     values = [v for row in rows if (v := row.get(component.argument or "")) is not None]
     if component.kind == "moments":
         return _moments([float(v) for v in values])
+    if component.kind == "moments4":
+        return _four_moments([float(v) for v in values])
     if not values:
-        return (None,) * column_count(component)
+        return (None,) * len(component.columns)
     if component.kind == "float":
         return (float_sum(values),)
     if component.kind in ("min", "max"):
         return (extreme(component.kind, values),)
+    assert isinstance(component, ExactSum)
     return _exact(component, values)
 
 
-def _exact(component: Component, values: list[Any]) -> tuple[Any, ...]:
+def _exact(component: ExactSum, values: list[Any]) -> tuple[Any, ...]:
     if component.limbs == 1:
         return (sum(values),)
     if component.limbs == 2:
         return (sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values))
     scale, wide = component.decimal.scale, Context(prec=60)
     whole = [int(v.scaleb(scale, wide)) for v in values]
-    if column_count(component) == 1:
+    if len(component.columns) == 1:
         return (Decimal(sum(whole)).scaleb(-scale, wide),)
     high = [int(math.copysign(1, v)) * (abs(v) // 10**19) for v in whole]
     low = sum(v - h * 10**19 for v, h in zip(whole, high, strict=True))
@@ -136,12 +139,13 @@ def _exact(component: Component, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _shipped_type(component: Component, column: int) -> pa.DataType:
-    if component.kind == "count" or (component.kind == "moments" and column == 0):
+    if component.kind == "count" or (component.kind in ("moments", "moments4") and column == 0):
         return pa.int64()
-    if component.kind in ("float", "moments"):
+    if component.kind in ("float", "moments", "moments4"):
         return pa.float64()
     if component.kind in ("min", "max"):
         return component.type
+    assert isinstance(component, ExactSum)
     if component.limbs < 4:
         return pa.int64()
     return pa.decimal128(38, component.decimal.scale if column == 0 else 0)
@@ -154,6 +158,25 @@ def _moments(values: list[float]) -> tuple[int, float | None, float | None]:
         return (len(values), float_sum(values) / len(values), math.nan)
     mean = math.fsum(values) / len(values)
     return (len(values), mean, math.fsum((v - mean) ** 2 for v in values))
+
+
+def _four_moments(values: list[float]) -> tuple[Any, ...]:
+    if not values:
+        return (0, None, None, None, None)
+    if not all(map(math.isfinite, values)):
+        return (len(values), float_sum(values) / len(values), math.nan, math.nan, math.nan)
+    powers = central_powers(values)
+    return (len(values), float(sum(map(Fraction, values)) / len(values)), *map(float, powers))
+
+
+def central_powers(values: list[float]) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the exact sums of the second, third and fourth powers of the distances from the mean."""
+    exact = [Fraction(v) for v in values]
+    mean = sum(exact) / len(exact)
+    squares = [(v - mean) * (v - mean) for v in exact]
+    m3 = sum((square * (v - mean) for square, v in zip(squares, exact, strict=True)), Fraction(0))
+    m2, m4 = sum(squares, Fraction(0)), sum((square * square for square in squares), Fraction(0))
+    return Fraction(m2), Fraction(m3), Fraction(m4)
 
 
 def window_rows(rows: Iterable[Row], window: Window, end: int) -> list[Row]:
@@ -172,6 +195,8 @@ def answer(aggregate: Aggregate, type_: pa.DataType | None, rows: list[Row]) -> 
         return extreme(aggregate.function, values)
     if aggregate.function in ("sum", "avg"):
         return _sum_or_avg(aggregate.function, type_, values)
+    if aggregate.function in ("skewness", "kurtosis"):
+        return shape(aggregate.function, [float(v) for v in values])
     return _spread(aggregate.function, [float(v) for v in values])
 
 
@@ -208,6 +233,19 @@ def _spread(function: str, values: list[float]) -> float | None:
     return math.sqrt(variance) if function.startswith("stddev") else variance
 
 
+def shape(function: str, values: list[float]) -> float | None:
+    """Recompute skewness or kurtosis exactly; NULL of values that are all equal."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    m2, m3, m4 = central_powers(values)
+    if not m2:
+        return None
+    if function == "kurtosis":
+        return float(len(values) * m4 / m2**2) - 3.0
+    square = float(len(values) * m3**2 / m2**3)
+    return math.copysign(math.sqrt(square), m3)
+
+
 def extreme(function: str, values: list[Any]) -> Any:
     """Return the least or greatest value as Spark orders them: NaN greatest."""
     numbers = [v for v in values if v == v]
@@ -229,6 +267,8 @@ def tolerance(aggregate: Aggregate, rows: list[Row]) -> float:
     finite = [abs(v) for v in values if math.isfinite(v)]
     if aggregate.function in ("sum", "avg"):
         return 1e-9 * math.fsum(finite)
+    if aggregate.function in ("skewness", "kurtosis"):
+        return 1e-9 * len(values)  # they are at most √n and n
     largest = max(finite, default=0.0)
     # The square root of a rounding error of 1e-16 · x² is 1e-8 · x.
     return 1e-7 * largest if aggregate.function.startswith("stddev") else 1e-9 * largest**2

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.aggregates import Lowered, bind_aggregate
-from penstock.evaluate.components import ROWS, values_of
+from penstock.evaluate.components.numbers import ROWS
+from penstock.evaluate.functions.binding import Lowered, bind_aggregate
 from penstock.model.query import Aggregate
 from tests.evaluate.naive import Row, partial_columns
 
@@ -23,7 +23,7 @@ def lowered(function: str, type_: pa.DataType, *groups: list[Any]) -> Lowered:
     """Aggregate some groups of values of one type."""
     bound = bind_aggregate(Aggregate(function, ("`x`",)), (type_,))
     rows = [[Row(0, 0, value, None) for value in group] for group in groups]
-    result = bound.lower({c: values_of(c, partial_columns(c, rows)) for c in bound.components})
+    result = bound.lower({c: c.read(partial_columns(c, rows)) for c in bound.components})
     assert result.array.type == bound.type
     return result
 

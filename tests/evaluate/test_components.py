@@ -11,16 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.components import (
-    ROWS,
-    Component,
-    combine,
-    identities,
-    planes_of,
-    values_from,
-    values_of,
+from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.limbs import (
+    add_carries,
+    decimals_of,
+    float64_of,
+    int64_of,
+    limbs_of_decimal,
+    times_ten_to_19,
 )
-from penstock.evaluate.limbs import add_carries, decimals_of, float64_of, int64_of, limbs_of_decimal, times_ten_to_19
+from penstock.evaluate.components.moments import Moments
+from penstock.evaluate.components.numbers import ROWS, Component, ExactSum, FloatSum, Values
+
+
+def combine(component: Component, a: Values, b: Values) -> Values:
+    """Combine two columns of values element by element."""
+    return component.values_from(component.combine(component.planes_of(a), component.planes_of(b)))
 
 
 def number(limbs: Any) -> int:
@@ -28,15 +34,15 @@ def number(limbs: Any) -> int:
 
 
 def test_count_and_short_sums_read_null_as_nothing() -> None:
-    assert values_of(ROWS, [pa.array([3, None, 0], pa.int64())]).tolist() == [3, 0, 0]  # type: ignore[union-attr]
-    total = values_of(Component("exact", "`v`", pa.int32()), [pa.chunked_array([[3, None], [-4]], pa.int64())])
+    assert ROWS.read([pa.array([3, None, 0], pa.int64())]).tolist() == [3, 0, 0]  # type: ignore[union-attr]
+    total = ExactSum("`v`", pa.int32()).read([pa.chunked_array([[3, None], [-4]], pa.int64())])
     assert total.tolist() == [[3], [0], [-4]]  # type: ignore[union-attr]
 
 
 def test_a_bigint_sum_beyond_64_bits_is_kept_whole() -> None:
     values = [2**63 - 1] * 5 + [-(2**63)]
     low, high = sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values)
-    limbs = values_of(Component("exact", "`v`", pa.int64()), [pa.array([low]), pa.array([high])])
+    limbs = ExactSum("`v`", pa.int64()).read([pa.array([low]), pa.array([high])])
     assert number(limbs[0]) == sum(values)
     assert int64_of(np.asarray(limbs))[1].tolist() == [True]
 
@@ -53,13 +59,13 @@ def test_long_decimals_come_in_two_columns(seed: int) -> None:
     r = Random(seed)
     scale = r.choice([0, 5, 19, 30, 38])
     low, high = r.randint(-(10**29), 10**29), r.choice([r.randint(-(10**28), 10**28), -1, 0, None])
-    component = Component("exact", "`d`", pa.decimal128(38, scale))
+    component = ExactSum("`d`", pa.decimal128(38, scale))
     context_free = Decimal((int(low < 0), tuple(map(int, str(abs(low)))), -scale))
     columns = [
         pa.array([context_free], pa.decimal128(38, scale)),
         pa.array([high if high is None else Decimal(high)], pa.decimal128(38, 0)),
     ]
-    limbs = values_of(component, columns)
+    limbs = component.read(columns)
     assert number(limbs[0]) == low + (high or 0) * 10**19
     assert all(0 <= limb < 2**32 for limb in limbs[0][:3])
 
@@ -112,9 +118,9 @@ def test_the_limits_of_a_decimal_are_drawn_exactly() -> None:
 def test_least_and_greatest_are_ordered_as_spark_orders(
     type_: pa.DataType, values: list[Any], least: Any, greatest: Any
 ) -> None:
-    for kind, want in (("min", least), ("max", greatest)):
-        component = Component(kind, "`v`", type_)  # type: ignore[arg-type]
-        parts = [values_of(component, [pa.array([v], type_)]) for v in values]
+    for kind, want in ((Least, least), (Greatest, greatest)):
+        component = kind("`v`", type_)
+        parts = [component.read([pa.array([v], type_)]) for v in values]
         for order in (parts, parts[::-1]):
             best, valid = combine(component, combine(component, order[0], order[1]), order[2])
             assert valid.tolist() == [want is not None]
@@ -123,17 +129,17 @@ def test_least_and_greatest_are_ordered_as_spark_orders(
 
 
 def test_zero_and_minus_zero_are_the_same_least_value() -> None:
-    component = Component("min", "`v`", pa.float64())
+    component = Least("`v`", pa.float64())
     best, _ = combine(component, (np.array([0.0]), np.array([True])), (np.array([-0.0]), np.array([True])))
     assert best[0] == 0.0
 
 
 def test_moments_merge_by_chan_and_an_empty_side_changes_nothing() -> None:
-    component = Component("moments", "`v`", pa.float64())
+    component = Moments("`v`", pa.float64())
     count = pa.array([2, 0, 1, 0, 1], pa.int64())
     mean, m2 = pa.array([1.5, None, math.inf, None, 1e200]), pa.array([0.5, None, math.nan, None, 0.0])
-    a = values_of(component, [count, mean, m2])
-    nothing = values_from(component, identities(component, 5))
+    a = component.read([count, mean, m2])
+    nothing = component.values_from(component.identities(5))
     for merged in (combine(component, a, nothing), combine(component, nothing, a)):
         for got, want in zip(merged, a, strict=True):
             np.testing.assert_array_equal(got, want)
@@ -147,18 +153,18 @@ def test_moments_merge_by_chan_and_an_empty_side_changes_nothing() -> None:
     "component",
     [
         ROWS,
-        Component("exact", "`v`", pa.decimal128(10, 2)),
-        Component("float", "`v`", pa.float64()),
-        Component("min", "`v`", pa.float64()),
-        Component("max", "`v`", pa.string()),
-        Component("moments", "`v`", pa.int32()),
+        ExactSum("`v`", pa.decimal128(10, 2)),
+        FloatSum("`v`", pa.float64()),
+        Least("`v`", pa.float64()),
+        Greatest("`v`", pa.string()),
+        Moments("`v`", pa.int32()),
     ],
     ids=str,
 )
 def test_identities_keep_their_layout(component: Component) -> None:
-    values = values_from(component, identities(component, 3))
+    values = component.values_from(component.identities(3))
     again = combine(component, values, values)
-    for a, b in zip(planes_of(component, values), planes_of(component, again), strict=True):
+    for a, b in zip(component.planes_of(values), component.planes_of(again), strict=True):
         np.testing.assert_array_equal(a, b)
         assert a.dtype == b.dtype
         assert a.shape == (3,)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from penstock.evaluate import due
-from penstock.evaluate.due import EndRuns, due_ends, last_held_end
+from penstock.evaluate.windows import due
+from penstock.evaluate.windows.due import EndRuns, due_ends, last_held_end
 from penstock.model.window import Window
 
 MOST = 5  # empty windows in a row, in place of ten thousand

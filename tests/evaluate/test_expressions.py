@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.evaluate.expressions import compile_expression
-from penstock.spark.attempt import attempt_struct
+from penstock.evaluate.expressions.compile import compile_expression
+from penstock.spark.job.attempt import attempt_struct
 
 LEAST, MOST = -(2**63), 2**63 - 1
 ROWS = 48

@@ -11,15 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.aggregates import BoundAggregate, Lowered, bind_aggregate
-from penstock.evaluate.components import ROWS, Component, Int64Array, Values, values_of
-from penstock.evaluate.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.components.extremes import Least
+from penstock.evaluate.components.numbers import ROWS, ExactSum, Values
+from penstock.evaluate.functions.binding import BoundAggregate, Lowered, bind_aggregate
+from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
+from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager
 from tests.evaluate.naive import FAILED, FIELDS, Row, answer, partial_columns, tolerance, window_rows
 
-NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
+NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "skewness", "kurtosis")
 CASES = 1_000
 
 
@@ -67,7 +69,7 @@ class Case:
         self.random.shuffle(keys)
         labels = np.array([key[0] for key in keys], np.int64)
         groups = np.array([key[1] for key in keys], np.int64)
-        values = [values_of(c, partial_columns(c, [parts[key] for key in keys])) for c in self.components]
+        values = [c.read(partial_columns(c, [parts[key] for key in keys])) for c in self.components]
         for lane in self.lanes:
             lane.add(labels, groups, values)
 
@@ -168,7 +170,7 @@ def test_a_dense_lane_becomes_a_scanning_one_with_the_same_answers(seed: int) ->
     case.check(case.evaluations(10, 60))
 
 
-COUNT, TOTAL, LEAST = ROWS, Component("exact", "`v`", pa.int32()), Component("min", "`v`", pa.int32())
+COUNT, TOTAL, LEAST = ROWS, ExactSum("`v`", pa.int32()), Least("`v`", pa.int32())
 
 
 def ints(*numbers: int) -> Int64Array:
@@ -227,7 +229,7 @@ def test_expired_labels_leave_room_and_stay_away(kind: type[DenseLane] | type[Sc
 
 
 def test_prefixes_wrap_around_and_stay_exact() -> None:
-    lane = DenseLane((COUNT, Component("exact", "`b`", pa.int64())))
+    lane = DenseLane((COUNT, ExactSum("`b`", pa.int64())))
     high = np.full((40, 2), 2**62, np.int64)
     lane.add(np.arange(40), np.zeros(40, np.int64), [np.ones(40, np.int64), high])
     merged = lane.evaluate(ints(3, 38), ints(4, 39))
@@ -253,8 +255,8 @@ def test_a_lane_knows_its_size_before_it_fills_the_arrays() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_many_groups_and_slices_in_portions_equal_the_scan(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.evaluate.lanes.MOST_CELLS", 300)
-    monkeypatch.setattr("penstock.evaluate.scan.MOST_CELLS", 300)
+    monkeypatch.setattr("penstock.evaluate.windows.lanes.MOST_CELLS", 300)
+    monkeypatch.setattr("penstock.evaluate.windows.scan.MOST_CELLS", 300)
     rng = np.random.default_rng(seed)
     lanes = (DenseLane((COUNT, TOTAL, LEAST)), ScanLane((COUNT, TOTAL, LEAST)))
     for batch in range(4):

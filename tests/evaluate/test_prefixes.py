@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from penstock.evaluate import prefixes
-from penstock.evaluate.components import ROWS
-from penstock.evaluate.prefixes import Prefixes
+from penstock.evaluate.components.numbers import ROWS
+from penstock.evaluate.windows import prefix_sums as prefixes
+from penstock.evaluate.windows.prefix_sums import PrefixSums
 
 
 class Plain:
@@ -35,7 +35,7 @@ def drawn(draw: random.Random, size: tuple[int, int], count: int) -> tuple[np.nd
 def test_sums_of_stretches_are_those_of_a_plain_table(seed: int, wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefixes, "WIDE", wide)
     draw = random.Random(seed)
-    ours, plain = Prefixes(ROWS, 1), Plain()
+    ours, plain = PrefixSums(ROWS, 1), Plain()
     for _ in range(12):
         stored, width = plain.cells.shape
         slices, columns = stored + draw.randint(1 - bool(stored), 5), width + draw.choice((0, 0, 1, 3)) + (not width)
@@ -63,7 +63,7 @@ def test_sums_of_stretches_are_those_of_a_plain_table(seed: int, wide: int, monk
 
 
 def test_columns_without_groups_are_few() -> None:
-    ours = Prefixes(ROWS, 1)
+    ours = PrefixSums(ROWS, 1)
     for columns in (1_000, 1_001, 1_002):
         ours.place(np.empty(0, np.int64), 4, columns)
     assert ours._sums[0].shape[1] <= 1_250

@@ -18,30 +18,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.evaluate.component import ROWS, STATES, Component
-from penstock.evaluate.frequencies import Frequencies, merge_frequencies, merge_many, objects
-from penstock.evaluate.lanes import DenseLane, Lane
-from penstock.evaluate.scan import ScanLane
-from penstock.evaluate.sketches import K, distinct_in, frequent_in, k_for, lg_k_for, merge_sketches, quantiles_in
-from penstock.evaluate.states import read_states
+from penstock.evaluate.components.component import Component
+from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, merge_many, objects
+from penstock.evaluate.components.kinds import KINDS
+from penstock.evaluate.components.numbers import ROWS
+from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
+from penstock.evaluate.components.sketches import (
+    FrequentItems,
+    HllSketch,
+    K,
+    KllSketch,
+    ThetaSketch,
+    distinct_in,
+    k_for,
+    lg_k_for,
+    quantiles_in,
+)
+from penstock.evaluate.components.user_states import UserState
+from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
+from penstock.evaluate.windows.lanes import DenseLane, Lane
+from penstock.evaluate.windows.scan import ScanLane
 from penstock.model.function import Function, PythonCode
 
-FREQUENCIES = Component("frequencies", "`x`", pa.float64())
-WORDS = Component("frequencies", "`w`", pa.string())
+FREQUENCIES = FrequencyTable("`x`", pa.float64())
+WORDS = FrequencyTable("`w`", pa.string())
 RANKED = pa.list_(pa.struct([("f0", pa.int64()), ("f1", pa.string())]))
-SHIPPED = {  # as Spark ships the states of a component
+SHIPPED: dict[Component, pa.DataType] = {  # as Spark ships the states of a component
     FREQUENCIES: pa.struct([("v", pa.list_(pa.float64())), ("n", pa.list_(pa.int32()))]),
     WORDS: pa.struct([("v", pa.list_(pa.string())), ("n", pa.list_(pa.int32()))]),
-    Component("frequencies", "`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
+    FrequencyTable("`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
         [("v", pa.list_(pa.struct([("f0", pa.string()), ("f1", pa.float64())]))), ("n", pa.list_(pa.int32()))]
     ),
-    Component("weights", "`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
+    WeightTable("`w`", pa.string(), ("`x`",), (pa.float64(),)): pa.struct(
         [("v", pa.list_(pa.string())), ("w", pa.list_(pa.float64())), ("m", pa.float64())]
     ),
-    **{Component(kind, "`w`", pa.string(), ("`x`",), (pa.int64(),)): RANKED for kind in ("arg_min", "arg_max")},
-    **{Component(kind, "`w`", pa.string(), ("`x`",)): RANKED for kind in ("first", "last")},
-    **{Component(kind, "`x`", pa.float64(), size=12): pa.binary() for kind in ("hll", "theta", "kll", "items")},
-    Component("user", "`x`", pa.float64()): pa.binary(),
+    **{kind("`w`", pa.string(), ("`x`",), (pa.int64(),)): RANKED for kind in (LeastBy, GreatestBy)},
+    **{kind("`w`", pa.string(), ("`x`",)): RANKED for kind in (FirstRow, LastRow)},
+    **{kind("`x`", pa.float64(), size=12): pa.binary() for kind in (HllSketch, ThetaSketch, KllSketch, FrequentItems)},
+    UserState("`x`", pa.float64()): pa.binary(),
 }
 NUMBERS = st.sampled_from([0.0, 1.5, -2.0, math.nan, math.inf, 7.25, 7.5])
 
@@ -59,14 +73,14 @@ def counted(found: Frequencies) -> Counter[str]:
 @pytest.mark.parametrize("component", SHIPPED, ids=lambda c: f"{c.kind} of {c.argument}")
 def test_no_row_has_no_state_and_a_row_of_nothing_has_none(component: Component) -> None:
     assert SHIPPED.keys() >= {component}
-    assert len(read_states(component, pa.array([], SHIPPED[component]))) == 0
-    assert len(read_states(component, pa.chunked_array([], SHIPPED[component]))) == 0
+    assert len(component.read([pa.array([], SHIPPED[component])])) == 0
+    assert len(component.read([pa.chunked_array([], SHIPPED[component])])) == 0
     empty = {"struct": {"v": [], "n": [0], "w": []}, "list": []}.get(str(SHIPPED[component]).split("<")[0])
-    assert list(read_states(component, pa.array([empty, empty], SHIPPED[component]))) == [None, None]
+    assert list(component.read([pa.array([empty, empty], SHIPPED[component])])) == [None, None]
 
 
 def test_every_kind_of_state_is_shipped_somehow() -> None:
-    assert {component.kind for component in SHIPPED} == STATES
+    assert {type(component) for component in SHIPPED} == {kind for kind in KINDS if kind.is_state}
 
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), min_size=1, max_size=6))
@@ -148,7 +162,7 @@ def test_an_inverted_window_slides_and_answers_as_a_scan() -> None:
     parts = (int, add, int, None, take_out)
     pickled = base64.b64encode(pickle.dumps(parts)).decode()
     code = PythonCode("d", False, "3", "o", "id", pickled, aggregates=True, inverts=True)
-    component = Component("user", "`x`", pa.int64(), code=Function("f", (), "bigint", "", code))
+    component = UserState("`x`", pa.int64(), code=Function("f", (), "bigint", "", code))
     rng = random.Random(4)
     lanes: list[Lane] = [DenseLane([ROWS, component]), ScanLane([ROWS, component])]
     for step in range(40):
@@ -187,9 +201,9 @@ def kll(values: list[float], k: int) -> bytes:
 
 def test_distinct_counts_stay_within_three_deviations() -> None:
     size = lg_k_for(0.02)
-    component = Component("hll", "`x`", pa.int64(), size=size)
+    component = HllSketch("`x`", pa.int64(), size=size)
     parts = [hll(range(start, start + 3_000), size) for start in range(0, 20_000, 1_000)]
-    found = distinct_in(merge_sketches(component, parts))
+    found = distinct_in(component.merge(parts))
     assert abs(found - 22_000) <= 3 * 0.02 * 22_000
     assert distinct_in(None) == 0
 
@@ -198,8 +212,8 @@ def rank_error(seed: int, k: int) -> float:
     """Return by how much of all values the worst of nine percentiles is off."""
     rng = random.Random(seed)
     values = [rng.gauss(0, 1) for _ in range(20_000)]
-    component = Component("kll", "`x`", pa.float64(), size=k)
-    merged = merge_sketches(component, [kll(values[i : i + 1_000], k) for i in range(0, 20_000, 1_000)])
+    component = KllSketch("`x`", pa.float64(), size=k)
+    merged = component.merge([kll(values[i : i + 1_000], k) for i in range(0, 20_000, 1_000)])
     ranks = [n / 10 for n in range(1, 10)]
     found = quantiles_in(merged, ranks)
     assert found is not None
@@ -229,19 +243,19 @@ def test_the_stated_errors_hold_at_their_confidence_over_many_seeds() -> None:
 
 
 def test_frequent_items_are_exact_while_all_are_tracked() -> None:
-    component = Component("items", "`k`", pa.string(), types=(pa.string(),), size=100)
+    component = FrequentItems("`k`", pa.string(), types=(pa.string(),), size=100)
     parts = []
     for word in ("abbb", "bcc", "c"):
         sketch = ds.frequent_items_sketch(8)
         for letter in word:
             sketch.update(letter)
         parts.append(bytes(sketch.serialize(ds.PyStringsSerDe())))
-    assert frequent_in(component, merge_sketches(component, parts), 2) == [("b", 4), ("c", 3)]
-    assert frequent_in(component, None, 2) == []
+    assert component.frequent(component.merge(parts), 2) == [("b", 4), ("c", 3)]
+    assert component.frequent(None, 2) == []
 
 
 def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
-    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.evaluate.functions.binding import bind_aggregate
     from penstock.model.query import Aggregate
 
     values = [1.0, 2.0, 4.0, 8.0, 16.0]
@@ -254,7 +268,7 @@ def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
 
 
 def test_a_distinct_sum_fails_only_if_the_true_sum_does_not_fit() -> None:
-    from penstock.evaluate.aggregates import bind_aggregate
+    from penstock.evaluate.functions.binding import bind_aggregate
     from penstock.model.query import Aggregate
 
     bound = bind_aggregate(Aggregate("sum", ("`x`",), distinct=True), [pa.int64()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.errors import LanguageError, MalformedSQL, UnknownFunction, UnknownStream, Unsupported
-from penstock.language.literals import word_set
+from penstock.language.grammar.literals import word_set
 from tests.language.attack import NOT_PARSED, Attack, W, harmless, largest, refused, where
 
 REACHING_OUT = sorted(

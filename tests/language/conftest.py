@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 

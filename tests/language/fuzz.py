@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from penstock.errors import PenstockError
-from penstock.language.bind import bind
-from penstock.language.joins import Names
-from penstock.language.parse import parse_query, parse_script
+from penstock.language.binding.bind import bind
+from penstock.language.binding.joins import Names
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import CreateFunction, Select
-from penstock.language.user_functions import define
 from penstock.model.query import Query
 from tests.language.attacks import ATTACKS
 from tests.language.reach import assert_harmless, assert_plain

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from penstock.language.functions import AGGREGATES, SCALAR
-from penstock.language.joins import Names
-from penstock.language.literals import word_set
+from penstock.language.binding.functions import AGGREGATES, SCALAR
+from penstock.language.binding.joins import Names
+from penstock.language.grammar.literals import word_set
 from penstock.model.query import Query
 
 KEYWORDS = word_set(

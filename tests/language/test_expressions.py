@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import penstock.language
 from penstock.errors import MalformedSQL, PenstockError, Unsupported
-from penstock.language.canonical import render
-from penstock.language.literals import read_string, write_string
-from penstock.language.parse import parse_expression
+from penstock.language.binding.canonical import render
+from penstock.language.grammar.literals import read_string, write_string
+from penstock.language.grammar.parse import parse_expression
 
 
 def canonical(text: str) -> str:

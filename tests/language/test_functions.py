@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, UnknownColumn
-from penstock.language.bind import bind
-from penstock.language.limits import MAX_NODES
-from penstock.language.parse import parse_query, parse_statement
+from penstock.language.binding.bind import bind
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.limits import MAX_NODES
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.statements import CreateFunction
-from penstock.language.user_functions import define
 from penstock.model.function import Function, Parameter
 from penstock.model.query import Query
 from tests.language.conftest import Catalog
@@ -105,7 +105,7 @@ def test_a_query_keeps_its_function_when_the_function_changes() -> None:
         ("CREATE FUNCTION `odd name`(x INT) RETURN x", LanguageError, '"odd name" cannot be the name of a function'),
         ("CREATE FUNCTION f(x INT) RETURN rand()", LanguageError, "rand() is not available"),
         ("CREATE FUNCTION f(x INT) RETURN g(x)", LanguageError, 'there is no function "g"'),
-        ("CREATE FUNCTION f(x INT, X INT) RETURN x", MalformedSQL, 'parameter "X" is there twice'),
+        ("CREATE FUNCTION f(x INT, X INT) RETURN x", MalformedSQL, 'parameter "X" is declared twice'),
         ("CREATE FUNCTION f(x INT) RETURN", MalformedSQL, "expected an expression, found the end"),
         ("CREATE FUNCTION f(x INT) AS x", MalformedSQL, 'expected "RETURN", found "AS"'),
         ("CREATE FUNCTION f(x) RETURN x", MalformedSQL, 'expected a type, found ")"'),

@@ -14,21 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, underline
-from penstock.language import limits
-from penstock.language.canonical import render
+from penstock.language.binding.canonical import render
 from penstock.language.duration import parse_duration
-from penstock.language.limits import LIMITS
-from penstock.language.literals import quote
-from penstock.language.parse import parse_expression, parse_query, parse_script
+from penstock.language.grammar import limits
+from penstock.language.grammar.limits import LIMITS
+from penstock.language.grammar.literals import quote
+from penstock.language.grammar.parse import parse_expression, parse_query, parse_script
 from penstock.model.query import Query
 from penstock.printable import columns
+from tests.cases import cases
 from tests.language.attack import Attack, W, where
 from tests.language.attacks import ATTACKS
 from tests.language.conftest import Catalog
 from tests.language.fuzz import SLOWEST_S, check_error, mutants, queries_of, survive
 from tests.language.reach import assert_harmless, assert_plain
 
-FUZZED = 3_000
+FUZZED = cases(3_000)
 SOAKED = int(os.environ.get("PENSTOCK_SOAK_INPUTS", "100000"))
 
 

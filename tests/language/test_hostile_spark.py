@@ -9,12 +9,12 @@ import pytest
 
 from penstock.engine import Engine
 from penstock.errors import CatalogError, LanguageError, PenstockError, SourceError, WrongType
-from penstock.language.bind import bind
-from penstock.language.functions import AGGREGATES, SCALAR, classify
-from penstock.language.literals import quote, word_set, write_string
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.binding.functions import AGGREGATES, SCALAR, classify
+from penstock.language.grammar.literals import quote, word_set, write_string
+from penstock.language.grammar.parse import parse_query
 from penstock.model.schema import Column, Stream
-from penstock.spark.sources import columns_of
+from penstock.spark.sources.frames import columns_of
 from penstock.spark.typing import Typer
 from penstock.testing import TestBed
 from tests.language.attacks import ATTACKS

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsupported
-from penstock.language.bind import bind
-from penstock.language.functions import NO_PARENTHESES
-from penstock.language.literals import quote, word_set
-from penstock.language.parse import parse_expression, parse_query, parse_statement
+from penstock.language.binding.bind import bind
+from penstock.language.binding.functions import NO_PARENTHESES
+from penstock.language.binding.query_text import write_name
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.literals import quote, word_set
+from penstock.language.grammar.parse import parse_expression, parse_query, parse_statement
+from penstock.language.grammar.readings import RESERVED
 from penstock.language.printing import write_expression
-from penstock.language.readings import RESERVED
-from penstock.language.user_functions import define
-from penstock.language.write import write_name
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
 from tests.language.conftest import Catalog

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.language.literals import word_set
-from penstock.language.parse import parse_query
-from penstock.language.readings import NO_TABLE_ALIAS
+from penstock.language.grammar.literals import word_set
+from penstock.language.grammar.parse import parse_query
+from penstock.language.grammar.readings import NO_TABLE_ALIAS
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:

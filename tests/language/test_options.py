@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LanguageError, MalformedSQL, PenstockError, Unsupported, WrongType
-from penstock.language.altering import with_options, with_window
-from penstock.language.bind import bind
+from penstock.language.binding.altering import with_options, with_window
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.options import OPTIONS, OptionClause, option_us, since_of
-from penstock.language.parse import parse_query, parse_statement
 from penstock.language.statements import AlterQuery
 from penstock.model.duration import format_duration
 from penstock.model.query import Query
@@ -73,7 +73,7 @@ def test_an_option_that_nothing_honours_is_refused_by_name(bound: Bound, name: s
     option = next(option for option in OPTIONS if option.name == name)
     with pytest.raises(Unsupported) as raised:
         bound(text)
-    assert raised.value.what == f"option {name} is not honoured yet"
+    assert raised.value.what == f"option {name} is not supported yet"
     assert raised.value.place is not None
     assert text[slice(*raised.value.place)] == f"{name} = {GOOD[name]}"
     assert raised.value.detail == option.meaning
@@ -163,8 +163,8 @@ def test_options_print_back(chosen: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("option", "kind", "what"),
     [
-        ("emit = 'fresh'", Unsupported, "option emit = 'fresh' is not honoured yet"),
-        ("on_error = 'null'", Unsupported, "option on_error = 'null' is not honoured yet"),
+        ("emit = 'fresh'", Unsupported, "option emit = 'fresh' is not supported yet"),
+        ("on_error = 'null'", Unsupported, "option on_error = 'null' is not supported yet"),
         ("late = 'revise'", LanguageError, "option late = 'revise' needs revise_for"),
         ("revise_for = '5 s'", LanguageError, "option revise_for needs late = 'revise'"),
         ("late = 'count', revise_for = '5 s'", LanguageError, "option revise_for needs late = 'revise'"),
@@ -192,7 +192,7 @@ def test_options_print_back(chosen: dict[str, Any]) -> None:
             WrongType,
             "option from takes 'beginning' or a timestamp, found \"0001-01-01 00:00:00+14:00\"",
         ),
-        ("emit = 'exact', EMIT = 'exact'", LanguageError, 'option "emit" is there twice'),
+        ("emit = 'exact', EMIT = 'exact'", LanguageError, 'option "emit" is given twice'),
         ("prioritty = 2", LanguageError, 'there is no option "prioritty"'),
         ("`odd one` = 2", LanguageError, 'there is no option "odd one"'),
         ("priority", MalformedSQL, 'expected "=", found ")"'),
@@ -224,7 +224,7 @@ def test_options_may_be_altered_and_keep_the_rest(bound: Bound) -> None:
     altered = with_options(query, (OptionClause("emit", "exact"),))
     assert str(altered) == f"SELECT count(*) AS n FROM trades {W} WITH (emit = 'exact')"
     assert bound(str(altered)) == query
-    with pytest.raises(Unsupported, match="option priority is not honoured yet"):
+    with pytest.raises(Unsupported, match="option priority is not supported yet"):
         bound(str(with_options(query, (OptionClause("priority", 2),))))
 
 
@@ -249,7 +249,7 @@ def test_answers_that_may_be_revised_have_columns_of_their_own(bound: Bound, nam
         assert bound(text).outputs[0].name == name
 
 
-# Queries that are asked once.
+# One-time queries.
 
 
 def ask(text: str) -> Query:
@@ -274,17 +274,17 @@ def test_a_long_query_that_is_asked_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (QUERY, "a query that is asked once has no SLIDE in its window"),
-        (QUERY.replace(W, "[RANGE 5 s OFFSET 1 s]"), "a query that is asked once has no OFFSET in its window"),
-        (QUERY.replace(W, ""), "a query that is asked once needs a window"),
-        (QUERY.replace(W, "[ROWS 5]"), "ROWS windows of a query that is asked once are not available"),
+        (QUERY, "a one-time query has no SLIDE in its window"),
+        (QUERY.replace(W, "[RANGE 5 s OFFSET 1 s]"), "a one-time query has no OFFSET in its window"),
+        (QUERY.replace(W, ""), "a one-time query needs a window"),
+        (QUERY.replace(W, "[ROWS 5]"), "ROWS windows of a one-time query are not available"),
         (
             QUERY.replace(W, "") + " GROUP BY window(ts, '5 minutes')",
-            "GROUP BY window(…) in a query that is asked once is not available",
+            "GROUP BY window(…) in a one-time query is not available",
         ),
         (
             QUERY.replace(W, "[RANGE 5 s]") + " WITH (keep = '1 d')",
-            "option keep has no meaning in a query that is asked once",
+            "option keep has no meaning in a one-time query",
         ),
     ],
 )

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.language.dialect import WindowClause
+from penstock.language.grammar.dialect import WindowClause
+from penstock.language.grammar.parse import parse_statement
+from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OPTIONS, OptionClause
-from penstock.language.parse import parse_statement
-from penstock.language.readings import RESERVED
 from penstock.language.statements import (
     STATEMENTS,
     AlterQuery,
@@ -31,6 +31,7 @@ from penstock.language.statements import (
 )
 from penstock.model.function import Parameter
 from penstock.model.schema import Column, Stream, Table
+from tests.cases import cases
 from tests.language.test_bind import CONDITIONS, SCALARS, TOTALS
 
 # Names: plain, words of the language, and anything that shows itself.
@@ -204,7 +205,7 @@ def test_every_kind_of_statement_is_generated_here() -> None:
     assert [syntax.head for syntax in STATEMENTS] == list(BY_KIND)
 
 
-@settings(max_examples=max(400, settings().max_examples))
+@settings(max_examples=max(cases(400), settings().max_examples))
 @given(st.one_of(*BY_KIND.values()))
 @example(Drop("query", "`"))
 @example(Explain("select"))
@@ -214,7 +215,7 @@ def test_what_a_statement_prints_parses_to_an_equal_one(statement: Statement) ->
     assert str(parse_statement(f" {printed} ; -- done")) == printed
 
 
-@settings(max_examples=max(100, settings().max_examples))
+@settings(max_examples=max(cases(100), settings().max_examples))
 @given(selects())
 def test_a_query_keeps_what_it_says_through_print_and_parse(text: str) -> None:
     select = parse_statement(text)

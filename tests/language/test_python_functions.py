@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from penstock.errors import LanguageError, PenstockError
-from penstock.language.bind import bind
-from penstock.language.fingerprint import digest_of
-from penstock.language.parse import parse_query, parse_statement
-from penstock.language.python_functions import Wish, define_python
+from penstock.language.binding.bind import bind
+from penstock.language.functions.fingerprint import digest_of
+from penstock.language.functions.python_functions import Wish, define_python
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.parse import parse_query, parse_statement
 from penstock.language.statements import CreateFunction
-from penstock.language.user_functions import define
 from penstock.model.function import Function
 from penstock.model.query import Query
 from tests.language.conftest import Catalog
@@ -127,7 +127,7 @@ def test_a_function_that_calls_itself_has_a_digest() -> None:
 
 def test_the_digest_is_the_same_in_another_process_and_at_another_line(tmp_path: Path) -> None:
     program = """
-from penstock.language.fingerprint import digest_of
+from penstock.language.functions.fingerprint import digest_of
 WORDS = frozenset({"a", "b", "c", "d"})
 def helper(x): return x in {"x", "y", "z"} or x in WORDS
 def f(x): return helper(x) and not any(w == x for w in WORDS)
@@ -165,7 +165,7 @@ def lost_hint(p: Missing) -> bool:  # type: ignore[name-defined]  # noqa: F821
     [
         ("f", lambda p: p, Wish(), 'the type of parameter "p" of function "f" is not known'),
         ("f", lambda p: p, Wish("p double"), 'Write it: returns="boolean"'),
-        ("f", unknown_hint, Wish(), "type hints that tell a type: bool, int, float"),
+        ("f", unknown_hint, Wish(), "type hints that are understood: bool, int, float"),
         ("f", lost_hint, Wish(), "cannot be read: name 'Missing' is not defined"),
         ("f", half, Wish(vectorised=True), 'the type of parameter "p"'),
         ("f", half, Wish("p double, q double"), "cannot be called with 2 arguments: too many positional"),
@@ -174,7 +174,7 @@ def lost_hint(p: Missing) -> bool:  # type: ignore[name-defined]  # noqa: F821
         ("f", half, Wish("p dubble"), 'there is no type "dubble"'),
         ("f", half, Wish("p double", "nothing"), 'there is no type "nothing"'),
         ("f", half, Wish("p double) RETURN 1 --", "double"), "these are not parameters and a type"),
-        ("f", half, Wish("p double, P double"), 'parameter "P" is there twice'),
+        ("f", half, Wish("p double, P double"), 'parameter "P" is declared twice'),
         ("f", steps, TYPED, 'function "f" is a generator, which gives no value'),
         ("f", later, TYPED, 'function "f" is a coroutine'),
         ("f", 7, TYPED, 'function "f" is an int, which cannot be called'),

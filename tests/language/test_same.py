@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp, transpile
 
-from penstock.language.canonical import render, strip
-from penstock.language.limits import MAX_CHAIN
-from penstock.language.parse import parse_expression
-from penstock.language.same import normal
+from penstock.language.binding.canonical import render, strip
+from penstock.language.grammar.limits import MAX_CHAIN
+from penstock.language.grammar.parse import parse_expression
+from penstock.language.predicates.normalize import normal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

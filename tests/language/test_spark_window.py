@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import InvalidWindow, LanguageError, PenstockError, UnknownColumn, Unsupported
-from penstock.language.bind import bind
-from penstock.language.parse import parse_query
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
 from penstock.model.query import Output, Query
 from penstock.model.schema import Column, Stream
 from penstock.model.window import Window
@@ -112,13 +112,13 @@ def test_a_column_called_window_goes_first() -> None:
         ),
         ("# GROUP BY window(ts, 5)", InvalidWindow, "window() takes durations such as '12 minutes'"),
         ("# GROUP BY window(ts, '1 month')", InvalidWindow, '"month" has no fixed length'),
-        ("# GROUP BY window(ts, '0 s')", InvalidWindow, "the durations of window() are longer than nothing"),
+        ("# GROUP BY window(ts, '0 s')", InvalidWindow, "the durations of window() must be longer than zero"),
         ("# GROUP BY window(ts, '-5 s')", InvalidWindow, '"-5 s" is not a duration'),
-        ("# GROUP BY window(ts, '5 s', '6 s')", InvalidWindow, "the slide of window() is at most its range"),
+        ("# GROUP BY window(ts, '5 s', '6 s')", InvalidWindow, "the slide of window() must be at most its range"),
         (
             "# GROUP BY window(ts, '5 s', '5 s', '5 s')",
             InvalidWindow,
-            "the start time of window() is less than its slide",
+            "the start time of window() must be less than its slide",
         ),
         (
             "# GROUP BY window(ts, '36000 d', '1 us')",

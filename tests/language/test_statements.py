@@ -15,9 +15,8 @@ from penstock.errors import (
     Unsupported,
     WrongType,
 )
-from penstock.language.dialect import WindowClause
-from penstock.language.options import OptionClause
-from penstock.language.parse import (
+from penstock.language.grammar.dialect import WindowClause
+from penstock.language.grammar.parse import (
     CreateQuery,
     CreateStream,
     CreateTable,
@@ -27,6 +26,7 @@ from penstock.language.parse import (
     parse_script,
     parse_statement,
 )
+from penstock.language.options import OptionClause
 from penstock.language.statements import AlterQuery, Describe, Explain, Pause, Resume, Show, ShowCreate
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
@@ -128,9 +128,9 @@ def test_a_stream_keeps_its_own_options_for_itself() -> None:
 @pytest.mark.parametrize(
     ("option", "kind", "what"),
     [
-        ("idle = '0 s'", InvalidWindow, "idle is longer than nothing"),
+        ("idle = '0 s'", InvalidWindow, "idle must be longer than zero"),
         ("idle = 'soon'", InvalidWindow, '"soon" is not a duration'),
-        ("idle = '6000 weeks'", InvalidWindow, "idle is at most 100 years"),
+        ("idle = '6000 weeks'", InvalidWindow, "idle must be at most 100 years"),
         ("retain_rows = '1 month'", InvalidWindow, '"month" has no fixed length'),
         ("retain_rows = true", InvalidWindow, '"true" is not a duration'),
         ("dedup = 'vanue'", UnknownColumn, 'stream "s" has no column "vanue" for dedup'),
@@ -140,7 +140,7 @@ def test_a_stream_keeps_its_own_options_for_itself() -> None:
         ("dedup = '`id'", LanguageError, 'dedup takes columns, found "`id"'),
         ("dedup = 'id, venue, ID'", LanguageError, 'column "id" is in dedup twice'),
         ("dedup = 'm'", WrongType, 'column "m" of dedup is map<string,int>, whose values cannot be compared'),
-        ("idle = '1 s', IDLE = '2 s'", MalformedSQL, 'option "IDLE" is there twice'),
+        ("idle = '1 s', IDLE = '2 s'", MalformedSQL, 'option "IDLE" is given twice'),
         ("dedup = 'a" + " " * 50_000 + "`'", LanguageError, "dedup takes columns, found"),
     ],
 )
@@ -201,7 +201,7 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
     assert raised.value.text == script
     assert script[slice(*raised.value.place or ())] == "0 s"
     assert str(raised.value) == (
-        "error[InvalidWindow]: the slide of a window is longer than nothing\n"
+        "error[InvalidWindow]: the slide of a window must be longer than zero\n"
         "  SELECT count(*) FROM t [RANGE 1 s SLIDE 0 s];\n"
         "                                          ^^^"
     )
@@ -218,11 +218,11 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
             WrongType,
             'the column of event time "ts" is bigint, not timestamp',
         ),
-        ("CREATE STREAM s (a int, A int) USING csv", MalformedSQL, 'column "A" is there twice'),
+        ("CREATE STREAM s (a int, A int) USING csv", MalformedSQL, 'column "A" is declared twice'),
         ("CREATE TABLE s (a thing) USING csv", MalformedSQL, 'there is no type "thing"'),
         ("CREATE TABLE s (a decimal(39)) USING csv", MalformedSQL, "there is no decimal(39,0)"),
         ("CREATE TABLE s (a int) USING csv USING csv", MalformedSQL, "a second USING"),
-        ("CREATE TABLE s (a int) USING csv OPTIONS (a '1', A '2')", MalformedSQL, 'option "A" is there twice'),
+        ("CREATE TABLE s (a int) USING csv OPTIONS (a '1', A '2')", MalformedSQL, 'option "A" is given twice'),
         ("CREATE TABLE s (a int) USING csv OPTIONS (a)", MalformedSQL, 'expected a string, found ")"'),
         ("CREATE TABLE s AS SELECT 1", Unsupported, "CREATE TABLE … AS SELECT statements are not available"),
         ("CREATE STREAM s AS SELECT 1", MalformedSQL, "expected FROM and a stream, found the end"),
@@ -346,11 +346,11 @@ def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text:
             LanguageError,
             'column "symbol" of PARTITION BY is not in GROUP BY',
         ),
-        ("[ROWS 0 SLIDE 1]", InvalidWindow, "a number of rows is a positive integer"),
+        ("[ROWS 0 SLIDE 1]", InvalidWindow, "a number of rows must be a positive integer"),
         ("[RANGE 5 SLIDE 1 s]", InvalidWindow, '"5" has no unit'),
-        ("[RANGE 0 s SLIDE 1 s]", InvalidWindow, "the range of a window is longer than nothing"),
+        ("[RANGE 0 s SLIDE 1 s]", InvalidWindow, "the range of a window must be longer than zero"),
         ("[RANGE 101 weeks SLIDE 1 year]", InvalidWindow, '"year" has no fixed length'),
-        ("[RANGE 6000 weeks SLIDE 1 s]", InvalidWindow, "the range of a window is at most 100 years"),
+        ("[RANGE 6000 weeks SLIDE 1 s]", InvalidWindow, "the range of a window must be at most 100 years"),
         ("[RANGE 99999999999999999 d SLIDE 1 s]", InvalidWindow, '"99999999999999999 d" is too long'),
         ("[SLIDE 1 s]", MalformedSQL, 'expected RANGE, WINDOW or ROWS, found "SLIDE"'),
         ("[RANGE SLIDE 1 s]", MalformedSQL, 'expected a duration such as 12 MIN, found "SLIDE"'),

@@ -29,6 +29,7 @@ TYPES = pa.schema(
     ]
 )
 AGGREGATES = "count(*) AS n, sum(v) AS total, avg(d) AS mean, min(b) AS least, max(d) AS most, stddev_pop(d) AS spread"
+SHAPES = "skewness(d) AS skew, kurtosis(d) AS tails"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def check(bed: TestBed, batch: Batch, query: Grouped) -> None:
 
 def _alike(name: str, found: Any, wanted: Any, row: dict[str, Any]) -> bool:
     """Compare two values; doubles near 1e12 are added within what Σ|x| allows."""
-    if name == "spread" and found is not None and wanted is not None:
+    if name in ("spread", "skew", "tails") and found is not None and wanted is not None:
         return bool(abs(found - wanted) <= 1e-6 * max(1.0, abs(wanted)))
     return same(found, wanted, 1e12 * row.get("n", 1))
 

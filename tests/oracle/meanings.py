@@ -119,7 +119,7 @@ def _by(*keys: str) -> dict[str, Any]:
     return {"select": _listed(*keys, "count(*)", "sum(j)"), "by": keys}
 
 
-NUMBERS, SPREADS = "count sum avg min max", "var_pop var_samp stddev_pop std"
+NUMBERS, SPREADS, SHAPES = "count sum avg min max", "var_pop var_samp stddev_pop std", "skewness kurtosis"
 SIGN = "CASE WHEN x > 0 THEN 'pos' WHEN x < 0 THEN 'neg' END"
 PLAIN = tuple(
     _meanings(
@@ -230,6 +230,13 @@ PLAIN = tuple(
             {**_by("b"), "having": "length(max(s)) > 0 AND round(avg(x), 0) <> 1"},
             {"select": "sum(i) AS total", "having": "sum(i) IS NOT NULL AND max(s) LIKE '%a%'"},
             {**_by("j"), "having": "max(d12) > 5 AND count(*) BETWEEN 1 AND 3"},
+            # the shape of numbers, added last so that the others keep their windows
+            _each(SHAPES, "i t h n x y f d5 d12 d28 d30 w10 w0 w38"),
+            {
+                "select": _listed("b", "skewness(x)", "kurtosis(j) FILTER (WHERE i > 0)", "round(kurtosis(x) + 3, 3)"),
+                "by": ("b",),
+                "having": "skewness(j) IS NOT NULL",
+            },
         ],
     )
 )  # fmt: skip

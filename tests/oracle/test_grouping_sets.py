@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import LanguageError, Unsupported
 from penstock.testing import TestBed
-from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
+from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, SHAPES, START, Batch, Grouped, awkward_rows, check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 SECONDS = 60
 
 QUERIES = (
-    Grouped("rolled", f"a, b, grouping(a) AS ga, grouping(b) AS gb, {AGGREGATES}", "ROLLUP (a, b)"),
+    Grouped("rolled", f"a, b, grouping(a) AS ga, grouping(b) AS gb, {AGGREGATES}, {SHAPES}", "ROLLUP (a, b)"),
     Grouped("cubed", f"a, b, x, grouping_id() AS g, {AGGREGATES}", "CUBE (a, b, x)", 15, 10),
     Grouped("sets", f"a, b, grouping_id(a, b) AS g, {AGGREGATES}", "GROUPING SETS ((a), b, ())"),
     Grouped("with_rollup", f"x, b, {AGGREGATES}", "x, b WITH ROLLUP", 30, 6),

@@ -337,7 +337,7 @@ def test_strings_need_not_be_utf_8(spark: SparkSession) -> None:
 
 
 def test_too_many_distinct_values_pause_their_query_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.evaluate.frequencies.MOST_VALUES", 20)
+    monkeypatch.setattr("penstock.evaluate.components.frequencies.MOST_VALUES", 20)
     with TestBed(spark, epoch=START) as bed:
         bed.stream("r", TRADES)
         bed.query("many", "SELECT count(DISTINCT x) AS v FROM r [RANGE 10 s SLIDE 10 s]")

@@ -15,8 +15,8 @@ import datasketches as ds  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
-from penstock.language.functions import AGGREGATES
-from penstock.store import spread
+from penstock.language.binding.functions import AGGREGATES
+from penstock.store import executor_state as spread
 from penstock.testing import TestBed
 from tests.oracle.spark_batch import INSTANT, Meaning, SparkBatch, rows_at, seconds_of
 
@@ -57,6 +57,8 @@ CALLS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "max": ("max(s)", "max(d)", "max(DISTINCT i)"),
     **{name: (f"{name}(x)",) for name in ("var_pop", "var_samp", "variance")},
     **{name: (f"{name}(x)",) for name in ("stddev_pop", "stddev_samp", "stddev", "std")},
+    "skewness": ("skewness(x)", "skewness(d)", "skewness(i) FILTER (WHERE i > 3)"),
+    "kurtosis": ("kurtosis(x)", "kurtosis(w)", "kurtosis(NULL)"),
     "median": ("median(x)", "median(d)"),
     "percentile": ("percentile(i, 0.3)", "percentile(x, array(0, 0.5, 1))", "percentile(x, 0.5, w)"),
     "mode": (("mode(s)", "mode() WITHIN GROUP (ORDER BY s)"), ("mode(i)", "mode() WITHIN GROUP (ORDER BY i)")),
@@ -155,40 +157,40 @@ def expected(batch: SparkBatch) -> dict[str, pa.Table]:
     return {theirs.name: batch.answers(theirs, may_fail=False).table for _, theirs in meanings(PAIRS)}
 
 
-@pytest.mark.parametrize("spread_over", [2, 50_000], ids=["executors", "driver"])
+@pytest.mark.parametrize("max_driver_groups", [2, 50_000], ids=["executors", "driver"])
 def test_all_aggregates_answer_wherever_their_groups_are(
     spark: SparkSession,
     expected: dict[str, pa.Table],
     tmp_path: Path,
-    spread_over: int,
+    max_driver_groups: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 5)  # some of them are empty in every batch
     asked = [mine for mine, _ in meanings(PAIRS)]
-    bed = TestBed(spark, state=tmp_path, spread_over=spread_over)
+    bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups)
     bed.stream("r", SCHEMA)
     for mine in asked:
         bed.query(mine.name, mine.text)
     for number, some in enumerate(batches()):
         if number == 4:
             bed.close()
-            bed = TestBed(spark, state=tmp_path, spread_over=spread_over)
+            bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups)
         bed.feed("r", rows_at(SCHEMA, some))
     bed.flush()
     kept = {keys for _, keys in bed.engine.stream("r").pipeline.groupings.spread}
-    assert kept == (KEPT if spread_over == 2 else set())
+    assert kept == (KEPT if max_driver_groups == 2 else set())
     for mine in asked:
         check(bed, mine, expected[mine.name], PAIRS)
     bed.close()
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("spread_over", [2, 50_000], ids=["executors", "driver"])
+@pytest.mark.parametrize("max_driver_groups", [2, 50_000], ids=["executors", "driver"])
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0])
 def test_each_aggregate_answers_alone_beside_kept_groups(
-    spark: SparkSession, batch: SparkBatch, tmp_path: Path, spread_over: int, pair: tuple[str, str]
+    spark: SparkSession, batch: SparkBatch, tmp_path: Path, max_driver_groups: int, pair: tuple[str, str]
 ) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=spread_over) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups) as bed:
         bed.stream("r", SCHEMA)
         bed.query("kept", "SELECT k, count(*) AS n FROM r [RANGE 4 s SLIDE 4 s] GROUP BY k")
         for mine, _ in meanings([pair]):

@@ -158,7 +158,7 @@ def test_a_hundred_queries_over_a_day_of_trades(spark: SparkSession, shared_data
         engine.process_available(flush=True)
         pipeline = engine.stream("feed").pipeline
         assert pipeline.metrics.batches == 3
-        assert (pipeline.progress.counts.on_time, pipeline.progress.counts.late) == (654_140, 0)
+        assert (pipeline.progress.clock.counts.on_time, pipeline.progress.clock.counts.late) == (654_140, 0)
         # the figures that come with the data
         found = engine.results("day").to_pydict()
         assert found["symbol"] == ["AIG", "BAC", "IBM", "SPY"]
@@ -280,7 +280,7 @@ def check_feed(engine: Engine, plain: Plain, asks: Sequence[Ask], rows: int, bat
         engine.create_query(ask.name, ask.text)
     engine.process_available(flush=True)
     pipeline = engine.stream("feed").pipeline
-    counts = pipeline.progress.counts
+    counts = pipeline.progress.clock.counts
     assert pipeline.metrics.batches == batches
     assert (counts.ingested, counts.late, counts.invalid) == (rows, plain.late, 0)
     assert counts.on_time == rows - plain.late

@@ -7,12 +7,12 @@ from textwrap import dedent
 
 import pytest
 
-from penstock.project.cases import Case, read_cases
+from penstock.project.cases import QueryTest, read_cases
 from penstock.project.folder import read_project
 from tests.project.making import COUNT, write_project
 
 
-def read(folder: Path, text: str, name: str = "pace") -> tuple[list[Case], list[str]]:
+def read(folder: Path, text: str, name: str = "pace") -> tuple[list[QueryTest], list[str]]:
     project = read_project(write_project(folder, pace=COUNT))
     (folder / "tests").mkdir(exist_ok=True)
     (folder / "tests" / f"{name}.yml").write_text(dedent(text), encoding="utf-8")
@@ -95,7 +95,7 @@ def test_batches_clock_and_flush_are_read(tmp_path: Path) -> None:
         ("rows: {trades: [1]}\nexpect: []", "a row must be a mapping"),
         ("rows: {trades: 3}\nexpect: []", "must be a list, a block of CSV or file:"),
         ("rows: {trades: {file: gone.csv}}\nexpect: []", "cannot read gone.csv"),
-        ("rows: {trades: [{}]}\nbatches: [2]\nexpect: []", 'batches take 2 rows, and "trades" has 1'),
+        ("rows: {trades: [{}]}\nbatches: [2]\nexpect: []", 'batches take 2 rows, but "trades" has 1'),
         ("rows: {trades: [{}]}\nbatches: [-1]\nexpect: []", "at least 0"),
         ("rows: {trades: [{}]}\nclock: noon\nexpect: []", "clock must be a time"),
         ("rows: {trades: [{}]}\nflush: 3\nexpect: []", "true or false"),

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.model.schema import Table
-from penstock.project.columns import FORMATS, GENERATED, found_columns
 from penstock.project.folder import read_project
+from penstock.sources.registry import found_columns
 from tests.project.making import COUNT, write_project
 
 
@@ -82,13 +82,6 @@ def test_a_project_binds_against_found_columns(tmp_path: Path) -> None:
     assert not project.settings.streams[0].with_columns
     wrong_time = read_project(write_project(tmp_path, settings.replace("TS", "when"), q=COUNT))
     assert 'no column "when"' in str(wrong_time.problems[0])
-
-
-def test_the_formats_and_generated_columns_are_those_of_the_spark_room() -> None:
-    from penstock.spark import sources
-
-    assert FORMATS == sources.FORMATS
-    assert [c.name for c in GENERATED] == ["ts", "symbol", "price", "volume", "side", "exchange"]
 
 
 def test_columns_streams_tables_and_queries_may_be_called_by_words_of_sql(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_test_may_expect_an_error_batches_a_clock_and_open_windows(
     done = penstock("test", "ratio", "-v")
     assert done.code == 1
     assert [line.split("  ")[0] for line in done.out.splitlines() if "ratio: " in line] == ["passed"] * 3 + ["FAILED"]
-    assert "expected an error with 'WrongType', and got 0 answers" in done.out
+    assert "expected an error with 'WrongType', but got 0 answers" in done.out
     assert "  found  window_start=2026-01-05T14:30:00.000000Z" in done.out
 
 
@@ -313,7 +313,7 @@ def test_no_stack_trace_reaches_the_user(
     monkeypatch.setenv("TMPDIR", str(market))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("penstock.project.folder.read_project", fail)
-    monkeypatch.setattr("penstock.spark.session.jvm_ended", lambda: True)
+    monkeypatch.setattr("penstock.spark.session.embedded.jvm_ended", lambda: True)
     done = penstock("check")
     assert done.code == code
     assert says in done.err
@@ -323,6 +323,7 @@ def test_no_stack_trace_reaches_the_user(
     assert all("Traceback" in file.read_text() and str(file) in done.err for file in kept)
 
 
+@pytest.mark.starts_spark
 def test_ctrl_c_while_spark_starts_is_no_stack_trace(market: Path) -> None:
     command = [str(Path(sys.executable).with_name("penstock")), "run", "--once"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.engine import Engine
 from penstock.errors import ProjectError
-from penstock.language.parse import CreateStream, CreateTable, parse_query, parse_statement
+from penstock.language.grammar.parse import CreateStream, CreateTable, parse_query, parse_statement
 from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.declarations import Declared
@@ -107,7 +107,7 @@ def test_an_edited_query_whose_past_cannot_be_had_is_refused_and_nothing_is_drop
 ) -> None:
     folder = write_project(tmp_path, TRADES.split("tables:")[0], one=BY_SYMBOL, two=COUNT)
     (folder / "data" / "trades").mkdir(parents=True)
-    with TestBed(spark, state=folder / "state", spread_over=2) as bed:
+    with TestBed(spark, state=folder / "state", max_driver_groups=2) as bed:
         enter_sources(read_project(folder), bed.engine)
         enter_queries(read_project(folder), bed.engine)
         for first in (0, 6, 12):

@@ -62,7 +62,7 @@ def test_the_same_file_elsewhere_makes_the_same_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("python", "says", "line"),
     [
-        ("import penstock\n\ndef f(x:\n", "functions.py is no Python", 3),
+        ("import penstock\n\ndef f(x:\n", "functions.py is not valid Python", 3),
         ("import penstock\n\nx = 1 / 0\n", "functions.py fails: ZeroDivisionError: division by zero", 3),
         ("import penstock\n\n@penstock.function()\ndef f(x):\n    return x\n", 'the type of parameter "x"', None),
         ("import penstock\n\n@penstock.function()\ndef upper(x: str) -> str: ...\n", "is a built-in function", None),

@@ -52,7 +52,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path) 
         (" ;\n-- x", "MalformedSQL", "queries/q.sql:1:1", "found nothing"),
         ("-- only this", "ProjectError", "queries/q.sql", "holds no query"),
         (f"{COUNT};\n{COUNT}", "MalformedSQL", "queries/q.sql:1:59", "found several"),
-        ("DROP STREAM trades", "Unsupported", "queries/q.sql:1:1", "holds a SELECT"),
+        ("DROP STREAM trades", "Unsupported", "queries/q.sql:1:1", "must hold a SELECT"),
         (f"\nCREATE QUERY other AS {COUNT}", "ProjectError", "queries/q.sql:2:1", '"q" and its query "other"'),
         ("SELECT avg(prise)\nFROM trades [RANGE 1 s SLIDE 1 s]", "UnknownColumn", "queries/q.sql:1:12", '"price"'),
         (

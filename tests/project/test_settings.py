@@ -11,7 +11,7 @@ from penstock.model.duration import MINUTE, SECOND
 from penstock.model.schema import Column, Stream
 from penstock.project.folder import read_project
 from penstock.project.problems import Problem
-from penstock.project.settings import SinkSetting
+from penstock.sinks.registry import DeclaredSink
 from tests.project.making import TRADES, write_project
 
 
@@ -50,6 +50,16 @@ def test_a_stream_may_be_idle_know_duplicates_and_retain_rows(tmp_path: Path, ke
     assert (stream.idle_us, stream.retain_rows_us, stream.dedup) == (10 * SECOND, 60 * MINUTE, ("symbol", "volume"))
 
 
+def test_a_default_that_was_renamed_still_holds_and_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", "penstock"):
+        project = read_project(write_project(tmp_path, f"{TRADES}\ndefaults:\n  spread_over: 70\n"))
+    assert project.problems == ()
+    assert project.settings.max_driver_groups == 70
+    assert "spread_over is called max_driver_groups now" in caplog.text
+
+
 def test_a_relative_project_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path / "p")
     monkeypatch.chdir(tmp_path)
@@ -74,8 +84,8 @@ defaults: {strategy: unshared paned}
 """
     settings = read_project(write_project(tmp_path, TRADES + more)).settings
     assert settings.sinks == (
-        SinkSetting("parquet", tmp_path / "out", {"roll_bytes": 1000}),
-        SinkSetting("jsonl", tmp_path / "lines", {}),
+        DeclaredSink("parquet", {"folder": tmp_path / "out", "roll_bytes": 1000}),
+        DeclaredSink("jsonl", {"folder": tmp_path / "lines"}),
     )
     assert (settings.name, settings.state, settings.strategy) == ("desk", tmp_path / "state", "unshared paned")
     assert (settings.spark.cores, settings.spark.memory) == (2, "3g")
@@ -111,8 +121,8 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("format: csv\n    path: data/tr", "format: cvs\n    path: data/tr", 'cannot be "cvs"', 'Did you mean "csv"?'),
         ("    path: data/trades\n", "", 'stream "trades" has no path', "relative to penstock.yml"),
         ("price: DOUBLE", "price: DUBLE", 'no type "DUBLE"', "^^^^^"),
-        ("price: DOUBLE", "PRICE: DOUBLE, price: DOUBLE", "is there twice", "^^^^^"),
-        ("price: DOUBLE", "symbol: DOUBLE", '"symbol" is there twice', "^^^^^^"),
+        ("price: DOUBLE", "PRICE: DOUBLE, price: DOUBLE", "is declared twice", "^^^^^"),
+        ("price: DOUBLE", "symbol: DOUBLE", '"symbol" is given twice', "^^^^^^"),
         ("price: DOUBLE", "price: 'INT, x INT'", "expected one column", "such as price DOUBLE"),
         ("price: DOUBLE", "price: 'INT) USING csv OPTIONS (a = 1'", "not a column", "^^^"),
         ("price: DOUBLE", "price: {type: INT}", "needs both type and as", "timestamp_millis"),
@@ -123,7 +133,7 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("    time: ts\n", "", 'stream "trades" has no time', "column of event time"),
         ("5 s", "5 parsecs", 'no unit "parsecs"', "for example 5 s"),
         ("5 s", "[5]", "must be text, not a list", "^^^"),
-        ("lateness: 5 s", "idle: 0 s", "idle is longer than nothing", "Leave it out"),
+        ("lateness: 5 s", "idle: 0 s", "idle must be longer than zero", "Leave the option out"),
         ("lateness: 5 s", "idle: soon", '"soon" is not a duration', "^^^^"),
         ("lateness: 5 s", "retain_rows: [1 h]", "must be text, not a list", "^^^"),
         ("lateness: 5 s", "dedup: [symbol, pryce]", 'no column "pryce" for dedup', 'Did you mean "price"?'),
@@ -204,7 +214,7 @@ def test_the_place_counts_characters_and_not_bytes(tmp_path: Path) -> None:
         ("# nothing", "is empty"),
         ("", "is empty"),
         ("x" * 2_000_000, "longer than 1,000,000 bytes"),
-        ("a: 1\n" * 10_000, "is there twice"),
+        ("a: 1\n" * 10_000, "is given twice"),
         ("<<: {streams: 3}", 'no setting "<<"'),
     ],
 )

@@ -6,16 +6,16 @@ from html.parser import HTMLParser
 
 from penstock.model.duration import MINUTE, SECOND
 from penstock.model.window import Window
-from penstock.share.explained_cells import AttributePlan, PartPlan, PredicatesPlan
-from penstock.share.explanation import (
+from penstock.share.explain.cells import AttributePlan, PartPlan, PredicatesPlan
+from penstock.share.explain.explanation import (
     ConditionPlan,
     Explanation,
     GroupingPlan,
     JoinPlan,
+    OperationCounts,
     QueryPlan,
     StreamPlan,
     TreePlan,
-    Work,
 )
 from penstock.share.slices import SliceManager
 
@@ -65,7 +65,9 @@ def explanation(
     """Make a plan of so many queries, spread over conditions and two groupings."""
     plans = tuple(_tree(f"t{t}", queries // trees, name, condition, conditions) for t in range(trees))
     join = JoinPlan("listing#1f0c9b", "listing", "inner", ("`symbol`",))
-    return Explanation((StreamPlan("trades", "shared paired", 1000.0, False, (join,), plans, Work(2000.0, 12000.0)),))
+    return Explanation(
+        (StreamPlan("trades", "shared paired", 1000.0, False, (join,), plans, OperationCounts(2000.0, 12000.0)),)
+    )
 
 
 def _predicates(text: str, queries: list[str]) -> PredicatesPlan:

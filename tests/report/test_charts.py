@@ -8,14 +8,14 @@ import re
 import pytest
 
 from penstock.model.duration import MINUTE
-from penstock.report.charts import HEIGHT, WIDTH, Bar, Column, Series, bar_chart, column_chart, line_chart
+from penstock.report.charts import HEIGHT, WIDTH, Bar, ChartColumn, Series, bar_chart, column_chart, line_chart
 from penstock.report.columns import named_columns
 from penstock.report.curves import Curve, curve_chart
 from tests.report.plans import Page
 
 LETTER = 6.8  # a little more than the mean width of a letter at 12 pixels
 LINES = [Series(name, tuple((i * MINUTE, float(i % 7) * k) for i in range(30))) for k, name in enumerate("abc", 1)]
-COLUMNS = [Column(str(i), 1e5 * i, apart=i == 1) for i in range(1, 17)]
+COLUMNS = [ChartColumn(str(i), 1e5 * i, apart=i == 1) for i in range(1, 17)]
 CURVES = [
     Curve(f"BSD-{name}", tuple((u, 10.0**u * k) for u in range(1, 6))) for k, name in enumerate(("Max", "PDT"), 1)
 ]
@@ -121,7 +121,7 @@ def test_names_in_charts_are_escaped() -> None:
     evil = '</svg><script>alert("x")</script>'
     charts = [
         line_chart(evil, [Series(evil, ((0, 1.0), (1, 2.0))), Series("b", ((0, 1.0),))], unit=evil),
-        column_chart(evil, [Column(evil, 1.0)], unit=evil, across=evil),
+        column_chart(evil, [ChartColumn(evil, 1.0)], unit=evil, across=evil),
         bar_chart(evil, [Bar(evil, 1.0, evil)], unit=evil),
     ]
     for chart in charts:

@@ -16,7 +16,7 @@ from penstock.report.notebook import StreamRow, engine_summary
 from penstock.report.page import explain_page, page
 from penstock.report.ruler import MOST_SLICES, MOST_WINDOWS, evaluation, ruler
 from penstock.report.wording import condition_words, finding_words
-from penstock.share.explanation import (
+from penstock.share.explain.explanation import (
     ConditionPlan,
     Explanation,
     GroupingPlan,

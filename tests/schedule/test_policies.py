@@ -15,8 +15,8 @@ from penstock.schedule.policies.fas import fas
 from penstock.schedule.policy import Manner, Policy
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Settings
-from penstock.sim.network import Operator, Query, network
+from penstock.sim.layout import SimSettings
+from penstock.sim.network import Operator, SimQuery, network
 from penstock.sim.run import run
 
 S, C, T, WEIGHT, EXTRA, ARRIVAL, PENDING, DUE, NOW = 0.5, 4.0, 5.0, 0.5, 1.0, 3.0, 2.0, 20.0, 13.0
@@ -84,7 +84,7 @@ def cheapest(
 def test_a_new_policy_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     new = Policy("Cheapest", "least expected cost first", cheapest, Manner.STATIC)
     monkeypatch.setattr(catalogue, "POLICIES", (*POLICIES, new))
-    net = network([Query("slow", (Operator(3.0),)), Query("quick", (Operator(1.0),))])
+    net = network([SimQuery("slow", (Operator(3.0),)), SimQuery("quick", (Operator(1.0),))])
     arrivals = Arrivals(np.zeros(2), np.zeros(2, dtype=np.int64))
     found = run(net, arrivals, np.ones((2, 1)), policy_named("cheapest"))
     assert found.query.tolist() == [1, 1, 0, 0]
@@ -158,12 +158,12 @@ def test_days_hold_priorities_within_one_factor() -> None:
 
 
 def test_a_calendar_is_refused_where_priorities_change_with_time() -> None:
-    net = network([Query("q", (Operator(1.0),))])
+    net = network([SimQuery("q", (Operator(1.0),))])
     with pytest.raises(ProjectError, match="BSD cannot use a calendar queue"):
         run(
             net,
             Arrivals(np.zeros(1), np.zeros(1, dtype=np.int64)),
             np.ones((1, 1)),
             policy_named("BSD"),
-            Settings(calendar=True),
+            SimSettings(calendar=True),
         )

@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.language.attributes import Attribute
-from penstock.language.predicates import Comparison, Every, Formula, Leaf, read_predicate
+from penstock.language.predicates.attributes import Attribute
+from penstock.language.predicates.split import Comparison, Every, Formula, Leaf, read_predicate
 from penstock.model.recent import Recent
-from penstock.share import cells as cells_module
-from penstock.share import dividing as dividing_module
-from penstock.share import families as families_module
-from penstock.share.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
-from penstock.share.cells import NOBODY, Cells, Part, signatures
-from penstock.share.dividing import divide
+from penstock.share.conditions import cell_parts as dividing_module
+from penstock.share.conditions import cells as cells_module
+from penstock.share.conditions import condition_groups as families_module
+from penstock.share.conditions.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
+from penstock.share.conditions.cell_parts import divide
+from penstock.share.conditions.cells import NOBODY, CellPart, Cells, signatures
+from tests.cases import cases
 
 BIGGEST = (1 << 63) - 1
 ATTRIBUTES = {
@@ -133,7 +134,7 @@ def leaf_truth(leaf: Leaf, row: dict[str, Any]) -> str:
         return "T" if value is None else "F"
     if value is None:
         return "N"
-    if kind == "Holds":
+    if kind == "IsTrue":
         return "T" if value else "F"
     if kind == "Prefix":
         return "T" if value.startswith(leaf.test.text) else "F"  # type: ignore[union-attr]
@@ -191,7 +192,7 @@ def position(axis: Axis, value: Any) -> int:
     return FIRST_AT + 2 * at + (1 if hit else 0)
 
 
-def number(part: Part, places: Sequence[int]) -> int:
+def number(part: CellPart, places: Sequence[int]) -> int:
     head = sum(int(digit.table[places[digit.axis]]) for digit in part.heads)
     starts = [0 if digit.starts is None else int(digit.starts[head]) for digit in part.digits]
     cell = int(part.bases[head]) + sum(
@@ -227,7 +228,7 @@ def rows() -> st.SearchStrategy[dict[str, Any]]:
 
 @pytest.mark.parametrize("copy_worth", [0, 3_000])
 @pytest.mark.parametrize("most_listed", [0, 65_536])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=cases(100))
 @given(texts=st.lists(predicates(), min_size=1, max_size=8), sample=st.lists(rows(), min_size=1, max_size=20))
 def test_cells_take_a_row_as_each_predicate_alone_does(
     texts: list[str], sample: list[dict[str, Any]], copy_worth: int, most_listed: int
@@ -259,7 +260,7 @@ def test_a_predicate_its_negation_and_its_unknown_part_take_each_row_once(
         assert failed == (outcome == "E")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=cases(40))
 @given(texts=st.lists(predicates(), min_size=2, max_size=8, unique=True), data=st.data())
 def test_parts_kept_from_another_plan_are_those_that_would_be_made_anew(texts: list[str], data: st.DataObject) -> None:
     for size in range(1, len(texts) + 1):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, ExactSum
 from penstock.evaluate.typed import Condition
-from penstock.share.feeding import Estimate, Feeding, candidates, choose_feeders, fed_members, from_record, to_record
+from penstock.share.grouping_rollup import (
+    Estimate,
+    Feeding,
+    candidates,
+    choose_feeders,
+    fed_members,
+    from_record,
+    to_record,
+)
 from penstock.share.plan import Grouping
 
 A, B, AB, BC, ABC = ("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c")
 EVERY, SOME = Condition((), None), Condition((), "v > 1")
-TOTAL = Component("exact", "v", pa.int32())
+TOTAL = ExactSum("v", pa.int32())
 
 
 def grouping(keys: tuple[str, ...], *conditions: Condition) -> Grouping:

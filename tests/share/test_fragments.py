@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.share.fragments import FragmentCounts, count_fragments
+from penstock.share.conditions.fragments import FragmentCounts, count_fragments
 from penstock.share.plan import BITS_PER_WORD
 
 Row = tuple[int, int, int]

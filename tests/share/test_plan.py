@@ -15,7 +15,7 @@ from penstock.engine import Engine
 from penstock.errors import EnvironmentProblem
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import STRATEGY_NAMES, strategy_named
-from penstock.share.explain import explain_plan
+from penstock.share.explain.explain import explain_plan
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
 from penstock.testing import TestBed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.share.signing import FEW_NUMBERS, _distinct, by_number
+from penstock.kernel.signing import FEW_NUMBERS, _distinct, by_number
 
 
 @pytest.mark.parametrize("count", [1, 7, FEW_NUMBERS, FEW_NUMBERS + 5])

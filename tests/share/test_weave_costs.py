@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.board import Board, beside
+from penstock.share.weave.baselines import no_share, share_all
 from penstock.share.weave.costs import (
     HALF_CROWDED,
     Load,
@@ -22,9 +22,9 @@ from penstock.share.weave.costs import (
     shards_of,
 )
 from penstock.share.weave.density import edge_rate
-from penstock.share.weave.loom import Loom
-from penstock.share.weave.rivals import no_share, share_all
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.incremental import IncrementalPlanner
+from penstock.share.weave.plan_queries import PlanQuery
+from penstock.share.weave.tree_costs import TreeCosts, beside
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import EXAMPLE, small_workload
 
@@ -49,15 +49,17 @@ def test_equations_1_to_3_and_5_hold_for_random_trees() -> None:
     for _ in range(20):
         strands, rate = small_workload(draw)
         cut = draw.randint(1, len(strands) - 1)
-        board = Board(strands, UnitCosts(rate), [range(cut), range(cut, len(strands))])
+        tree_costs = TreeCosts(strands, UnitCosts(rate), [range(cut), range(cut, len(strands))])
         overlaps = [sum(s.overlap for s in part) for part in (strands[:cut], strands[cut:])]
         edges = [edge_rate([s.window for s in part]).value for part in (strands[:cut], strands[cut:])]
         costs = [rate + e * o for e, o in zip(edges, overlaps, strict=True)]  # Eq. 1, 2
-        assert board.costs[:2] == pytest.approx(costs)
-        assert board.woven().cost == pytest.approx(2 * rate + sum(e * o for e, o in zip(edges, overlaps, strict=True)))
+        assert tree_costs.costs[:2] == pytest.approx(costs)
+        assert tree_costs.woven().cost == pytest.approx(
+            2 * rate + sum(e * o for e, o in zip(edges, overlaps, strict=True))
+        )
         together = edge_rate([s.window for s in strands]).value
         saved = rate + edges[0] * overlaps[0] + edges[1] * overlaps[1] - together * sum(overlaps)  # Eq. 5
-        assert board.reductions(0, np.array([1]))[0] == pytest.approx(saved)
+        assert tree_costs.reductions(0, np.array([1]))[0] == pytest.approx(saved)
 
 
 def test_partials_are_few_where_slices_are_and_never_more_than_rows() -> None:
@@ -81,7 +83,7 @@ def test_as_many_partials_as_rows_tell_no_number_of_shards() -> None:
 
 def test_groups_without_rows_cost_a_cell_in_every_slice() -> None:
     rates = replace(FREE, cell=1.0)
-    strands = [Strand(Window(10 * SECOND, 10 * SECOND), 1), Strand(Window(SECOND, SECOND), 0)]
+    strands = [PlanQuery(Window(10 * SECOND, 10 * SECOND), 1), PlanQuery(Window(SECOND, SECOND), 0)]
     costs = measured(0.0, (1.0, 3_000.0), rates)
     assert share_all(strands, costs).cost == pytest.approx(3_000.0)  # a slice a second
     assert no_share(strands, costs).cost == pytest.approx(300.0)
@@ -89,14 +91,14 @@ def test_groups_without_rows_cost_a_cell_in_every_slice() -> None:
 
 def test_partials_are_those_of_groups_that_rows_fall_into() -> None:
     rates = replace(FREE, partial=1.0)
-    strand = Strand(Window(SECOND, SECOND), 0)
+    strand = PlanQuery(Window(SECOND, SECOND), 0)
     load = Load(1e6, (3_000.0,), filled=(40.0,))
     assert no_share([strand], MeasuredCosts(rates, load)).cost == pytest.approx(40.0)
 
 
 def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_its_tree() -> None:
     rates = replace(FREE, asked=1.0)
-    strands = [Strand(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
+    strands = [PlanQuery(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
     asked = MeasuredCosts(rates, Load(5.0, (1.0,)))
     assert share_all(strands, asked).cost == pytest.approx(10.0)  # three, by halving
     free = MeasuredCosts(rates, Load(5.0, (1.0,), free=1))
@@ -108,39 +110,39 @@ def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_
 
 def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor() -> None:
     rates, half = replace(FREE, crowded=1.0), HALF_CROWDED / 4
-    strands = [Strand(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
+    strands = [PlanQuery(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
     costs = MeasuredCosts(rates, Load(1e9, (half,), fragments_per_condition=0.25))
-    board = Board(strands, costs)
-    assert board.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
-    board.stand()
-    assert board.crowd == pytest.approx(HALF_CROWDED)
-    assert board.woven().cost == pytest.approx(2e9)
+    tree_costs = TreeCosts(strands, costs)
+    assert tree_costs.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
+    tree_costs.stand()
+    assert tree_costs.crowd == pytest.approx(HALF_CROWDED)
+    assert tree_costs.woven().cost == pytest.approx(2e9)
     assert no_share(strands, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
-    together = Board(strands, costs, [range(4)])
+    together = TreeCosts(strands, costs, [range(4)])
     alone = together.woven().cost
     together.stand()
     assert together.woven().cost == pytest.approx(alone)
 
 
 def test_keyless_trees_are_not_crowded() -> None:
-    board = Board([Strand(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
-    alone = board.woven().cost
-    board.stand()
-    assert board.crowd == pytest.approx(3.0)
-    assert board.woven().cost == pytest.approx(alone)
+    tree_costs = TreeCosts([PlanQuery(Window(n * SECOND, n * SECOND)) for n in (2, 3, 5)], measured(1_000.0, (1.0,)))
+    alone = tree_costs.woven().cost
+    tree_costs.stand()
+    assert tree_costs.crowd == pytest.approx(3.0)
+    assert tree_costs.woven().cost == pytest.approx(alone)
 
 
 def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
     # Parted, each of 20 conditions has its own slices; together they have all of them, five fragments each.
     steps = (601, 607, 613, 617, 619, 631, 641, 643, 647, 653, 659, 661, 673, 677, 683, 691, 701, 709, 719, 727)
-    strands = [Strand(Window(s * SECOND, s * SECOND), 0, i, "prefix") for i, s in enumerate(steps)]
+    strands = [PlanQuery(Window(s * SECOND, s * SECOND), 0, i, "prefix") for i, s in enumerate(steps)]
     rates = replace(FREE, partial=1e-6, crowded=3e-7)
     costs = MeasuredCosts(rates, Load(200.0, (20_000.0,), fragments_per_condition=1.0))
     greedy = weave_share(strands, costs)
-    loom = Loom(costs, dict(enumerate(strands)))
+    planner = IncrementalPlanner(costs, dict(enumerate(strands)))
     assert beside(strands, costs, greedy.trees).woven().cost > 1.05 * greedy.cost
-    assert loom.cost < beside(strands, costs, greedy.trees).woven().cost
-    assert len(loom.trees) < len(greedy.trees)
+    assert planner.cost < beside(strands, costs, greedy.trees).woven().cost
+    assert len(planner.trees) < len(greedy.trees)
 
 
 def test_what_a_batch_costs_whatever_its_trees_is_told_by_its_queries() -> None:
@@ -154,7 +156,10 @@ def measured(rows: float, groups: tuple[float, ...], rates: Rates = DEAR_PARTIAL
 
 
 def test_many_groups_are_not_cut_by_the_short_slides_of_a_grouping_with_few() -> None:
-    short, long = Strand(Window(SECOND, SECOND), grouping=0), Strand(Window(3600 * SECOND, 3600 * SECOND), grouping=1)
+    short, long = (
+        PlanQuery(Window(SECOND, SECOND), grouping=0),
+        PlanQuery(Window(3600 * SECOND, 3600 * SECOND), grouping=1),
+    )
     apart = weave_share([short, long], measured(1_000.0, (1.0, 3_000.0)))
     assert apart.trees == ((0,), (1,))
     few = weave_share([short, long], measured(1_000.0, (1.0, 2.0), Rates(partial=1e-9)))
@@ -164,16 +169,16 @@ def test_many_groups_are_not_cut_by_the_short_slides_of_a_grouping_with_few() ->
 def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
     draw = random.Random(2)
     for _ in range(10):
-        strands = [Strand(s.window, merging="prefix") for s in small_workload(draw)[0]]
+        strands = [PlanQuery(s.window, merging="prefix") for s in small_workload(draw)[0]]
         assert len(weave_share(strands, measured(500.0, (3_000.0,), Rates())).trees) == 1
 
 
 def test_nested_conditions_under_one_grouping_share_a_tree() -> None:
     windows = [Window(r * SECOND, s * SECOND) for r, s in ((600, 300), (750, 410), (900, 333))]
-    strands = [Strand(w, 0, condition, "prefix") for w in windows for condition in range(8)]
-    loom = Loom(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
-    assert len(loom.trees) == 1
-    assert loom.cost <= no_share(strands, loom.costs).cost
+    strands = [PlanQuery(w, 0, condition, "prefix") for w in windows for condition in range(8)]
+    planner = IncrementalPlanner(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
+    assert len(planner.trees) == 1
+    assert planner.cost <= no_share(strands, planner.costs).cost
 
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:
@@ -188,19 +193,19 @@ def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> 
 def test_windows_of_long_ranges_cost_more_where_they_are_merged_from_trees() -> None:
     rates = Rates(scanned=0.0, sliced=0.0, copied=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0)
     windows = [Window(r * SECOND, SECOND) for r in (4, 64)]
-    costs = [no_share([Strand(w, merging="tree")], measured(1.0, (1.0,), rates)).cost for w in windows]
+    costs = [no_share([PlanQuery(w, merging="tree")], measured(1.0, (1.0,), rates)).cost for w in windows]
     assert costs == pytest.approx([4.0, 12.0])  # two nodes a level, log₂ of the slices in a range
 
 
 def test_a_window_costs_by_itself_and_by_its_groups() -> None:
     rates = replace(FREE, window=5.0, evaluation=1.0)
-    strand = Strand(Window(60 * SECOND, 2 * SECOND), grouping=1)
+    strand = PlanQuery(Window(60 * SECOND, 2 * SECOND), grouping=1)
     assert no_share([strand], measured(1.0, (1.0, 30.0), rates)).cost == pytest.approx((5.0 + 30.0) / 2)
 
 
 def test_a_tree_has_a_turn_in_every_batch_or_for_every_window() -> None:
     rates, load = replace(FREE, turn=8.0), Load(1.0, (1.0,), batches_per_second=0.25)
-    often, seldom = (Strand(Window(s * SECOND, s * SECOND)) for s in (1, 16))
+    often, seldom = (PlanQuery(Window(s * SECOND, s * SECOND)) for s in (1, 16))
     costs = MeasuredCosts(rates, load)
     assert no_share([often], costs).cost == pytest.approx(8 / 4)
     assert no_share([seldom], costs).cost == pytest.approx(8 / 16)

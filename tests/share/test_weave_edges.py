@@ -15,9 +15,9 @@ from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.density import MOST_BITS, edge_rate, scale_of, union_density, weaveability
+from penstock.share.weave.edge_sets import Bitmaps, Draws, EdgeSets
 from penstock.share.weave.pairs import meet
 from penstock.share.weave.sampling import coprime_base, multiplicity, sampled_density
-from penstock.share.weave.universe import Bitmaps, Draws, Universe
 from tests.share.weaving import acq
 
 windows = st.builds(Window, st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))
@@ -129,19 +129,19 @@ def test_a_union_of_listed_slides_is_the_same_listed_drawn_and_by_pairs() -> Non
     some = [Window(draw.randint(1, 90) * SECOND, draw.choice((2, 3, 5, 6, 10, 15)) * SECOND) for _ in range(12)]
     progressions = [p for w in some for p in edges_of(w, "paired")]
     rows = np.arange(12)
-    whole, listed = Universe(some, 12), Bitmaps(scale_of(progressions), 12)
+    whole, listed = EdgeSets(some, 12), Bitmaps(scale_of(progressions), 12)
     drawn = Draws(progressions, 12)
-    for universe in (whole, listed, drawn):
+    for edge_sets in (whole, listed, drawn):
         for row, window in enumerate(some):
-            universe.put(row, [window])
+            edge_sets.put(row, [window])
     for row in range(12):
         exact = [edge_rate([some[row], other]).value for other in some]
         assert listed.together(row, rows) == pytest.approx(exact, rel=1e-12)
         assert (whole.together(row, rows) == listed.together(row, rows)).all()
         assert drawn.together(row, rows) == pytest.approx(exact, rel=0.15)
-    for universe in (whole, listed, drawn):
+    for edge_sets in (whole, listed, drawn):
         for row in range(1, 12):
-            universe.merge(0, row)
+            edge_sets.merge(0, row)
     every = edge_rate(some).value
     assert whole.rates(rows[:1])[0] == pytest.approx(every, rel=1e-12)
     assert drawn.rates(rows[:1])[0] == pytest.approx(every, rel=0.05)

@@ -11,11 +11,7 @@ from penstock.errors import Unsupported
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import TEMPLATES_S, strands
-from penstock.share.weave.board import Board
-from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
-from penstock.share.weave.counting import counted_weave
-from penstock.share.weave.naive import How, Naive
-from penstock.share.weave.rivals import (
+from penstock.share.weave.baselines import (
     exhaustive,
     insert_then_weave,
     local_search,
@@ -24,12 +20,26 @@ from penstock.share.weave.rivals import (
     share_all,
     share_at_random,
 )
-from penstock.share.weave.strands import Strand, Woven
+from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
+from penstock.share.weave.counting import counted_weave
+from penstock.share.weave.naive import Naive, Optimizations
+from penstock.share.weave.plan_queries import PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave_share
 from tests.share.weaving import any_workload, small_workload
 
-STAGES = (How(), How(lookup=True), How(lookup=True, bitmap=True), How(lookup=True, bitmap=True, probing=True))
-OTHERS = (How(bitmap=True), How(probing=True), How(bitmap=True, probing=True), How(lookup=True, probing=True))
+STAGES = (
+    Optimizations(),
+    Optimizations(lookup=True),
+    Optimizations(lookup=True, bitmap=True),
+    Optimizations(lookup=True, bitmap=True, probing=True),
+)
+OTHERS = (
+    Optimizations(bitmap=True),
+    Optimizations(probing=True),
+    Optimizations(bitmap=True, probing=True),
+    Optimizations(lookup=True, probing=True),
+)
 
 
 def check_twins(seed: int, workloads: int) -> None:
@@ -58,12 +68,12 @@ def check_measured_twins(seed: int, workloads: int) -> None:
     draw = random.Random(seed)
     for _ in range(workloads):
         work = [
-            Strand(s.window, draw.randrange(2), draw.randrange(4), draw.choice(("prefix", "tree", "scan")))
+            PlanQuery(s.window, draw.randrange(2), draw.randrange(4), draw.choice(("prefix", "tree", "scan")))
             for s in small_workload(draw)[0]
         ]
         rates = Rates(partial=draw.choice((1e-7, 1e-6, 1e-5)), merged=draw.choice((0.0, 1e-7, 1e-5)))
         costs = MeasuredCosts(rates, Load(draw.choice((1.0, 100.0, 10_000.0)), (1.0, draw.choice((3.0, 300.0)))))
-        assert weave_share(work, costs).trees == Naive(work, costs, How()).run().trees
+        assert weave_share(work, costs).trees == Naive(work, costs, Optimizations()).run().trees
 
 
 def test_measured_prices_lead_to_the_naive_plan_too() -> None:
@@ -93,7 +103,7 @@ def test_the_cheapest_plan_of_three_strands_is_the_least_of_all_five_partitions(
         work, rate = small_workload(draw, 3)
         work = (work * 2)[:3]
         parts: list[list[list[int]]] = [[[0, 1, 2]], [[0], [1, 2]], [[1], [0, 2]], [[2], [0, 1]], [[0], [1], [2]]]
-        every = [Board(work, UnitCosts(rate), trees).woven().cost for trees in parts]
+        every = [TreeCosts(work, UnitCosts(rate), trees).woven().cost for trees in parts]
         assert exhaustive(work, UnitCosts(rate)).cost == pytest.approx(min(every))
 
 
@@ -102,7 +112,7 @@ def test_all_plans_of_many_strands_are_refused() -> None:
         exhaustive(strands(13), UnitCosts(1.0))
 
 
-def rivals(work: list[Strand], costs: UnitCosts, seed: int) -> dict[str, Woven]:
+def rivals(work: list[PlanQuery], costs: UnitCosts, seed: int) -> dict[str, WovenTrees]:
     steps = 2 * len(work)
     return {
         "No Share": no_share(work, costs),
@@ -129,7 +139,7 @@ def test_weave_share_is_not_dearer_than_its_rivals(rate: float) -> None:
 def test_local_search_never_ends_dearer_than_it_began() -> None:
     work, costs = strands(40, seed=3), UnitCosts(80.0)
     trees = random_trees(40, 3)
-    began = Board(work, costs, trees).woven().cost
+    began = TreeCosts(work, costs, trees).woven().cost
     assert local_search(work, costs, 100, 3, trees).cost <= began
 
 
@@ -153,8 +163,8 @@ def test_slides_of_the_paper_are_long_more_often_the_greater_their_skew() -> Non
 
 def test_slides_without_a_common_period_to_list_are_woven_as_if_it_could_be() -> None:
     primes = [p for p in range(11, 200) if all(p % d for d in range(2, p))]
-    work = [Strand(Window(3 * p * SECOND, p * SECOND)) for p in primes]
-    work += [Strand(Window(6 * p * SECOND, p * SECOND)) for p in primes]
+    work = [PlanQuery(Window(3 * p * SECOND, p * SECOND)) for p in primes]
+    work += [PlanQuery(Window(6 * p * SECOND, p * SECOND)) for p in primes]
     found = weave_share(work, UnitCosts(0.5))
     partner = {frozenset(tree) for tree in found.trees}
     for i in range(len(primes)):  # windows of one slide have the same edges: nothing is lost by sharing them
@@ -163,5 +173,5 @@ def test_slides_without_a_common_period_to_list_are_woven_as_if_it_could_be() ->
 
 
 def test_nothing_to_weave_is_an_empty_plan() -> None:
-    assert weave_share([], UnitCosts(1.0)) == Woven((), ())
-    assert len(weave_share([Strand(Window(5, 5))], UnitCosts(1.0)).trees) == 1
+    assert weave_share([], UnitCosts(1.0)) == WovenTrees((), ())
+    assert len(weave_share([PlanQuery(Window(5, 5))], UnitCosts(1.0)).trees) == 1

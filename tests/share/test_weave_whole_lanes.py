@@ -9,18 +9,18 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
+from penstock.share.weave.baselines import exhaustive, share_all
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates
-from penstock.share.weave.rivals import exhaustive, share_all
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import PlanQuery
 
 
-def workload(draw: random.Random) -> tuple[list[Strand], MeasuredCosts]:
+def workload(draw: random.Random) -> tuple[list[PlanQuery], MeasuredCosts]:
     """Draw up to seven queries over a few groupings and conditions, and what their stream brings."""
     strands = []
     for _ in range(draw.randint(3, 7)):
         slide = draw.choice((1, 2, 3, 5, 7, 10, 60, 300))
         window = Window(draw.randint(1, 4 * slide) * SECOND, slide * SECOND)
-        strands.append(Strand(window, draw.randrange(2), draw.randrange(3), "prefix"))
+        strands.append(PlanQuery(window, draw.randrange(2), draw.randrange(3), "prefix"))
     rates = Rates(partial=draw.choice((1e-7, 3e-6, 1e-4)), tree=draw.choice((0.0, 2e-3)))
     groups = (1.0, draw.choice((2.0, 100.0, 3_000.0)))
     batches = draw.choice((0.0, 0.001, 0.5))
@@ -29,7 +29,7 @@ def workload(draw: random.Random) -> tuple[list[Strand], MeasuredCosts]:
     )
 
 
-def lanes(strands: list[Strand]) -> list[list[int]]:
+def lanes(strands: list[PlanQuery]) -> list[list[int]]:
     """Collect the queries of each grouping and condition."""
     found: dict[tuple[int, int], list[int]] = {}
     for number, strand in enumerate(strands):
@@ -37,7 +37,7 @@ def lanes(strands: list[Strand]) -> list[list[int]]:
     return list(found.values())
 
 
-def dearer(strands: list[Strand], costs: MeasuredCosts) -> float:
+def dearer(strands: list[PlanQuery], costs: MeasuredCosts) -> float:
     """Return by what part the cheapest plan of whole lanes is dearer than the cheapest of all plans."""
     return exhaustive(strands, costs, lanes(strands)).cost / exhaustive(strands, costs).cost - 1
 
@@ -70,7 +70,7 @@ def test_classes_that_stay_whole_leave_fewer_plans() -> None:
 
 
 def test_a_batch_a_second_leaves_few_queries_in_one_tree() -> None:
-    often, seldom = Strand(Window(SECOND, SECOND)), Strand(Window(3600 * SECOND, 3600 * SECOND), grouping=1)
+    often, seldom = PlanQuery(Window(SECOND, SECOND)), PlanQuery(Window(3600 * SECOND, 3600 * SECOND), grouping=1)
     for batches, trees in ((0.001, 2), (10.0, 1)):
         costs = MeasuredCosts(Rates(), Load(1_000.0, (1.0, 3_000.0), batches_per_second=batches))
         assert len(exhaustive([often, seldom], costs).trees) == trees

@@ -7,31 +7,31 @@ import random
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.reproduce.w11_workload import strands
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import PlanQuery
 
 SLIDES_S = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30)
 LIGHT, HEAVY = (0.05, 0.3, 1.2, 5.0, 20.0), (50.0, 200.0, 1000.0)
 
 
-def acq(range_s: int, slide_s: int) -> Strand:
+def acq(range_s: int, slide_s: int) -> PlanQuery:
     """Write a window as Guirguis et al. (2011) do, whose starts are aligned: Penstock's are with OFFSET r mod s."""
-    return Strand(Window(range_s * SECOND, slide_s * SECOND, range_s % slide_s * SECOND))
+    return PlanQuery(Window(range_s * SECOND, slide_s * SECOND, range_s % slide_s * SECOND))
 
 
 EXAMPLE = (acq(16, 4), acq(10, 5), acq(8, 4))  # Example 3
 
 
-def small_workload(draw: random.Random, most: int = 12) -> tuple[list[Strand], float]:
+def small_workload(draw: random.Random, most: int = 12) -> tuple[list[PlanQuery], float]:
     """Draw a few windows with short slides, and an input rate."""
     found = []
     for _ in range(draw.randint(2, most)):
         slide = draw.choice(SLIDES_S)
         offset = draw.choice((0, 0, 0, 1, 2))
-        found.append(Strand(Window(draw.randint(1, 60) * SECOND, slide * SECOND, offset * SECOND)))
+        found.append(PlanQuery(Window(draw.randint(1, 60) * SECOND, slide * SECOND, offset * SECOND)))
     return found, draw.choice(LIGHT)
 
 
-def any_workload(draw: random.Random, most: int) -> tuple[list[Strand], float]:
+def any_workload(draw: random.Random, most: int) -> tuple[list[PlanQuery], float]:
     """Draw a workload of either kind, and an input rate."""
     if draw.random() < 0.5:
         return small_workload(draw, most)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Level, Settings
-from penstock.sim.network import AnyQuery, Group, JoinQuery, Network, Operator, Query, network
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.network import AnyQuery, Group, JoinQuery, Network, Operator, SimQuery, network
 
 CHANCES = (0.25, 0.5, 0.75, 1.0)
 
@@ -19,7 +19,7 @@ class Case:
     net: Network
     arrivals: Arrivals
     values: np.ndarray
-    settings: Settings
+    settings: SimSettings
     kinds: frozenset[str]
 
 
@@ -41,7 +41,7 @@ def query(draw: random.Random, number: int, fluid: bool) -> AnyQuery:
         return Group(f"g{number}", operators(draw, 1)[0], members, draw.randrange(2), latency)
     slide = draw.choice([0.0, draw.randint(8, 40) / 8])
     steps = operators(draw, draw.randint(1, 3), wide=True)
-    return Query(f"q{number}", steps, draw.randrange(2), weight, latency, slide)
+    return SimQuery(f"q{number}", steps, draw.randrange(2), weight, latency, slide)
 
 
 def case(seed: int) -> Case:
@@ -49,12 +49,12 @@ def case(seed: int) -> Case:
     level = draw.choice(list(Level))
     fluid = draw.random() < (0.7 if level is Level.PREEMPTIVE else 0.2)
     queries = [query(draw, n, fluid) for n in range(draw.randint(1, 4))]
-    queries += [Query("both", operators(draw, 1), stream) for stream in (0, 1)]
+    queries += [SimQuery("both", operators(draw, 1), stream) for stream in (0, 1)]
     tuples = draw.randint(1, 14)
     times = np.sort([draw.randint(0, 160) / 8 for _ in range(tuples)])
     streams = np.array([draw.randrange(2) for _ in range(tuples)], dtype=np.int64)
     values = np.array([[draw.randint(1, 16) / 16 for _ in range(3)] for _ in range(tuples)])
-    settings = Settings(
+    settings = SimSettings(
         level=level,
         fluid=fluid,
         synced=draw.random() < 0.5,

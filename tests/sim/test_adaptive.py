@@ -9,9 +9,9 @@ import pytest
 
 from penstock.reproduce import g06
 from penstock.reproduce.figure import Judge, Size
-from penstock.reproduce.s07_adapt import Case, both_ways, measured, ratio
+from penstock.reproduce.s07_adapt import AdaptiveRun, both_ways, measured, ratio
 from penstock.sim import fates
-from penstock.sim.network import Operator, Query
+from penstock.sim.network import Operator, SimQuery
 
 SMALL = Size(tuples=6_000, queries=20, say=lambda _: None)
 
@@ -24,20 +24,20 @@ def test_the_mean_moves_with_time_and_not_with_tuples() -> None:
 
 
 def test_queries_that_look_the_other_way_test_mirrored_attributes() -> None:
-    queries = [Query(f"q{i}", (Operator(1.0, 0.5, 0), Operator(1.0, 0.5, 1))) for i in range(100)]
+    queries = [SimQuery(f"q{i}", (Operator(1.0, 0.5, 0), Operator(1.0, 0.5, 1))) for i in range(100)]
     turned = [tuple(o.attribute for o in q.operators) for q in both_ways(queries, 1)]
     assert set(turned) == {(0, 1), (3, 4)}
     assert 30 < turned.count((3, 4)) < 70
 
 
 def test_a_past_that_weighs_all_is_static_order() -> None:
-    case = Case("HNR", past=1.0)
+    case = AdaptiveRun("HNR", past=1.0)
     assert measured(SMALL, case) == pytest.approx(measured(SMALL, case.static))
 
 
 def test_with_one_cost_there_is_little_to_learn() -> None:
-    assert ratio(SMALL, Case("HR", one_cost=True)) == pytest.approx(100, abs=3)
-    assert ratio(SMALL, Case("HR")) < 90
+    assert ratio(SMALL, AdaptiveRun("HR", one_cost=True)) == pytest.approx(100, abs=3)
+    assert ratio(SMALL, AdaptiveRun("HR")) < 90
 
 
 @pytest.mark.soak

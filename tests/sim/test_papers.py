@@ -9,27 +9,27 @@ from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart, envelope, slopes
 from penstock.schedule.policy import Policy
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Level, Settings
-from penstock.sim.metrics import Outcome
-from penstock.sim.network import Operator, Query, network
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.metrics import SimOutcome
+from penstock.sim.network import Operator, SimQuery, network
 from penstock.sim.run import run
 
-BLOCKS = Settings(level=Level.PREEMPTIVE, fluid=True, trace=True)
+BLOCKS = SimSettings(level=Level.PREEMPTIVE, fluid=True, trace=True)
 
 
-def charted(name: str, chart: Chart, **facts: float) -> Query:
+def charted(name: str, chart: Chart, **facts: float) -> SimQuery:
     """A query whose operators follow a progress chart."""
     steps = zip(chart.costs, chart.selectivities, strict=True)
-    return Query(name, tuple(Operator(cost, chance) for cost, chance in steps), **facts)  # type: ignore[arg-type]
+    return SimQuery(name, tuple(Operator(cost, chance) for cost, chance in steps), **facts)  # type: ignore[arg-type]
 
 
-def over(chart: Chart, times: list[float], policy: Policy | str, **facts: float) -> Outcome:
+def over(chart: Chart, times: list[float], policy: Policy | str, **facts: float) -> SimOutcome:
     policy = policy_named(policy) if isinstance(policy, str) else policy
     arrivals = Arrivals(np.array(times, dtype=float), np.zeros(len(times), dtype=np.int64))
     return run(network([charted("q", chart, **facts)]), arrivals, np.zeros((len(times), 1)), policy, BLOCKS)
 
 
-def memory_at(outcome: Outcome, times: list[float]) -> list[float]:
+def memory_at(outcome: SimOutcome, times: list[float]) -> list[float]:
     places = np.searchsorted(outcome.trace_time, np.array(times) + 1e-9) - 1
     return [round(float(outcome.trace_size[p]), 6) for p in places]
 
@@ -39,7 +39,7 @@ def memory_at(outcome: Outcome, times: list[float]) -> list[float]:
 
 @pytest.mark.parametrize(("policy", "response", "slowdown"), [("HR", 12.25, 3.875), ("HNR", 13.0, 2.9)])
 def test_example_1_of_two_queries_and_three_tuples(policy: str, response: float, slowdown: float) -> None:
-    queries = [Query("Q1", (Operator(5, 1.0, 0),)), Query("Q2", (Operator(2, 0.33, 1),))]
+    queries = [SimQuery("Q1", (Operator(5, 1.0, 0),)), SimQuery("Q2", (Operator(2, 0.33, 1),))]
     values = np.array([[1.0, 1.0], [1.0, 0.1], [1.0, 1.0]])  # Q2 takes the middle one
     found = run(network(queries), Arrivals(np.zeros(3), np.zeros(3, dtype=np.int64)), values, policy_named(policy))
     assert found.response.mean() == pytest.approx(response)

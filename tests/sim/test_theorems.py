@@ -12,8 +12,8 @@ import pytest
 from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart, envelope, slopes
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Level, Settings
-from penstock.sim.network import Operator, Query, network
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.network import Operator, SimQuery, network
 from penstock.sim.run import run
 from tests.sim.test_papers import BLOCKS, charted, memory_at
 
@@ -124,9 +124,9 @@ def test_preemptive_edf_meets_all_deadlines_whenever_some_schedule_does() -> Non
         draw = random.Random(seed)
         jobs = [(draw.randint(0, 8), draw.randint(1, 4), 0) for _ in range(draw.randint(2, 6))]
         jobs = sorted((r, w, r + w + draw.randint(0, 9)) for r, w, _ in jobs)
-        queries = [Query(f"q{i}", (Operator(w),), i, latency=float(d - r)) for i, (r, w, d) in enumerate(jobs)]
+        queries = [SimQuery(f"q{i}", (Operator(w),), i, latency=float(d - r)) for i, (r, w, d) in enumerate(jobs)]
         given = Arrivals(np.array([float(j[0]) for j in jobs]), np.arange(len(jobs)))
-        settings = Settings(level=Level.PREEMPTIVE)
+        settings = SimSettings(level=Level.PREEMPTIVE)
         found = run(network(queries), given, np.ones((len(jobs), 1)), policy_named("EDF"), settings)
         met = all(done <= jobs[q][2] + 1e-9 for q, done in zip(found.query, found.done, strict=True))
         tried += feasible(jobs)
@@ -149,7 +149,7 @@ def test_with_selectivity_one_everywhere_rates_order_as_srpt(policy: str) -> Non
         steps = [tuple(Operator(draw.randint(1, 9)) for _ in range(draw.randint(1, 3))) for _ in range(5)]
         if len({sum(o.cost for o in s) for s in steps}) < 5:
             continue  # ties are broken alike, but equal ranks may be rounded apart
-        net = network([Query(f"q{i}", s) for i, s in enumerate(steps)])
+        net = network([SimQuery(f"q{i}", s) for i, s in enumerate(steps)])
         given = Arrivals(np.sort([float(draw.randint(0, 40)) for _ in range(8)]), np.zeros(8, dtype=np.int64))
         runs = [run(net, given, np.ones((8, 1)), policy_named(p)) for p in (policy, "SRPT")]
         assert np.array_equal(runs[0].done, runs[1].done)

@@ -19,11 +19,12 @@ from penstock.schedule.policy import Manner, Policy
 from penstock.sim.kernel import simulate
 from penstock.sim.layout import Beliefs, Level
 from penstock.sim.run import run, warm
+from tests.cases import cases
 from tests.sim.scenarios import Case, case
 from tests.sim.twin import Twin, slowdowns, staleness
 
 HOUSE = Path(__file__).resolve().parents[2]
-SCENARIOS = 200
+SCENARIOS = cases(200)
 FAMILIES = tuple(policy_named(name) for name in ("FAS-MCQ(0.25)", "Mixed(0.2)", "Mixed(0.6)"))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.layout import Beliefs, Level, Settings
+from penstock.sim.layout import Beliefs, Level, SimSettings
 from penstock.sim.network import Network
 
 CLOSE = 1e-9
@@ -64,7 +64,7 @@ class Twin:
     arrivals: Arrivals
     values: np.ndarray
     policy: str
-    settings: Settings
+    settings: SimSettings
     beliefs: Beliefs = field(default_factory=Beliefs)
 
     def __post_init__(self) -> None:

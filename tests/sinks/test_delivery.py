@@ -24,6 +24,7 @@ from penstock.sinks.terminal import TerminalSink, line_of
 from penstock.store.answers import DEFINITION, MemoryAnswerLog
 from penstock.store.folder import StateFolder
 from penstock.testing import TestBed
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -207,7 +208,7 @@ faults = st.lists(st.tuples(st.sampled_from(["open", "before", "after", "roll", 
 
 
 @given(faults=faults)
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 def test_whatever_fails_each_answer_is_in_the_sink_once(
     tmp_path_factory: pytest.TempPathFactory, faults: list[tuple[str, int]]
 ) -> None:

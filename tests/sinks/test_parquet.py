@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import SinkError
 from penstock.sinks import parquet
 from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import WriteLarge
 from tests.sinks.remembering import Died, Remembering, answers
 
 
@@ -26,7 +27,7 @@ def numbers(folder: Path) -> list[int]:
     return sorted(n for file in visible(folder) for n in pq.read_table(file)["n"].to_pylist())
 
 
-def in_parts(number: Callable[[], int]) -> parquet.WriteLarge:
+def in_parts(number: Callable[[], int]) -> WriteLarge:
     """Write as executors do, in so many parts."""
 
     def write(table: pa.Table, folder: Path, name: str) -> list[Path]:

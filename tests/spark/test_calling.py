@@ -17,20 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.language.python_functions import VERSION
-from penstock.spark import in_child
-from penstock.spark.calling import Calling
-from penstock.spark.lifting import Lifting
+from penstock.language.functions.python_functions import VERSION
+from penstock.spark.functions import child_processes as in_child
+from penstock.spark.functions.udaf_worker import UdafWorker
+from penstock.spark.functions.udf_worker import UdfWorker
 
 DOUBLES = pa.float64()
 
 
-def calling(function: Any, returns: pa.DataType = DOUBLES, *, vectorised: bool = False) -> Calling:
+def calling(function: Any, returns: pa.DataType = DOUBLES, *, vectorised: bool = False) -> UdfWorker:
     """Call a function of this module without a worker."""
-    return Calling("f", pickle.dumps(function), VERSION, vectorised, returns)
+    return UdfWorker("f", pickle.dumps(function), VERSION, vectorised, returns)
 
 
-def outcome(called: Calling, *arguments: list[Any] | pa.Array) -> tuple[list[Any], list[str | None]]:
+def outcome(called: UdfWorker, *arguments: list[Any] | pa.Array) -> tuple[list[Any], list[str | None]]:
     arrays = [a if isinstance(a, pa.Array) else pa.array(a) for a in arguments]
     found = called(*arrays)
     assert len(found) == len(arrays[0])
@@ -118,13 +118,13 @@ def test_a_value_of_another_type_is_an_error(returns: pa.DataType, good: Any, ba
     one = calling(list, returns)
     values, errors = one.checked([good, bad, None], [None, None, None])
     assert (values.to_pylist(), errors.to_pylist()[::2]) == ([good, None, None], [None, None])
-    assert errors[1].as_py() == f"f() returned {type(bad).__name__} {bad!r}, which is no {returns}"
+    assert errors[1].as_py() == f"f() returned {type(bad).__name__} {bad!r}, which is not of type {returns}"
 
 
 def test_a_value_that_does_not_fit_harms_no_other_row() -> None:
     values, errors = outcome(calling(handed, pa.int8()), [1, 1000, 3])
     assert values == [1, None, 3]
-    assert errors == [None, "f() returned int 1000, which is no int8", None]
+    assert errors == [None, "f() returned int 1000, which is not of type int8", None]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_value_that_does_not_fit_harms_no_other_row() -> None:
     [
         (ones, "ValueError: it returned 1 values for 2 rows"),
         (listed, "TypeError: it returned list, not a pyarrow Array"),
-        (texts, "TypeError: it returned an array of string, which is no double"),
+        (texts, "TypeError: it returned an array of string, which is not of type double"),
     ],
 )
 def test_a_vectorised_function_returns_one_array_of_its_type(function: Any, says: str) -> None:
@@ -148,11 +148,11 @@ def test_rows_whose_argument_failed_are_not_called() -> None:
 
 
 def test_code_that_cannot_be_loaded_is_an_error_of_every_row() -> None:
-    old = Calling("f", pickle.dumps(divided), "3.0", False, DOUBLES)
-    why = f"it was registered under Python 3.0, and this is {VERSION}; register it again"
+    old = UdfWorker("f", pickle.dumps(divided), "3.0", False, DOUBLES)
+    why = f"it was registered under Python 3.0, but this is {VERSION}; register it again"
     says = f"f() cannot be loaded: RuntimeError: {why}"
     assert outcome(old, [1.0, 2.0], [1.0, 2.0]) == ([None, None], [says, says])
-    torn = Calling("f", b"torn", VERSION, True, DOUBLES)
+    torn = UdfWorker("f", b"torn", VERSION, True, DOUBLES)
     assert "f() cannot be loaded: UnpicklingError" in str(outcome(torn, [1.0])[1][0])
 
 
@@ -179,7 +179,7 @@ def test_a_year_that_python_has_not_fails_its_row_alone() -> None:
 
 def test_a_year_that_python_has_not_fails_its_state_alone() -> None:
     lists = pa.ListArray.from_arrays([0, 1, 2, 2], pa.StructArray.from_arrays([FAR], ["a"]))
-    states = Lifting("f", pickle.dumps((year, summed)), VERSION)(lists).to_pylist()
+    states = UdafWorker("f", pickle.dumps((year, summed)), VERSION)(lists).to_pylist()
     assert pickle.loads(states[0]) == (None, "failed on a row: OverflowError: date value out of range")
     assert pickle.loads(states[1]) == (1970, None)
     assert states[2] is None
@@ -265,7 +265,7 @@ def test_values_that_cannot_leave_a_child_have_another_type() -> None:
 
 
 def test_an_aggregate_that_ends_its_process_is_charged_with_its_lists() -> None:
-    lifting = Lifting("f", pickle.dumps((ending_on_threes, operator.add)), VERSION, apart=True)
+    lifting = UdafWorker("f", pickle.dumps((ending_on_threes, operator.add)), VERSION, apart=True)
     lists = pa.array([[{"a": 1}, {"a": 2}], [{"a": 3}], [], [{"a": 5}]])
     found = [None if one is None else pickle.loads(one) for one in lifting(lists).to_pylist()]
     assert found == [(3.0, None), (None, "ended its process, with exit code 7"), None, (5.0, None)]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StateError, WrongType
-from penstock.spark import commit_folders
-from penstock.spark.duplicates import Duplicates
+from penstock.spark.kept_rows import commit_folders
+from penstock.spark.kept_rows.duplicates import Duplicates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.dying_words import without_dying_words
+from penstock.spark.session.exit_noise import without_dying_words
 
 JAVA = [
     b'Exception in thread "stream execution thread for [id = 1]" org.apache.spark.SparkException: awaitResult: \n',

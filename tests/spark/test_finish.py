@@ -11,8 +11,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.evaluate.finishing import FinishRequest
-from penstock.spark.attempt import attempt, attempt_struct
-from penstock.spark.finish import finish
+from penstock.spark.answers.finish import finish
+from penstock.spark.job.attempt import attempt, attempt_struct
 
 UTC = dt.UTC
 TABLE = pa.table({"k0": ["a", "b", None], "a0": pa.array([1, 0, None]), "a1": pa.array([0.0, 2.0, 3.0])})

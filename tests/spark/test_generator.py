@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.model.duration import SECOND
-from penstock.spark.generator import Format, Market, stream_trades, symbols_table, trades, write_trades
+from penstock.spark.market import Format, Market, stream_trades, symbols_table, trades, write_trades
 
 SMALL = Market(seed=7, rows=20_000, symbols=100, late_fraction=0.05, late_by_us=3 * SECOND, null_fraction=0.01)
 

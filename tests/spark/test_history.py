@@ -11,9 +11,8 @@ import pytest
 
 from penstock.errors import SourceError, StateError
 from penstock.model.schema import Column, Stream
-from penstock.spark.history import history
-from penstock.spark.running import Running
-from penstock.spark.sources import read_stream
+from penstock.spark.sources.reading import history, read_stream
+from penstock.spark.sources.streaming_query import SparkQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +28,7 @@ class Recorder:
 
     def run(self) -> None:
         columns = [c.name for c in self.stream.columns]
-        Running(self.stream.name, read_stream(self.spark, self.stream), self.checkpoint, self._take).run_available(
+        SparkQuery(self.stream.name, read_stream(self.spark, self.stream), self.checkpoint, self._take).run_available(
             columns
         )
 
@@ -116,7 +115,7 @@ def test_a_history_that_is_not_whole_is_refused(interpreted: SparkSession, tmp_p
     write_parquet(tmp_path / "in" / "a b.parquet", 0)
     recorder.run()
     (tmp_path / "in" / "a b.parquet").rename(tmp_path / "elsewhere.parquet")
-    with pytest.raises(SourceError, match=r"is not whole: .*/in/a b.parquet is gone") as gone:
+    with pytest.raises(SourceError, match=r"is incomplete: .*/in/a b.parquet is gone") as gone:
         recorder.again(0)
     assert "Put it back" in (gone.value.hint or "")
     (tmp_path / "check" / "sources" / "0" / "0").unlink()
@@ -125,7 +124,7 @@ def test_a_history_that_is_not_whole_is_refused(interpreted: SparkSession, tmp_p
     with pytest.raises(StateError, match="position of stream"):
         history(interpreted, stream, recorder.checkpoint, "v1\n{}\n{")
     moved = Stream("s", COLUMNS, "ts", format="parquet", options={"path": "x", "cleanSource": "archive"})
-    with pytest.raises(SourceError, match="cleanSource = archive does away with files"):
+    with pytest.raises(SourceError, match="cleanSource = archive removes files"):
         history(interpreted, moved, recorder.checkpoint, recorder.positions[0])
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.engine import Engine
 from penstock.errors import EnvironmentProblem
-from penstock.spark.meaning import FREE, PINNED, PREFIX, READ_THROUGH, REFUSED, VALUES, is_free, rule_of
-from penstock.spark.own_session import own_session
-from penstock.spark.set_for_now import cloned
+from penstock.spark.session.own_session import own_session
+from penstock.spark.session.pinned_settings import FREE, PINNED, PREFIX, READ_THROUGH, REFUSED, VALUES, is_free, rule_of
+from penstock.spark.session.temporary_settings import cloned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from penstock import Engine
 from penstock.errors import SourceError
 from penstock.model.schema import Column, Table
-from penstock.spark.set_for_now import set_for_now
-from penstock.spark.sources import read_batch
-from penstock.spark.unreadable import worded
+from penstock.spark.session.temporary_settings import set_for_now
+from penstock.spark.sources.reading import read_batch
+from penstock.spark.sources.unreadable import worded
 
 SECOND = 10**9
 START = 1_767_603_600 * SECOND  # 2026-01-05 09:00:00
@@ -67,7 +67,7 @@ def test_a_stream_reads_nanoseconds_beside_microseconds(
     assert (found.replace(tzinfo=UTC), n) == (datetime(2026, 1, 5, 9, 1, 0, 999_999, UTC), 4)
     assert last_of(engine, "again") == (found, n)
     pipeline = engine.stream("s").pipeline
-    assert (pipeline.progress.counts.ingested, pipeline.progress.counts.invalid) == (5, 1)
+    assert (pipeline.progress.clock.counts.ingested, pipeline.progress.clock.counts.invalid) == (5, 1)
     assert [r for r in pipeline.reports if "nanoseconds are rounded down to microseconds" in r] == pipeline.reports
     assert len(pipeline.reports) == 1
     assert "a.parquet" in pipeline.reports[0]
@@ -126,4 +126,4 @@ def test_whole_numbers_are_not_taken_for_nanoseconds(spark: SparkSession, tmp_pa
     table = Table("t", (Column("ts", "timestamp"),), "parquet", {"path": str(tmp_path)})
     with pytest.raises(Exception, match="Parquet") as raised:
         read_batch(spark, table, lambda text: None).collect()
-    assert 'its column "ts" is INT64, no timestamp' in worded("", raised.value).what
+    assert 'its column "ts" is INT64, not a timestamp' in worded("", raised.value).what

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.schema import Column, Stream
-from penstock.spark import commit_folders
-from penstock.spark.retained import Retained
-from penstock.spark.rows import frame_of
+from penstock.spark.kept_rows import commit_folders
+from penstock.spark.kept_rows.retained import Retained
+from penstock.spark.sources.rows import frame_of
 from penstock.store import faults
 
 if TYPE_CHECKING:

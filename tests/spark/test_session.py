@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.errors import EnvironmentProblem
-from penstock.spark.session import adopt, check_java, embedded
+from penstock.spark.session.embedded import adopt, check_java, embedded
 
-START = "from penstock.spark.session import embedded\ntry: embedded()\nexcept Exception as error: print(error)"
+START = "from penstock.spark.session.embedded import embedded\ntry: embedded()\nexcept Exception as error: print(error)"
 FRESH = """
 from pyspark.sql import functions as F
-from penstock.spark.session import embedded, stop_embedded
+from penstock.spark.session.embedded import embedded, stop_embedded
 spark = embedded(cores=1)
 assert spark.range(10).count() == 10
 assert spark.sparkContext.parallelize([1], 1).map(lambda x: x + 1).collect() == [2]
@@ -90,6 +90,7 @@ def test_newer_javas_are_taken(version: str, tmp_path: Path, monkeypatch: pytest
     assert check_java() == java
 
 
+@pytest.mark.starts_spark
 def test_a_fresh_process_prints_nothing_and_leaves_no_files(tmp_path: Path) -> None:
     done = run_python(FRESH, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -14,7 +14,7 @@ from pyspark.util import PythonEvalType
 
 from penstock.engine import Engine
 from penstock.errors import SourceError
-from penstock.spark import stateful
+from penstock.spark.sources import stateful
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

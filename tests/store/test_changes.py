@@ -158,7 +158,7 @@ def test_a_database_of_a_later_version_is_refused(path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     for read in (read_log, read_changes):
-        with pytest.raises(StateError, match="has format 99, and this version reads 1"):
+        with pytest.raises(StateError, match="has format 99, but this version reads 1"):
             read(path)
 
 

@@ -49,13 +49,13 @@ def test_batches_that_came_another_way_need_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda c: shutil.rmtree(c), "there is none at"),
-        (lambda c: (c / "metadata").unlink(), "there is none at"),
-        (lambda c: (c / "metadata").write_text('{"id":"other"}'), "it has the id other"),
+        (lambda c: shutil.rmtree(c), "there is no checkpoint at"),
+        (lambda c: (c / "metadata").unlink(), "there is no checkpoint at"),
+        (lambda c: (c / "metadata").write_text('{"id":"other"}'), "its id is other"),
         (lambda c: (c / "offsets" / "7").unlink(), "it does not know batch 7"),
         (
             lambda c: (c / "commits" / "8").write_text(OFFSETS),
-            "batch 8 was read from it, and the last committed one is 7",
+            "it has read batch 8, but the last committed batch is 7",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_one_that_does_not_fit_is_refused(change: Callable[[Path], object], word
 def test_a_checkpoint_without_commits_is_refused(checkpoint: Path) -> None:
     with pytest.raises(StateError, match="do not belong together") as raised:
         check_checkpoint(checkpoint, None, "s")
-    assert raised.value.detail == "batch 7 was read from it, and no commit tells of it"
+    assert raised.value.detail == "it has read batch 7, but there is no commit of it"
 
 
 @pytest.mark.parametrize(("name", "text"), [("metadata", "{"), ("metadata", "[1]"), ("offsets/7", "v1\n{}")])

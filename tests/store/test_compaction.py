@@ -18,6 +18,7 @@ from penstock.store.answer_parts import MOST_ROWS
 from penstock.store.answers import DEFINITION, AnswerLog, DiskAnswerLog, MemoryAnswerLog, answers_of
 from penstock.store.commits import Commit, Counts, DiskCommitLog, Kind
 from penstock.store.compaction import FAN, MOST_BYTES, Weighed, worth_merging
+from tests.cases import cases
 from tests.store.dying import Died, dying_at
 
 # -- which files are put together --------------------------------------------------------------------------------
@@ -104,7 +105,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8, phases=(Phase.generate,))
+@settings(max_examples=cases(8), phases=(Phase.generate,))
 @given(steps=STEPS, data=st.data())
 def test_no_step_and_no_crash_loses_or_doubles_partials(
     steps: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -242,7 +243,7 @@ def test_what_a_sink_has_not_taken_is_not_expired(tmp_path: Path) -> None:
     assert DiskAnswerLog(tmp_path).last() == 64 + FAN - 1
 
 
-@settings(max_examples=8, phases=(Phase.generate,))
+@settings(max_examples=cases(8), phases=(Phase.generate,))
 @given(steps=STEPS, data=st.data())
 def test_no_step_and_no_crash_loses_or_doubles_answers(
     steps: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

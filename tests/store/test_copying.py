@@ -74,7 +74,7 @@ def test_a_backup_that_was_changed_is_not_restored(sound: Path, tmp_path: Path) 
     newest.unlink()
     with pytest.raises(StateError, match="No such file"):
         restore_state(tmp_path / "backup", tmp_path / "state")
-    with pytest.raises(StateError, match=r"is no backup: it has no backup.json"):
+    with pytest.raises(StateError, match=r"is not a backup: it has no backup.json"):
         restore_state(sound, tmp_path / "state")
     assert not (tmp_path / "state").exists()
 

@@ -92,9 +92,9 @@ def test_the_folder_has_files_that_were_put_together(sound: Path) -> None:
     [
         ("commits", "there are answers of commit"),
         ("answers", "the answers of commit .* are missing"),
-        ("checkpoint", "there is none at .*, and batches up to 44 were read"),
-        ("catalog.db", "it is not there, and commits are"),
-        ("format", "it is not there, and other files of the state are"),
+        ("checkpoint", "there is no checkpoint at .*, but batches up to 44 were read"),
+        ("catalog.db", "it does not exist, but commits do"),
+        ("format", "it does not exist, but other files of the state do"),
     ],
 )
 def test_a_part_that_is_gone_is_missed(gone: str, words: str, sound: Path, tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from penstock import Engine, Market, write_trades
 from penstock.errors import StateError
+from penstock.kernel.described import check_described
 from penstock.share.layout import lay_out
 from penstock.share.plan import STRATEGIES, plan_queries
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.store.arrow_files import read_arrow_file
 from penstock.store.commits import Counts
 from penstock.store.copying import restore_state
-from penstock.store.described import check_described
 from penstock.store.files import read_record
 from penstock.store.verifying import verify_state
 from penstock.testing import TestBed

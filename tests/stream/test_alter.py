@@ -20,7 +20,7 @@ from penstock.errors import (
     Unsupported,
     WrongType,
 )
-from penstock.language.parse import parse_statement
+from penstock.language.grammar.parse import parse_statement
 from penstock.store import faults
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_engine(spark: SparkSession, state: Path | None = None) -> Engine:
     engine = Engine(state, spark=spark)
     if not engine.catalog.has("stream", "trades"):
         from penstock.model.schema import Stream
-        from penstock.spark.sources import columns_of
+        from penstock.spark.sources.frames import columns_of
 
         frame = engine.session.createDataFrame(SCHEMA.empty_table())
         engine.catalog.create_stream(Stream("trades", columns_of(frame), "ts"))
@@ -159,9 +159,9 @@ def test_a_paused_query_is_resumed_by_a_statement(engine: Engine) -> None:
     engine.create_query("q", "SELECT sum(CAST(symbol AS int)) AS s FROM trades [RANGE 10 s SLIDE 10 s]")
     feed(engine, 0, 1, 12)
     progress = engine.stream("trades").pipeline.progress
-    assert len(progress.paused) == 1
+    assert len(progress.windows.paused) == 1
     engine.execute("ALTER QUERY q RESUME")
-    assert progress.paused == {}
+    assert progress.windows.paused == {}
 
 
 def test_or_replace_makes_or_changes_a_query(engine: Engine) -> None:

@@ -68,7 +68,7 @@ def test_roll_ups_of_roll_ups_equal_adding_up_answers(spark: SparkSession, tmp_p
         with opened(spark, tmp_path) as bed:
             if number == 1:
                 bed.query("late", "SELECT k, sum(v) AS v, count(n) AS n FROM tens [RANGE 10 s SLIDE 10 s] GROUP BY k")
-                frontier = bed.engine.stream("tens").pipeline.progress.frontier_us
+                frontier = bed.engine.stream("tens").pipeline.progress.clock.frontier_us
             bed.feed("s", batch)
     with opened(spark, tmp_path) as bed:
         bed.flush()
@@ -90,9 +90,9 @@ def test_the_watermark_is_the_last_final_window_end(spark: SparkSession) -> None
         bed.query("n", "SELECT count(*) AS n FROM tens [RANGE 5 s SLIDE 5 s]")
         bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (1, 2, 3, 18)])
         progress = bed.engine.stream("tens").pipeline.progress
-        assert (progress.watermark_us or 0) / 1e6 - bed.epoch.timestamp() == 15
+        assert (progress.clock.watermark_us or 0) / 1e6 - bed.epoch.timestamp() == 15
         assert bed.timeline("n") == [(5, 1), (10, 1), (15, 0)]
-        assert (progress.last_us or 0) + 1 == (bed.epoch.timestamp() + 10) * 1_000_000
+        assert (progress.clock.last_us or 0) + 1 == (bed.epoch.timestamp() + 10) * 1_000_000
         bed.flush()
         with pytest.raises(StreamEnded):
             bed.feed("s", [{"ts": 99, "k": "a", "v": 1}])
@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused(spark: SparkSession, statement: str, kind: ty
         bed.query("rolled", READERS["rolled"][3])
         with pytest.raises(kind, match=what):
             bed.engine.execute(statement)
-        with pytest.raises(Unsupported, match="are a stream, which has gone on"):
+        with pytest.raises(Unsupported, match="are a stream, which has already passed these windows"):
             bed.engine.backfill(["tens"])
 
 

@@ -49,7 +49,7 @@ def test_groups_and_predicates_are_answered_where_a_query_keeps_them(spark: Spar
         assert asked(bed, text) == [(15, 20, "a", 18), (15, 20, "b", 19)]
         with pytest.raises(NotStored, match="cannot answer") as raised:
             bed.ask("SELECT k, max(v) AS x FROM s [RANGE 5 s] WHERE v > 4 GROUP BY k")
-        assert "no query keeps partials of these rows" in str(raised.value)
+        assert "no query stores partials of these rows" in str(raised.value)
 
 
 def test_what_is_missing_is_named(spark: SparkSession) -> None:
@@ -59,7 +59,7 @@ def test_what_is_missing_is_named(spark: SparkSession) -> None:
         bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 5 s]")
         bed.feed("s", rows(*range(0, 64)))
         for text, reason in (
-            ("SELECT sum(v) FROM s [RANGE 5 s]", "keeps all of these aggregates"),
+            ("SELECT sum(v) FROM s [RANGE 5 s]", "stores all of these aggregates"),
             ("SELECT count(*) FROM s [RANGE 7 s]", "stored since 2026-01-05T00:00:55.000000Z only"),
             ("SELECT count(*) FROM s [RANGE 30 s]", "stored since 2026-01-05T00:00:55.000000Z only"),
         ):

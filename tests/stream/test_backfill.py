@@ -103,7 +103,7 @@ def test_a_past_that_turns_out_unreadable_pauses_its_query_alone(spark: SparkSes
         engine.create_query("late", "SELECT max(w) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (from = 'beginning')")
         [late] = [q for q in engine.status()["queries"] if q["query"] == "late"]
         assert late["state"] == "paused"
-        assert "past cannot be had" in late["why"]
+        assert "past is not available" in late["why"]
         put(source, 1, range(25, 41))
         engine.process_available()
         assert found(engine, "steady") == sums(range(10, 50, 10))

@@ -11,7 +11,7 @@ import pytest
 from penstock.control.requests import Request
 from penstock.control.serving import answered
 from penstock.errors import LanguageError, SourceError
-from penstock.spark.source_files import LOG, Look, changed_files, note, noted, remote_look
+from penstock.spark.sources.file_versions import LOG, Look, changed_files, note, noted, remote_look
 from tests.stream.feeding import file_engine, found, put, sums
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_a_file_that_was_written_again_is_named_and_nothing_changes(interpreted:
         refused(engine, r"/source/001\.parquet has changed")
         path.unlink()
         first = (source / "000.parquet").rename(tmp_path / "000.parquet")
-        assert "000.parquet is gone, and 1 more" in refused(engine, r"is not whole: \S*/source/000\.parquet is gone")
+        assert "000.parquet is gone, and 1 more" in refused(engine, r"is incomplete: \S*/source/000\.parquet is gone")
         first.rename(source / "000.parquet")
         path.write_bytes(whole)  # at another time, and with the same content: that is what was read
         assert engine.backfill(["young"]) == {"young": 5}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from penstock.evaluate.scan import ScanLane
-from penstock.store import synopsis
+from penstock.evaluate.windows.scan import ScanLane
+from penstock.kernel import synopsis
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, QuerySpec, make_case
 from tests.oracle.duck import Oracle, answered_ends, moments

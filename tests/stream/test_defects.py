@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import QueryFailed, Unsupported
-from penstock.evaluate import states
-from penstock.evaluate.bound import BoundAggregate
-from penstock.evaluate.cascades import Cascade
+from penstock.evaluate.components import value_tables
+from penstock.evaluate.components.sketches import Sketch
 from penstock.evaluate.finishing import Finisher
+from penstock.evaluate.functions.bound import BoundAggregate
 from penstock.evaluate.groups import Groups
-from penstock.evaluate.lanes import DenseLane, ScanLane
-from penstock.spark import finish, lift_states
-from penstock.store import spread
-from penstock.store.last_said import LastSaid
-from penstock.store.revisions import Revisions
-from penstock.stream import rulers
+from penstock.evaluate.windows.lanes import DenseLane, ScanLane
+from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
+from penstock.kernel.emit_changes import EmitChanges
+from penstock.kernel.revisions import Revisions
+from penstock.spark.answers import finish
+from penstock.spark.job.partials import PartialsJob
+from penstock.store import executor_state as spread
+from penstock.stream.derived import row_times as rulers
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -79,9 +81,9 @@ def defects(bed: TestBed) -> Iterator[None]:
         return ids.get(name) in table["#definition" if "#definition" in table.column_names else 0].to_pylist()
 
     places: list[tuple[Any, str, Callable[..., bool]]] = [
-        (states, "read_frequencies", lambda component, column: True),
+        (value_tables, "read_frequencies", lambda component, column: True),
         (DenseLane, "add", lambda lane, *_: holds(lane, "kll")),
-        (Cascade, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
+        (LazyStateTree, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
         (DenseLane, "expire", lambda lane, *_: holds(lane, "items")),
         (Groups, "number", lambda groups, *_: len(groups.types) == 2),
         (BoundAggregate, "lower", lambda bound, *_: bound.aggregate.function == "mode"),
@@ -89,7 +91,7 @@ def defects(bed: TestBed) -> Iterator[None]:
         (finish, "_take", lambda rows, request, *_: "md5" in str(request.outputs)),
         (Revisions, "changed", lambda revisions, definition, *_: definition == ids.get("revising")),
         (Revisions, "note", lambda revisions, table, *_: of(table, "remembered")),
-        (LastSaid, "_kept", lambda said, table, *_: of(table, "said")),
+        (EmitChanges, "_kept", lambda said, table, *_: of(table, "said")),
         (rulers, "_dated", lambda table, *_: of(table, "rows dated")),
     ]
     with pytest.MonkeyPatch.context() as patch:
@@ -183,8 +185,8 @@ def test_a_defect_in_executors_pauses_its_query_alone(
     spark: SparkSession, tmp_path: Path, expected: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
-    monkeypatch.setattr(lift_states, "_sketch", lambda component, x: "max(cast('no sketch' as binary))")
-    bed = opened(spark, tmp_path, spread_over=2)
+    monkeypatch.setattr(Sketch, "lift_state", lambda *_: "max(cast('no sketch' as binary))")
+    bed = opened(spark, tmp_path, max_driver_groups=2)
     bed.stream("r", COLUMNS)
     for name in ("all", "by k"):
         bed.query(name, GOOD[name])
@@ -194,7 +196,7 @@ def test_a_defect_in_executors_pauses_its_query_alone(
     assert bed.engine.stream("r").pipeline.groupings.spread
     assert "a defect of Penstock" in (bed.paused("bad") or "")
     bed.close()
-    bed = opened(spark, tmp_path, spread_over=2)
+    bed = opened(spark, tmp_path, max_driver_groups=2)
     bed.engine.resume_query("bad")
     bed.feed("r", rows(*BATCHES[3]))
     assert "a defect of Penstock" in (bed.paused("bad") or "")
@@ -260,7 +262,7 @@ def test_streams_made_of_others_and_rows_apart_go_on(spark: SparkSession, tmp_pa
             bed.feed("r", rows(*BATCHES[4]))
         if bad:
             bed.engine.resume_query("bad bars")
-            with pytest.raises(Unsupported, match="cannot go on"):
+            with pytest.raises(Unsupported, match="cannot be resumed"):
                 bed.engine.resume_query("bad apart")
         bed.feed("r", rows(*BATCHES[5]))
         answered = {name: bed.timeline(name) for name in ("over bars", "apart", "bad bars", "bad apart")}
@@ -303,3 +305,25 @@ def test_a_past_that_breaks_a_lane_pauses_the_queries_of_the_lane_alone(spark: S
             -len(bed.timeline("new")) :
         ]
         assert bed.timeline("new")
+
+
+def test_a_defect_in_the_job_is_raised_at_once_and_not_taken_for_a_row_that_fails(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def broken(*_: Any, **__: Any) -> None:
+        tried.append(1)
+        raise KeyError("ours")
+
+    with TestBed(spark) as bed:
+        bed.stream("s", "ts TIMESTAMP, v INT")
+        bed.query("q", "SELECT sum(6 div v) AS x FROM s [RANGE 2 s SLIDE 2 s]")
+        with monkeypatch.context() as patch:
+            patch.setattr(PartialsJob, "run", broken)
+            with pytest.raises(KeyError, match="ours"):
+                bed.feed("s", [{"ts": 0, "v": 1}])
+        assert tried == [1]
+        assert bed.paused("q") is None
+        bed.feed("s", [{"ts": 0, "v": 1}, {"ts": 2, "v": 1}])
+        assert bed.answers("q")

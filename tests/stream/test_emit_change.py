@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError, Unsupported
+from penstock.kernel.emit_changes import EmitChanges
 from penstock.sinks.memory import MemorySink
 from penstock.store.answers import MemoryAnswerLog
-from penstock.store.last_said import LastSaid
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_what_cannot_be_said_only_when_it_changes_is_refused(spark: SparkSession
         with pytest.raises(PenstockError, match="option emit = 'change' beside option"):
             bed.query("q", f"{COUNTS} WITH (emit = 'change', {option})")
         bed.query("q", f"{COUNTS} WITH (emit = 'change')")
-        with pytest.raises(Unsupported, match="says only what changes"):
+        with pytest.raises(Unsupported, match="emits only changes"):
             bed.engine.backfill(["q"])
 
 
@@ -91,7 +91,7 @@ def answers(*rows: tuple[int, str | None, float | None]) -> pa.Table:
 
 
 def test_nan_is_nan_and_a_group_that_is_back_is_compared_with_what_it_last_said() -> None:
-    said, nan = LastSaid(), float("nan")
+    said, nan = EmitChanges(), float("nan")
     [first] = said.changed([answers((1, "a", nan), (1, None, 0.0), (2, "a", nan), (2, None, -0.0))], [1])
     assert first["window_end"].cast("int64").to_pylist() == [1, 1]
     assert said.changed([answers((3, None, 0.0))], [1]) == []  # "a" falls away

@@ -164,5 +164,5 @@ def test_a_query_on_a_stream_that_has_ended_is_told_so(spark: SparkSession) -> N
         bed.feed("s", rows(1, 12))
         bed.flush()
         entered = bed.query("late", f"{COUNT} WITH (from = 'beginning')")
-        assert (entered.first_end_us, entered.why) == (None, "the stream has ended, and answers no more")
+        assert (entered.first_end_us, entered.why) == (None, "the stream has ended")
         assert bed.timeline("late") == []

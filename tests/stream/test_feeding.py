@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.share.feeding import Feeding
-from penstock.stream import groupings
+from penstock.share.grouping_rollup import Feeding
+from penstock.stream import grouping_plan as groupings
 from penstock.testing import TestBed
-from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
+from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, SHAPES, START, Batch, Grouped, awkward_rows, check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ FEEDINGS: tuple[Feeding, ...] = (
 )
 QUERIES = (
     Grouped("by_a", f"a, {AGGREGATES}", "a"),
-    Grouped("by_b", f"b, {AGGREGATES}", "b", 15, 10),
+    Grouped("by_b", f"b, {AGGREGATES}, {SHAPES}", "b", 15, 10),
     Grouped("by_x", f"x, {AGGREGATES}", "x", where="v > 0"),
     Grouped("by_ab", f"a, b, {AGGREGATES}", "a, b", 30, 6, where="a > 1 OR b = 'x'"),
     Grouped("by_ba", f"a, b, {AGGREGATES}", "b, a"),

@@ -103,7 +103,7 @@ def test_columns_of_versions_may_differ(spark: SparkSession) -> None:
         ]
         bed.engine.alter_query("q", "SELECT max(k) AS t FROM s [RANGE 60 s SLIDE 60 s]")
         bed.feed("s", rows(310, 500))
-        with pytest.raises(WrongType, match="columns of one name and several types"):
+        with pytest.raises(WrongType, match="columns of the same name and different types"):
             bed.engine.results("q", version="all")
         assert bed.engine.results("q", version=3)["t"].to_pylist() == ["b", "b"]
         with pytest.raises(UnknownQuery, match="no version 4"):
@@ -270,3 +270,51 @@ def test_however_a_query_is_altered_every_window_is_one_definitions(
         assert found == [e for e in own if e in found or any(e - range_s <= ts < e for ts in everything)], number
         assert not found or counts["n"].to_pylist() == held
     bed.close()
+
+
+def test_a_query_that_comes_back_at_once_says_nothing_again_from_kept_rows(spark: SparkSession) -> None:
+    with open_bed(spark, retain_rows="60 s") as bed:
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (13, 14, 23)])
+        text = "SELECT k, count(*) AS n FROM s [RANGE 8 s SLIDE 5 s OFFSET 3 s] GROUP BY k"
+        bed.query("q", text)
+        assert bed.timeline("q") == [(18, "a", 2)]
+        bed.engine.drop_query("q")
+        bed.query("q", text)
+        bed.flush()
+        assert [(version, end) for version, end, _ in versions(bed)] == [(1, 18), (2, 28)]
+
+
+def test_a_query_over_rows_that_is_altered_while_it_is_paused_stays_paused(spark: SparkSession) -> None:
+    with open_bed(spark) as bed:
+        bed.query("q", "SELECT count(*) AS n FROM s [ROWS 2 SLIDE 2]")
+        bed.feed("s", rows(0, 40))
+        bed.engine.pause_query("q")
+        bed.engine.alter_query("q", "SELECT sum(v) AS n FROM s [ROWS 3 SLIDE 1]")
+        assert bed.paused("q") == "paused by hand"
+        bed.feed("s", rows(40, 80))
+        bed.feed("s", rows(80, 120))
+        assert bed.paused("q") == "paused by hand"
+        assert bed.engine.results("q", version=2).num_rows == 0
+        bed.engine.resume_query("q")
+        bed.feed("s", rows(120, 160))
+        bed.flush()
+        assert bed.engine.results("q", version=2).num_rows > 0
+
+
+def test_of_definitions_altered_one_after_the_other_the_first_leaves_what_the_last_one_took_over(
+    spark: SparkSession,
+) -> None:
+    #   version 1 has [10, 15) open; 2 takes its place and 3 takes that of 2, which then answers all of the past
+    with open_bed(spark, retain_rows="60 s", lateness="5 s") as bed:
+        bed.query("q", "SELECT sum(v) AS t FROM s [RANGE 5 s SLIDE 5 s]")
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (2, 11)])
+        bed.engine.alter_query("q", "SELECT count(*) AS n FROM s [RANGE 30 s SLIDE 5 s]")
+        bed.engine.alter_query("q", "SELECT max(v) AS m FROM s [RANGE 5 s SLIDE 10 s]")
+        bed.engine.backfill(["q"])
+        bed.feed("s", [{"ts": ts, "k": "a", "v": 1} for ts in (12, 40)])
+        bed.flush()
+        found = bed.engine.results("q", version="all")
+        starts = [int(start.timestamp()) - START for start in found["window_start"].to_pylist()]
+        held = list(zip(found["version"].to_pylist(), starts, strict=True))
+        assert (1, 10) not in held
+        assert all(start % 10 == 5 for version, start in held if version == 3)

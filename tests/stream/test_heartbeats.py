@@ -65,7 +65,7 @@ def test_a_heartbeat_never_goes_past_the_clock_less_the_lateness(spark: SparkSes
         bed.feed("s", [row(14)])  # ahead of the clock, within what is allowed: watermark 12
         clock.advance("10 s")
         assert bed.heartbeat("s")
-        assert bed.engine.stream("s").pipeline.progress.watermark_us == clock() - 2_000_000
+        assert bed.engine.stream("s").pipeline.progress.clock.watermark_us == clock() - 2_000_000
 
 
 def test_rows_after_a_heartbeat_are_judged_by_it(spark: SparkSession) -> None:

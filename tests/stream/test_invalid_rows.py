@@ -14,8 +14,8 @@ import pytest
 
 from penstock import Engine
 from penstock.errors import PenstockError
-from penstock.spark.computed import marked
-from penstock.spark.partials import PartialsJob
+from penstock.spark.job.partials import PartialsJob
+from penstock.spark.sources.computed_columns import marked
 from penstock.store.commits import Counts
 from penstock.store.invalid import Invalid
 from penstock.testing import EPOCH, ManualClock, TestBed
@@ -163,10 +163,10 @@ def test_reasons_outlive_a_restart_and_stand_beside_the_rows(spark: SparkSession
 def check_reasons(bed: TestBed, rows: list[Row]) -> None:
     """Hold what a stream says of its invalid rows against the rows themselves."""
     progress = bed.engine.stream("s").pipeline.progress
-    assert progress.counts.whole
-    assert progress.counts.invalid == progress.invalid.rows
+    assert progress.clock.counts.whole
+    assert progress.clock.counts.invalid == progress.clock.invalid.rows
     example = "ts = timestamp_seconds(`a` DIV `b`): [DIVIDE_BY_ZERO] Division by zero"
-    assert progress.invalid == replace(told_by(rows), example=example)
+    assert progress.clock.invalid == replace(told_by(rows), example=example)
 
 
 def test_rows_of_files_are_kept_whole_and_name_their_files(spark: SparkSession, tmp_path: Path) -> None:

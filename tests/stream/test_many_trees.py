@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.share.locate import FEW_TREES
-from penstock.spark.many_trees import many_trees
-from penstock.spark.partials import PartialsJob
-from penstock.spark.writer import Bounds
+from penstock.spark.job.many_trees import many_trees
+from penstock.spark.job.partials import PartialsJob
+from penstock.spark.job.writer import Bounds
 from tests.stream import feeding
 
 FORMS = (
@@ -64,7 +64,7 @@ def test_many_trees_answer_as_one(spark: SparkSession, count: int, wheres: tuple
 
 
 def test_more_conditions_than_a_method_holds_are_columns(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.spark.many_trees.MOST_CONDITIONS", FEW_TREES)
+    monkeypatch.setattr("penstock.spark.job.many_trees.MOST_CONDITIONS", FEW_TREES)
     apart, by_tables = answers(spark, "unshared paired", FEW_TREES + 1, WHERES)
     together, _ = answers(spark, "shared paired", FEW_TREES + 1, WHERES)
     assert apart == together
@@ -86,7 +86,7 @@ def test_rows_that_are_copied_very_often_are_spread_over_all_cores_first(
     monkeypatch.setattr(PartialsJob, "frame", watched)
     whole, _ = answers(spark, "unshared paired", count, wheres)
     assert not any(spread)  # 32 copies of 41 rows
-    monkeypatch.setattr("penstock.spark.partials.MANY_COPIES", count * 41)
+    monkeypatch.setattr("penstock.spark.job.partials.MANY_COPIES", count * 41)
     spread.clear()
     assert answers(spark, "unshared paired", count, wheres)[0] == whole
     assert all(spread)

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.share.locate import BySearch
-from penstock.spark.partials import time_span
-from penstock.stream import computing
+from penstock.spark.job.partials import time_span
+from penstock.stream import batch_job as computing
 from penstock.testing import TestBed
 from tests.stream import feeding
 
@@ -48,9 +48,9 @@ def test_lanes_answered_by_threads_answer_as_by_one(spark: SparkSession, monkeyp
             pools.append(workers)
             super().__init__(workers, prefix)
 
-    monkeypatch.setattr("penstock.store.answering.MUCH", 1)
-    monkeypatch.setattr("penstock.store.answering.os.cpu_count", lambda: 3)
-    monkeypatch.setattr("penstock.store.answering.ThreadPoolExecutor", Noted)
+    monkeypatch.setattr("penstock.kernel.answering.MUCH", 1)
+    monkeypatch.setattr("penstock.kernel.answering.os.cpu_count", lambda: 3)
+    monkeypatch.setattr("penstock.kernel.answering.ThreadPoolExecutor", Noted)
     assert answers(spark, OFTEN) == alone
     assert all(alone.values())
     assert max(pools) > 1
@@ -61,7 +61,7 @@ def test_edges_too_many_to_be_foreseen_change_no_answer(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     foreseen = answers(spark, SELDOM, 10)
-    monkeypatch.setattr("penstock.stream.computing.MOST_EDGES", most)  # of 0, rows compute their slices
+    monkeypatch.setattr("penstock.stream.batch_job.MOST_EDGES", most)  # of 0, rows compute their slices
     assert answers(spark, SELDOM, 10) == foreseen
     assert all(foreseen.values())
 

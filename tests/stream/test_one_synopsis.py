@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.model.query import Aggregate
 from penstock.testing import TestBed
 

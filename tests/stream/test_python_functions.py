@@ -15,8 +15,8 @@ import pytest
 
 import penstock
 from penstock.errors import CatalogError, EnvironmentProblem, PenstockError, Unsupported, WrongType
-from penstock.spark.rows import frame_of, schema_of
-from penstock.spark.set_for_now import cloned
+from penstock.spark.session.temporary_settings import cloned
+from penstock.spark.sources.rows import frame_of, schema_of
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
 
@@ -138,7 +138,7 @@ def test_an_exception_pauses_its_query_alone_and_says_where(bed: TestBed) -> Non
     reasons = {name: bed.paused(name) or "" for name in texts}
     assert "ratio() failed: ZeroDivisionError: division by zero in ratio_" in reasons["fails"]
     assert "on a row of 2026-01-05T00:00:02" in reasons["fails"]
-    assert "wrong() returned str 'seven', which is no int64" in reasons["mistyped"]
+    assert "wrong() returned str 'seven', which is not of type int64" in reasons["mistyped"]
     assert "on a row of 2026-01-05T00:00:01" in reasons["mistyped"]
     assert reasons["argument"].startswith("[DIVIDE_BY_ZERO]")
     assert "00:00:02" in reasons["argument"]

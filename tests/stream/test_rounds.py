@@ -38,8 +38,8 @@ QUERIES = {
 def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Feed the same rows, answered in rounds of so many bytes, with a restart in the middle."""
     if size is not None:
-        monkeypatch.setattr("penstock.store.pending.Rounds.__init__.__defaults__", (1_000, size))
-        monkeypatch.setattr("penstock.stream.revising.MOST_PLACES", 7)
+        monkeypatch.setattr("penstock.kernel.pending.Rounds.__init__.__defaults__", (1_000, size))
+        monkeypatch.setattr("penstock.stream.corrections.MOST_PLACES", 7)
     draw, bed = random.Random(5), _open(spark, folder)
     for name, text in QUERIES.items():
         bed.query(name, text)
@@ -84,7 +84,7 @@ def test_answers_in_many_rounds_are_those_of_one(
 def test_one_row_in_a_million_windows_takes_rounds_of_bounded_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.store.answering import Answering
+    from penstock.kernel.answering import Answering
 
     sizes: list[int] = []
     answer = Answering.answer
@@ -94,7 +94,7 @@ def test_one_row_in_a_million_windows_takes_rounds_of_bounded_size(
         return answer(self, due)
 
     monkeypatch.setattr(Answering, "answer", noted)
-    monkeypatch.setattr("penstock.store.pending.Rounds.__init__.__defaults__", (20_000, 256 << 20))
+    monkeypatch.setattr("penstock.kernel.pending.Rounds.__init__.__defaults__", (20_000, 256 << 20))
     with TestBed(spark, state=tmp_path / "state") as bed:
         bed.stream("s", "ts TIMESTAMP, v BIGINT")
         bed.query("u", "SELECT sum(v) AS v FROM s [RANGE 100 ms SLIDE 1 us]")

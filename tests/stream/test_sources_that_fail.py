@@ -21,7 +21,7 @@ from penstock.errors import PenstockError, SourceError
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.jsonl import JsonLinesSink, JsonLinesWriter
 from penstock.sinks.protocol import Progressing, cannot_write
-from penstock.spark.session import gone_away
+from penstock.spark.session.embedded import gone_away
 from penstock.store.answers import MemoryAnswerLog
 from penstock.store.files import read_record, write_record
 from penstock.store.folder import StateFolder
@@ -99,7 +99,7 @@ CASES = {
 
 
 def taken(engine: Engine) -> int:
-    return engine.stream("s").pipeline.progress.counts.ingested
+    return engine.stream("s").pipeline.progress.clock.counts.ingested
 
 
 def answers(engine: Engine) -> list[tuple[Any, ...]]:
@@ -139,7 +139,7 @@ def test_text_that_is_not_a_row_is_counted_where_nobody_asked_to_stop(
         engine.execute(case.stream(tmp_path / "in"))
         engine.create_query("q", QUERY)
         engine.process_available(flush=True)
-        counts = engine.stream("s").pipeline.progress.counts
+        counts = engine.stream("s").pipeline.progress.clock.counts
         assert (counts.ingested, counts.on_time, counts.invalid) == (ROWS + 2, ROWS, 2)
         assert answers(engine) == oracle(range(ROWS))
 

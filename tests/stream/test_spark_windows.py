@@ -14,7 +14,7 @@ import pytest
 from penstock.engine import Engine
 from penstock.model.duration import HOUR
 from penstock.model.schema import Stream
-from penstock.spark.sources import columns_of
+from penstock.spark.sources.frames import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.engine import Engine
 from penstock.errors import Unsupported
-from penstock.language.parse import parse_query
+from penstock.language.grammar.parse import parse_query
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
-from penstock.store import spread
+from penstock.store import executor_state as spread
 from penstock.store.verifying import verify_state
-from penstock.stream.at_work import StreamAtWork
+from penstock.stream.runner import StreamRunner
 from penstock.testing import TestBed
 from tests.oracle.grouped_rows import AGGREGATES, COLUMNS, START, Batch, Grouped, awkward_rows, check
 
@@ -44,14 +45,14 @@ def test_spread_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, 
     draw = random.Random(seed)
     rows = awkward_rows(draw, 300, SECONDS)
     cuts = sorted(draw.sample(range(30, len(rows)), 3))
-    bed = TestBed(spark, state=tmp_path, spread_over=5)
+    bed = TestBed(spark, state=tmp_path, max_driver_groups=5)
     bed.stream("r", COLUMNS)
     for query in QUERIES:
         bed.query(query.name, query.text)
     for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         if number == 2:
             bed.close()
-            bed = TestBed(spark, state=tmp_path, spread_over=5)
+            bed = TestBed(spark, state=tmp_path, max_driver_groups=5)
         if number == 2:  # it finds its partials with the executors
             entered = bed.query("late", "SELECT a, b, count(*) AS n FROM r [RANGE 6 s SLIDE 6 s] GROUP BY a, b")
         bed.feed("r", rows[first:last])
@@ -83,7 +84,7 @@ def rows_of(seconds: range, groups: int = 20) -> list[dict[str, object]]:
 
 
 def test_a_grouping_of_which_some_batch_had_nothing_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=2) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=2) as bed:
         bed.stream("r", COLUMNS)
         bed.query("first", "SELECT first(v) AS v FROM r [RANGE 2 s SLIDE 1 s]")
         bed.query("some", "SELECT a, first(v) AS v FROM r [RANGE 4 s SLIDE 2 s] WHERE a > 0 GROUP BY a")
@@ -98,7 +99,7 @@ BY_A = "SELECT a, sum(v) AS total FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a"
 
 
 def spread_bed(spark: SparkSession, tmp_path: Path, **options: object) -> TestBed:
-    bed = TestBed(spark, state=tmp_path / "state", spread_over=10, epoch=START, **options)  # type: ignore[arg-type]
+    bed = TestBed(spark, state=tmp_path / "state", max_driver_groups=10, epoch=START, **options)  # type: ignore[arg-type]
     if not bed.engine.catalog.stream_names():
         bed.stream("r", COLUMNS)
     return bed
@@ -183,7 +184,7 @@ def test_partials_that_no_window_needs_are_removed(spark: SparkSession, tmp_path
         bed.query("q", BY_A)
         for first in range(0, 12, 3):
             bed.feed("r", rows_of(range(first, first + 3)))
-        store = bed.engine.stream("r").pipeline.spreading.store  # type: ignore[union-attr]
+        store = bed.engine.stream("r").pipeline.executor_state.store  # type: ignore[union-attr]
         assert [entry.number for entry in store.entries][-1] == 3
         assert len(store.entries) <= 2
         names = {path.name for path in store.folder.iterdir()}
@@ -214,7 +215,7 @@ PAST = "SELECT a, max(v) AS m FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a WITH (from
 
 
 def test_a_plain_query_begins_at_its_frontier_however_many_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=10, epoch=START) as bed:
         bed.stream("r", COLUMNS, retain_rows="1 d")
         bed.query("q", BY_A)
         bed.feed("r", rows_of(range(3)))
@@ -230,7 +231,7 @@ def test_a_plain_query_begins_at_its_frontier_however_many_rows_are_kept(spark: 
 
 
 def test_a_past_that_cannot_be_had_is_refused_before_anything_changes(spark: SparkSession, tmp_path: Path) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=10, epoch=START) as bed:
         bed.stream("r", COLUMNS, retain_rows="1 d")
         bed.query("old", PAST.format("'beginning'"))
         bed.query("q", BY_A)
@@ -269,12 +270,12 @@ def test_a_past_that_cannot_be_had_is_refused_before_anything_changes(spark: Spa
 def test_a_promise_is_kept_though_the_next_batch_makes_its_grouping_large(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=10, epoch=START) as bed:
         bed.stream("r", COLUMNS, retain_rows="1 d")
         bed.query("q", BY_A)
         bed.feed("r", rows_of(range(3), groups=5))
         with monkeypatch.context() as patch:
-            patch.setattr(StreamAtWork, "running", True)  # what changes takes effect with the next batch
+            patch.setattr(StreamRunner, "running", True)  # what changes takes effect with the next batch
             entered = [bed.query("past", PAST.format("'beginning'")), bed.query("plain", BY_A.replace("2 s", "3 s"))]
         assert [(e.first_end_us or 0) / 1e6 - START.timestamp() for e in entered] == [1, 1]
         bed.feed("r", rows_of(range(3, 6)))  # twenty groups
@@ -296,7 +297,7 @@ def test_a_grouping_whose_query_only_spark_can_finish_stays_in_the_driver(spark:
 
 
 def test_late_rows_reach_windows_that_the_executors_keep(spark: SparkSession, tmp_path: Path) -> None:
-    with TestBed(spark, state=tmp_path, spread_over=10, epoch=START) as bed:
+    with TestBed(spark, state=tmp_path, max_driver_groups=10, epoch=START) as bed:
         bed.stream("r", COLUMNS, lateness="2 s")
         bed.query("q", BY_A)
         bed.feed("r", rows_of(range(4)))
@@ -322,3 +323,8 @@ def test_a_damaged_file_of_the_executors_is_found(spark: SparkSession, tmp_path:
         path.write_bytes(content[:-9] + b"x" + content[-8:])
         assert [path.name in problem.what for problem in verify_state(tmp_path / "state").problems] == [True]
         path.write_bytes(content)
+
+
+def test_the_old_name_of_the_limit_still_holds_and_is_warned_of(spark: SparkSession) -> None:
+    with pytest.warns(DeprecationWarning, match="max_driver_groups"), Engine(spark=spark, spread_over=7) as engine:
+        assert engine.streams.settings.max_driver_groups == 7

@@ -15,7 +15,7 @@ import pytest
 from penstock.engine import Engine
 from penstock.errors import CatalogError, InvalidWindow, PenstockError, SourceError, UnknownColumn, WrongType
 from penstock.sinks.parquet import ParquetSink
-from penstock.spark.generator import Market, write_trades
+from penstock.spark.market import Market, write_trades
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def test_a_running_engine_takes_queries_and_new_columns(spark: SparkSession, tmp
         engine.create_query("n", "SELECT count(*) AS n FROM trades [RANGE 30 s SLIDE 30 s]")
         engine.start()
         move_in(files[0], tmp_path / "in")
-        until(lambda: engine.stream("trades").pipeline.progress.counts.ingested == 5_000, engine)
+        until(lambda: engine.stream("trades").pipeline.progress.clock.counts.ingested == 5_000, engine)
         engine.create_query("by", "SELECT symbol, max(price) AS p FROM trades [RANGE 30 s SLIDE 30 s] GROUP BY symbol")
         counts = engine.stream("trades").pipeline.progress
         for number, file in enumerate(files[1:], 2):
             move_in(file, tmp_path / "in")
-            until(lambda wanted=number * 5_000: counts.counts.ingested == wanted, engine)
+            until(lambda wanted=number * 5_000: counts.clock.counts.ingested == wanted, engine)
         engine.stop()
         engine.stream("trades").flush()
         counted = engine.results("n")
@@ -163,7 +163,7 @@ def test_a_frame_that_cannot_be_a_stream_is_refused_and_not_entered(spark: Spark
         with pytest.raises(SourceError, match="is not a streaming one") as raised:
             engine.create_stream("s", spark.createDataFrame([], columns), time="ts")
         assert 'create_table("s", …)' in (raised.value.hint or "")
-        with pytest.raises(SourceError, match="Table is none"):
+        with pytest.raises(SourceError, match="not Table"):
             engine.create_stream("s", pa.table({"ts": [1]}), time="ts")
         with pytest.raises(UnknownColumn, match='no column "tts" to take the time from') as raised_too:
             engine.create_stream("s", stream, time="tts")

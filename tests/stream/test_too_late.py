@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.too_late import in_some_window
 from penstock.model.window import Window
 from penstock.share.locate import BySearch
 from penstock.store.commits import Counts
-from penstock.store.too_late import in_some_window
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_each_query_tells_the_rows_that_it_missed_in_much_disorder(
     joined = {"joined": Asked(7, 7, where="w < 3 and v > 2", joined=True)}
     searched = {f"q{n}": Asked(n + 2, n, keys="s.k") for n in (47, 53, 59, 61, 67)}
     more = [{}, joined, searched][seed % 3]
-    run(spark, seed, tmp_path, queries(**more), 3, strategy=strategy, spread_over=[2, 10**6][seed % 2])
+    run(spark, seed, tmp_path, queries(**more), 3, strategy=strategy, max_driver_groups=[2, 10**6][seed % 2])
 
 
 # -- ways to count them ----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ LATE: list[Row] = [(3, "a", 1), (14, "b", 5), (14, "c", 5), (93, "d", 5), (110, 
     [
         ([Asked(10, 10)], {}),  # told by labels
         ([Asked(n + 2, n, keys="s.k") for n in (47, 53, 59, 61, 67)], {}),  # before all edges
-        ([Asked(10, 10, keys="s.k"), Asked(5, 5, where="v > 3")], {"spread_over": 1}),  # kept by executors
+        ([Asked(10, 10, keys="s.k"), Asked(5, 5, where="v > 3")], {"max_driver_groups": 1}),  # kept by executors
     ],
     ids=["one query", "searched", "spread"],
 )

@@ -177,7 +177,7 @@ def test_code_that_fails_pauses_its_own_query_only(spark: SparkSession) -> None:
         bed.feed("t", rows_of(seed=3))
         bed.flush()
         assert "geo(): failed on a row: ValueError" in (bed.paused("row") or "")
-        assert "picky(): lower returned str 'many', which is no double" in (bed.paused("answer") or "")
+        assert "picky(): lower returned str 'many', which is not of type double" in (bed.paused("answer") or "")
         assert "leaving(): lower failed: SystemExit: 7" in (bed.paused("exit") or "")
         assert bed.paused("sound") is None
         assert bed.results("sound").num_rows >= 10
@@ -198,7 +198,7 @@ BROKEN = {
     "lift failed: ZeroDivisionError": broken(lift=lambda x: (1, 1 / (x - 1))),
     "combine failed: TypeError": broken(combine=lambda a, b: a + None),
     "lower failed: TypeError": broken(lower=lambda s: s["sum"]),
-    "lower returned 'x', which has not the declared type": broken(lower=lambda s: "x"),
+    "lower returned 'x', which does not have the declared type": broken(lower=lambda s: "x"),
     "combine changes a state that it is given": broken(
         lift=lambda x: [x], combine=lambda a, b: a.extend(b) or a, lower=lambda s: float(len(s)), identity=list
     ),
@@ -261,7 +261,7 @@ def test_an_aggregate_is_called_where_aggregates_stand_and_stays_while_it_is_cal
 
 
 def test_a_marked_class_is_an_aggregate_of_a_project() -> None:
-    from penstock.language.python_aggregates import aggregate_wish_of
+    from penstock.language.functions.python_aggregates import aggregate_wish_of
 
     marked = penstock.aggregate(samples=SAMPLES)(type("geo", (GeometricMean,), {}))
     wish = aggregate_wish_of(marked)

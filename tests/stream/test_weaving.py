@@ -13,11 +13,11 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
+from penstock.share.weave.baselines import no_share, share_all
 from penstock.share.weave.costs import Rates
-from penstock.share.weave.queries import Numbers, Seen, named
-from penstock.share.weave.rivals import no_share, share_all
+from penstock.share.weave.queries import Numbers, ObservedLoad, named
 from penstock.store.rates import keep_rates
-from penstock.stream.weaving import Weaving
+from penstock.stream.tree_planner import TreePlanner
 from penstock.testing import TestBed
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, moments
@@ -41,7 +41,7 @@ def free_trees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     keep_rates(FREE_TREES)
 
 
-class Restless(Weaving):
+class Restless(TreePlanner):
     """Puts lanes into trees at random, and moves them before every batch."""
 
     __slots__ = ()
@@ -178,7 +178,7 @@ def check_flow(spark: SparkSession, changes: int, seed: int, state: Path | None)
             taken += pipeline.weaving.ready
             if draw.random() < 0.1:  # prices that ask for other trees; the stream is taken to have become another one
                 pipeline.weaving.rates = draw.choice((DEEP_TREES, DEAR_TREES))
-                pipeline.weaving._known = Seen(1e9)
+                pipeline.weaving._known = ObservedLoad(1e9)
         for name, (known, first) in alive.items():
             check_answers(bed, name, known, first, rows, clock)
     return taken
@@ -254,13 +254,13 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woven: list[int] = []
-    aside = Weaving._weave_aside
+    aside = TreePlanner._weave_aside
 
-    def counted(self: Weaving) -> None:
+    def counted(self: TreePlanner) -> None:
         woven.append(1)
         aside(self)
 
-    monkeypatch.setattr(Weaving, "_weave_aside", counted)
+    monkeypatch.setattr(TreePlanner, "_weave_aside", counted)
     with feeding.open_bed(spark, strategy="weave") as bed:
         bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
         bed.query("by_key", "SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k")
@@ -271,9 +271,9 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         assert trees_of(bed) == {frozenset({"pulse", "by_key"})}
         bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         feed_second(bed, 6)
-        assert weaving._loom is not None
-        assert weaving._loom.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
-        assert not weaving._loom.owing
+        assert weaving._planner is not None
+        assert weaving._planner.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
+        assert not weaving._planner.owing
 
 
 @pytest.mark.parametrize("strategy", ["shared paired", "unshared paired"])
@@ -321,8 +321,8 @@ def test_trees_keep_the_name_that_most_of_their_queries_know() -> None:
 
 
 def test_a_stream_has_drifted_when_its_rate_or_groups_have_doubled() -> None:
-    before = Seen(100.0, {("k",): 50})
-    assert not Seen(150.0, {("k",): 80}).drifted(before)
-    assert Seen(201.0, {("k",): 50}).drifted(before)
-    assert Seen(100.0, {("k",): 101}).drifted(before)
+    before = ObservedLoad(100.0, {("k",): 50})
+    assert not ObservedLoad(150.0, {("k",): 80}).drifted(before)
+    assert ObservedLoad(201.0, {("k",): 50}).drifted(before)
+    assert ObservedLoad(100.0, {("k",): 101}).drifted(before)
     assert Rates().partial > 0

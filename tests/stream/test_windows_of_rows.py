@@ -9,15 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import LanguageError, PenstockError, SourceError, Unsupported
+from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import StrategyName
-from penstock.spark import counting, waiting
+from penstock.sinks.parquet import ParquetSink
+from penstock.spark.kept_rows import row_buffer as waiting
+from penstock.spark.kept_rows import row_numbers as counting
 from penstock.store import faults
-from penstock.store.synopsis import Kernel
-from penstock.stream import parts_fed, pipeline
+from penstock.stream import pipeline
+from penstock.stream.derived import partitioned_rows as parts_fed
 from penstock.testing import ManualClock, TestBed
+from tests.always.judged import abandon
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
 
 if TYPE_CHECKING:
@@ -210,7 +215,7 @@ def test_partials_of_parts_are_let_go_of_and_put_together(
     with opened(spark, tmp_path) as bed:
         bed.flush()
         check(bed, model, {"q": query}, {})
-        [line] = [one for one in bed.engine._at_work.values() if isinstance(one, parts_fed.PartsFed)]
+        [line] = [one for one in bed.engine.streams.runners.values() if isinstance(one, parts_fed.PartitionedRowStream)]
         lanes = line.pipeline.synopsis.lanes.values()
         assert max(lane.cells for lane in lanes) <= 3 * 4  # of each key, what windows to come hold
 
@@ -225,7 +230,7 @@ def test_a_row_that_fails_pauses_its_query_alone(spark: SparkSession, tmp_path: 
         assert len(bed.answers("good")) == 4
         assert len(bed.answers("bad")) == 1
         assert "Division by zero" in (bed.paused("bad") or "")
-        with pytest.raises(Unsupported, match="it cannot go on"):
+        with pytest.raises(Unsupported, match="cannot be resumed"):
             bed.engine.resume_query("bad_apart")
         told = {q["query"]: q for q in bed.engine.status()["queries"]}
         assert (told["bad"]["state"], told["good"]["state"], told["good"]["stream"]) == ("paused", "answering", "s")
@@ -246,7 +251,7 @@ def test_queries_share_the_numbers_and_the_partials(spark: SparkSession) -> None
         for number, (rows, slide) in enumerate([(10, 4), (6, 4), (8, 2)]):
             bed.query(f"q{number}", f"SELECT sum(v) AS s FROM s [ROWS {rows} SLIDE {slide}]")
         bed.feed("s", [{"ts": t, "k": "a", "v": t} for t in range(40)])
-        [line] = [one for one in bed.engine._at_work.values() if one.stream.name != "s"]
+        [line] = [one for one in bed.engine.streams.runners.values() if one.stream.name != "s"]
         assert line.pipeline.metrics.batches == 1
         assert line.pipeline.metrics.partials == 36 // 2  # a slice of two rows each, for all three
         assert "[ROWS 6 SLIDE 4]" in str(bed.engine.explain())
@@ -260,7 +265,7 @@ Refused = Callable[[TestBed], object]
     [
         (lambda bed: bed.engine.backfill(["q"]), Unsupported, "has a window of rows, which has no past"),
         (lambda bed: bed.engine.execute("DROP STREAM s"), PenstockError, 'stream "s" is read by query "q"'),
-        (lambda bed: bed.ask("SELECT count(*) AS n FROM s [ROWS 5]"), Unsupported, "asked once are not available"),
+        (lambda bed: bed.ask("SELECT count(*) AS n FROM s [ROWS 5]"), Unsupported, "one-time query are not available"),
         (
             lambda bed: bed.query("x", "SELECT count(*) AS n FROM s [PARTITION BY k ROWS 5 SLIDE 1]"),
             LanguageError,
@@ -360,3 +365,24 @@ def test_joins_come_after_the_numbering(spark: SparkSession) -> None:
         bed.flush()
         assert bed.timeline("q") == [(1, 2, 11), (3, 5, 122)]
         assert bed.timeline("apart") == [(0, "a", 11), (1, "c", None), (2, "b", 300), (3, "a", 55), (4, "a", 99)]
+
+
+def test_sinks_get_what_a_query_over_rows_had_answered_before_it_was_dropped_and_the_process_died(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def opened() -> TestBed:
+        return TestBed(spark, state=tmp_path / "state", sinks=[ParquetSink(tmp_path / "answers", roll_seconds=600.0)])
+
+    bed = opened()
+    bed.stream("s", "ts TIMESTAMP, v INT")
+    bed.query("q", "SELECT sum(v) AS total FROM s [ROWS 2 SLIDE 2]")
+    bed.feed("s", [{"ts": ts, "v": ts} for ts in range(6)])
+    assert len(bed.answers("q")) >= 2
+    wanted = [row["total"] for row in bed.answers("q")]
+    bed.engine.drop_query("q")
+    assert not list((tmp_path / "answers").rglob("*.parquet"))  # still collected in a draft
+    abandon(bed.engine)
+    with opened() as again:
+        again.engine.stream("s")
+        files = list((tmp_path / "answers").rglob("*.parquet"))
+        assert [total for file in files for total in pq.read_table(file)["total"].to_pylist()] == wanted

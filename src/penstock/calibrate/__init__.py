@@ -1,4 +1,4 @@
-"""A number of rows comes in; what each step of this engine costs on this machine goes out."""
+"""Measures what each step of the engine costs on this machine."""
 
 from penstock.calibrate.measuring import Calibration, calibrate, let_come
 

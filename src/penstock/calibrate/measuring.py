@@ -1,4 +1,4 @@
-"""Short runs over generated trades come in; the rates that their times are made of go out, by differences."""
+"""Finds the rates of the engine's steps from the differences between short runs over generated trades."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from penstock.engine import Engine
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
-from penstock.spark.generator import Market, write_trades
+from penstock.spark.market import Market, write_trades
 
 FILES: Final = 4  # a batch each, after a first one that is not timed: in it code is generated and queries begin
 TIMES: Final = 4  # as many batches of few rows: what they cost beside their rows is to be told well

@@ -1,4 +1,4 @@
-"""What has a name: streams, tables, queries and functions, durable, and the statements that ask about them."""
+"""Keeps the catalog of streams, tables, queries and functions, and answers statements about it."""
 
 from penstock.catalog.catalog import Catalog
 from penstock.catalog.naming import Kind

@@ -1,4 +1,4 @@
-"""Changes in, names and versions out: what streams, tables, queries and functions there are, durable first."""
+"""Keeps the catalog: creates and drops streams, tables, queries and functions, each change durable first."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal
 from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
-from penstock.catalog.timeline import Action, Entry
+from penstock.catalog.timeline import Action, CatalogEntry
 from penstock.catalog.typed_records import has_typed, write_typed
 from penstock.evaluate.typed import Definition, Handover, TypedQuery
+from penstock.language.grammar.parse import parse_query
 from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
-from penstock.language.parse import parse_query
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
 from penstock.model.derived import ANSWERS, same_line, since_line, source_of
@@ -171,7 +171,7 @@ class Catalog(Lookup):
 
     def _control(self, name: str, action: Action) -> bool:
         """Record what a user wants of a query."""
-        entry: Entry = self._known("query", name)
+        entry: CatalogEntry = self._known("query", name)
         self._carry_out(self._change(action, "query", entry.name, entry.id))
         return True
 
@@ -180,7 +180,7 @@ class Catalog(Lookup):
         with self._lock:
             gone = self._known(kind, name)
             self._require_unused(kind, gone.name)
-            changes = [self._change("drop", kind, gone.name, gone.id if isinstance(gone, Entry) else None)]
+            changes = [self._change("drop", kind, gone.name, gone.id if isinstance(gone, CatalogEntry) else None)]
             if kind == "stream" and gone.format == ANSWERS:  # its query goes with it
                 query = self._queries[gone.name.lower()]
                 changes = [self._change("drop", "query", query.name, query.id), changes[0]]
@@ -296,7 +296,7 @@ class Catalog(Lookup):
         told = {"created_us": change["at_us"], "origin": change.get("origin", ""), "until_us": change.get("until_us")}
         told |= {"since_us": change.get("since_us"), "begins_us": change.get("begins_us")}
         in_log = self._changes.path is not None and has_typed(change)
-        entry = Entry(
+        entry = CatalogEntry(
             change["definition"], change["name"], stream, self.version, in_log=in_log, source=source or change, **told
         )
         known = self._queries.pop(entry.name.lower(), None)

@@ -1,4 +1,4 @@
-"""Names come in; streams, tables, queries and functions that have them go out, as of now or of an earlier version."""
+"""Looks up streams, tables, queries and functions by name, as of now or of an earlier version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.naming import Kind, missing
-from penstock.catalog.timeline import Control, Entry, Timeline
+from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
 from penstock.model.function import Function
@@ -32,11 +32,11 @@ class Lookup:
         self.version = 0
         self._streams: dict[str, Stream] = {}
         self._tables: dict[str, Table] = {}
-        self._queries: dict[str, Entry] = {}
+        self._queries: dict[str, CatalogEntry] = {}
         self._functions: dict[str, Function] = {}
         self._pinned: dict[str, Function] = {}  # all Python code there ever was, by the names that calls have
         self._timeline = Timeline(find, self._pinned)
-        self._leaving: dict[int, Entry] = {}  # definitions that were replaced, and still have windows to answer
+        self._leaving: dict[int, CatalogEntry] = {}  # definitions that were replaced, and still have windows to answer
         self._editions: dict[int, Edition] = {}  # every definition that ever was
         self._numbers: dict[str, list[int]] = {}  # of the definitions that a name in lower case ever had
         self._next_id = 1
@@ -200,6 +200,11 @@ class Lookup:
         with self._lock:
             return self._timeline.paused(self._known("query", name))
 
+    def paused_by_users(self) -> frozenset[int]:
+        """Return the definitions that users paused and have not resumed."""
+        with self._lock:
+            return self._timeline.all_paused()
+
     def outlived(self, now_us: int) -> list[Definition]:
         """Return the queries whose lifetime has passed."""
         with self._lock:
@@ -208,7 +213,7 @@ class Lookup:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _in_force(self) -> list[Entry]:
+    def _in_force(self) -> list[CatalogEntry]:
         """List all definitions that answer windows, the queries of now last."""
         return [*self._leaving.values(), *self._queries.values()]
 

@@ -1,4 +1,4 @@
-"""A name that is missing, taken or still in use comes in; the error that says what there is and what to do goes out."""
+"""Words the errors for names that are missing, taken or still in use."""
 
 from __future__ import annotations
 

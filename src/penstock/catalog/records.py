@@ -1,4 +1,4 @@
-"""Streams, tables and functions come in as values or as JSON records of changes; the other form goes out."""
+"""Converts streams, tables and functions to JSON records of changes, and back."""
 
 from __future__ import annotations
 

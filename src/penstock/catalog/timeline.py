@@ -1,4 +1,4 @@
-"""Changes of queries come in, version after version; who was there at any of them, and who was paused, goes out."""
+"""Tells which queries a stream had, and which were paused, at every version of the catalog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Control:
 
 
 @dataclass(slots=True)
-class Entry:
+class CatalogEntry:
     """One definition: what is known of it without reading it, and what to read it from."""
 
     id: int
@@ -57,7 +57,7 @@ class _Stream:
     """What happened to the queries of one stream."""
 
     version: int = 0  # of the last change
-    dropped: list[tuple[int, Entry]] = field(default_factory=list)  # with the version that dropped it, in order
+    dropped: list[tuple[int, CatalogEntry]] = field(default_factory=list)  # with the version that dropped it, in order
     controls: list[Control] = field(default_factory=list)  # in order
 
 
@@ -73,7 +73,7 @@ class Timeline:
         self._streams: dict[str, _Stream] = defaultdict(_Stream)
         self._paused: set[int] = set()  # definitions
 
-    def read(self, entry: Entry, version: int | None = None) -> Definition:
+    def read(self, entry: CatalogEntry, version: int | None = None) -> Definition:
         """Return an entry's definition as of a version, or of now."""
         found = entry.read(self._find, self._own)
         if entry.handover is None or (version is not None and version < entry.handed_over):
@@ -84,7 +84,7 @@ class Timeline:
         """Note that a change concerns a stream's queries."""
         self._streams[stream].version = version
 
-    def dropped(self, entry: Entry, version: int) -> None:
+    def dropped(self, entry: CatalogEntry, version: int) -> None:
         """Note that a definition is gone; what the log can tell again is forgotten."""
         stream = self._streams[entry.stream]
         stream.version = version
@@ -95,20 +95,24 @@ class Timeline:
         elif len(stream.dropped) > 2 * MOST_KEPT:
             del stream.dropped[:MOST_KEPT]
 
-    def gone(self, number: int, stream: str) -> Entry | None:
+    def gone(self, number: int, stream: str) -> CatalogEntry | None:
         """Return a definition of a stream that is gone."""
         return next((entry for _, entry in self._streams[stream].dropped if entry.id == number), None)
 
-    def controlled(self, entry: Entry, action: Action, version: int) -> None:
+    def controlled(self, entry: CatalogEntry, action: Action, version: int) -> None:
         """Note that a user paused or resumed a definition."""
         stream = self._streams[entry.stream]
         stream.version = version
         stream.controls.append(Control(entry.id, action, version))
         (self._paused.add if action == "pause" else self._paused.discard)(entry.id)
 
-    def paused(self, entry: Entry) -> bool:
+    def paused(self, entry: CatalogEntry) -> bool:
         """Tell whether a user paused a definition."""
         return entry.id in self._paused
+
+    def all_paused(self) -> frozenset[int]:
+        """Return the definitions that users paused."""
+        return frozenset(self._paused)
 
     def version(self, stream: str) -> int:
         """Return the version of the last change that concerns a stream's queries."""
@@ -120,7 +124,7 @@ class Timeline:
         first = bisect_right(controls, after, key=lambda control: control.version)
         return controls[first : bisect_right(controls, until, key=lambda control: control.version)]
 
-    def at(self, version: int, stream: str, current: Iterable[Entry]) -> tuple[Definition, ...]:
+    def at(self, version: int, stream: str, current: Iterable[CatalogEntry]) -> tuple[Definition, ...]:
         """Return a stream's definitions as of a version, in the order of their numbers."""
         dropped = self._streams[stream].dropped if stream in self._streams else []
         later = dropped[bisect_right(dropped, version, key=lambda one: one[0]) :]

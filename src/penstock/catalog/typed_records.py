@@ -1,4 +1,4 @@
-"""A typed query comes in and goes out as a JSON record: bound and typed once, never again, so restarts are quick."""
+"""Converts typed queries to JSON records and back, so that a restart need not bind and type them again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.evaluate.aggregates import bind_aggregate
+from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.attributes import Attribute
+from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query
 from penstock.model.window import RowsWindow, Window

@@ -1,4 +1,4 @@
-"""The command line: words of a shell come in; what the project room and the engine do about them goes out."""
+"""Implements the ``penstock`` command line, one command in each file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m penstock.cli`` does as ``penstock``."""
+"""Runs the ``penstock`` command line as ``python -m penstock.cli``."""
 
 from penstock.cli.guard import main
 

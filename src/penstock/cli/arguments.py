@@ -1,4 +1,4 @@
-"""Words that several commands understand: the project, sinks, strategies, and times to stop at."""
+"""Defines the arguments and options that several commands have: the project, sinks, strategies, --until."""
 
 from __future__ import annotations
 

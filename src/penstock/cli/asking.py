@@ -1,4 +1,4 @@
-"""``penstock ask | backfill``: a question or names of queries come in; answers out of what is kept go out."""
+"""Implements ``penstock ask``, which answers a query once, and ``backfill``, which answers past windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.cli.reporting import columns_text
 from penstock.printable import shown
 
 
-@click.command(short_help="Ask once, and answer from what is kept.")
+@click.command(short_help="Answer a query once, from what is stored.")
 @click.argument("sql")
 @project_option
 @state_option
@@ -36,7 +36,7 @@ def ask(sql: str, project: Path, state: Path | None, as_json: bool) -> None:
         return
     names = [column["name"] for column in found["columns"]]
     if not found["rows"]:
-        say("no groups: the window holds no row that the question is about")
+        say("no groups: the window holds no row that the query takes")
         return
     start, end = found["rows"][0][:2]
     say(f"window {start} to {end}")

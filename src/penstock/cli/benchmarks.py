@@ -1,4 +1,4 @@
-"""``penstock bench``: the name of a benchmark comes in; its figures go out."""
+"""Implements ``penstock bench``, which runs a benchmark of a source checkout."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def benchmarks() -> list[str]:
 @click.option("--rows", type=click.IntRange(1000), metavar="N", help="Another number of rows, for a quick look.")
 @click.option("--minutes", type=click.FloatRange(0.05), metavar="M", help="How long the soak runs (30).")
 def bench(name: str, path: Path | None, full: bool, rows: int | None, minutes: float | None) -> None:
-    """Run the benchmark NAME of a source checkout.
+    """Run the benchmark NAME of a source checkout, or write the page of all results: ``report``.
 
     \b
     Examples:
       penstock bench cli
+      penstock bench report
       penstock bench windows --json bench/results/windows.json
       penstock bench soak --minutes 5
     """
@@ -45,6 +46,8 @@ def bench(name: str, path: Path | None, full: bool, rows: int | None, minutes: f
         )
     if minutes is not None and name != "soak":
         raise click.UsageError("--minutes is for the soak: the others end by themselves")
+    if name == "report" and (path is not None or full or rows is not None):
+        raise click.UsageError("the report takes no options: it reads bench/results/*.json and measures nothing")
     sys.path.insert(0, str(FOLDER.parent))
     options = {} if minutes is None else {"minutes": minutes}
     import_module(f"bench.{name}").main(path, full=full, rows=rows, **options)

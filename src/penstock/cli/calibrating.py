@@ -1,4 +1,4 @@
-"""``penstock calibrate``: a number of rows comes in; what each step costs on this machine goes out, and is kept."""
+"""Implements ``penstock calibrate``, which measures and keeps what each step costs on this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from penstock.printable import shown
 
 
 @click.command(short_help="Measure what each step costs here, for --strategy weave.")
-@click.option("--rows", type=click.IntRange(10_000), default=400_000, show_default=True, help="Trades a run.")
+@click.option("--rows", type=click.IntRange(10_000), default=400_000, show_default=True, help="Trades per run.")
 @click.option(
-    "--repetitions", type=click.IntRange(1, 20), default=3, show_default=True, help="Runs of each kind, once warm."
+    "--repetitions",
+    type=click.IntRange(1, 20),
+    default=3,
+    show_default=True,
+    help="Timed runs of each kind, after the warm-up.",
 )
 @click.option("--dry-run", is_flag=True, help="Keep nothing.")
 @json_option

@@ -1,4 +1,4 @@
-"""A request comes in; the running engine carries it out, or one that is opened here; its answer goes out."""
+"""Carries a request out in the running engine, or in one that it opens for the request."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def carry_out(place: Place, verb: str, body: dict[str, Any], *, long: str | None
 def opened(place: Place) -> Iterator[Engine]:
     """Open a state folder, with the project's Spark settings and sinks if it has one."""
     from penstock.engine import Engine
-    from penstock.project.opening import make_sink, open_engine
+    from penstock.project.opening import open_engine
 
     project = None if place.project is None else sound_project(place.project)
     with starting_spark():
         if project is None:
             engine = Engine(place.folder)
         else:
-            sinks = [make_sink(sink) for sink in project.settings.sinks]
+            sinks = [sink.make() for sink in project.settings.sinks]
             engine = open_engine(project, state=place.folder, sinks=sinks)
     with engine:
         yield engine

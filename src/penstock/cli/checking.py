@@ -1,4 +1,4 @@
-"""``penstock check``: a project comes in; all its mistakes at once go out, found without Spark and without data."""
+"""Implements ``penstock check``, which finds all mistakes of a project without Spark and without data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock completion``: the name of a shell comes in; its script for completion goes out."""
+"""Implements ``penstock completion``, which prints a shell's script for completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock demo``: a number of queries comes in; their answers over a made-up market and the savings go out."""
+"""Implements ``penstock demo``, which answers many queries over a generated market."""
 
 from __future__ import annotations
 

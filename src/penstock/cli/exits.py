@@ -1,4 +1,4 @@
-"""An error comes in, the number that the process ends with goes out."""
+"""Maps each error to the exit code of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock explain``: a project or script comes in; who shares what goes out, as text, JSON or a page."""
+"""Implements ``penstock explain``, which shows what queries share, as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -16,16 +16,30 @@ from penstock.errors import SinkError, UnknownQuery, nearest
 from penstock.printable import shown
 
 if TYPE_CHECKING:
-    from penstock.share.explanation import ConditionPlan, Explanation, GroupingPlan, QueryPlan, StreamPlan, TreePlan
+    from penstock.share.explain.explanation import (
+        ConditionPlan,
+        Explanation,
+        GroupingPlan,
+        QueryPlan,
+        StreamPlan,
+        TreePlan,
+    )
 
 
-@click.command(short_help="Show who shares what, as text, JSON or a page.")
+@click.command(short_help="Show what queries share, as text, JSON or a page.")
 @project_argument
-@click.option("--query", metavar="NAME", shell_complete=query_names, help="Only this query, and who it shares with.")
+@click.option(
+    "--query", metavar="NAME", shell_complete=query_names, help="Only this query, and the queries it shares with."
+)
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a picture of the plan."
 )
-@click.option("--what-if", "what_if", metavar="SQL", help="What this query would join and cost, without entering it.")
+@click.option(
+    "--what-if",
+    "what_if",
+    metavar="SQL",
+    help="Which tree this query would join and what it would cost, without adding it.",
+)
 @json_option
 @strategy_option
 def explain(
@@ -46,7 +60,7 @@ def explain(
     if query is not None and page is not None:
         raise click.UsageError("--html shows all queries; leave --query out")
     if what_if is not None and (query is not None or page is not None):
-        raise click.UsageError("--what-if tells of one query more; leave --query and --html out")
+        raise click.UsageError("--what-if is about one more query; leave --query and --html out")
     with working(project, strategy=strategy) as at_work:
         if what_if is not None:
             told = at_work.engine.what_if(what_if)

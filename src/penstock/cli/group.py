@@ -1,4 +1,4 @@
-"""All commands come in; the one ``penstock`` command, its help in sections, goes out."""
+"""Defines the ``penstock`` command, which lists its subcommands by section."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from penstock import __version__
 from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
 from penstock.cli.calibrating import calibrate
-from penstock.cli.changing import add, drop, pause, resume
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
+from penstock.cli.init import init
+from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
 from penstock.cli.simulating import sim
-from penstock.cli.standing import queries, status
-from penstock.cli.starting import init
 from penstock.cli.state import state
+from penstock.cli.status import queries, status
 from penstock.cli.testing import test
 
 SECTIONS: Final = {

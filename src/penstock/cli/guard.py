@@ -1,4 +1,4 @@
-"""A command that fails in any way comes in; a plain message and an exit code go out, never a stack trace."""
+"""Turns every failure of a command into a plain message and an exit code, never a stack trace."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _unexpected(error: Exception) -> int:
 
 def _spark_is_gone() -> EnvironmentProblem | None:
     """Return the error for a JVM that was started and has ended."""
-    if "penstock.spark.session" not in sys.modules:
+    if "penstock.spark.session.embedded" not in sys.modules:
         return None
-    from penstock.spark.session import gone_away, jvm_ended
+    from penstock.spark.session.embedded import gone_away, jvm_ended
 
     return gone_away() if jvm_ended() else None
 

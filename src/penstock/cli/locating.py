@@ -1,4 +1,4 @@
-"""A project or a folder's name comes in; the state folder that commands talk about goes out."""
+"""Finds the state folder of a project."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def find_state(project: Path, state: Path | None) -> Place:
     """Find the state folder of a project, or say that nothing ran there yet."""
     place = Place(state, None) if state is not None else Place(_named_by(project), project)
     if not (place.folder / "format").is_file():
-        what = f"{place.folder} does not exist" if not place.folder.exists() else f"{place.folder} is no state folder"
+        what = (
+            f"{place.folder} does not exist" if not place.folder.exists() else f"{place.folder} is not a state folder"
+        )
         raise StateError(what, hint="Start an engine on it first: penstock run.")
     return place
 

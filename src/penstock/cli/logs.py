@@ -1,4 +1,4 @@
-"""Log records come in; lines of text or of JSON, naming what they concern, go to standard error or to a file."""
+"""Writes log records as lines of text or JSON, to standard error or to a file."""
 
 from __future__ import annotations
 

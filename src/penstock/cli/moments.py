@@ -1,4 +1,4 @@
-"""Instants and lengths in microseconds come in; words for people go out."""
+"""Writes instants and durations for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints what commands say: the one way out to a terminal, on which nothing that others wrote can steer it.
+"""Prints what commands say, so that no text that others wrote can steer the terminal.
 
 Lines that are put together from names, values and messages pass each of them through :func:`penstock.printable.shown`
 first: here line ends stay.

@@ -1,4 +1,4 @@
-"""Streams at work come in; a line of progress on a terminal goes out, and nothing elsewhere."""
+"""Shows a line of progress on a terminal while streams run."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _watch(done: threading.Event, status: Any, told: Callable[[], str]) -> None:
 
 def telling(pipelines: Sequence[Pipeline]) -> Callable[[], str]:
     """Return what words the progress since now."""
-    began, before = time.monotonic(), sum(p.progress.counts.ingested for p in pipelines)
+    began, before = time.monotonic(), sum(p.progress.clock.counts.ingested for p in pipelines)
 
     def tell() -> str:
-        rows = sum(p.progress.counts.ingested for p in pipelines)
+        rows = sum(p.progress.clock.counts.ingested for p in pipelines)
         answers = sum(p.metrics.answers for p in pipelines)
         pace = (rows - before) / max(time.monotonic() - began, 1e-3)
         return f"{rows:,} rows, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
@@ -57,6 +57,6 @@ def telling(pipelines: Sequence[Pipeline]) -> Callable[[], str]:
 
 def watermark(pipelines: Sequence[Pipeline]) -> str:
     """Write the least watermark of all streams."""
-    known = [p.progress.watermark_us for p in pipelines]
+    known = [p.progress.clock.watermark_us for p in pipelines]
     least = min((us for us in known if us is not None), default=None)
     return "none yet" if None in known else moment(least)

@@ -1,4 +1,4 @@
-"""Rows that a stream or its queries did not take come in as a status has them; words that say why go out."""
+"""Words why a stream or its queries did not take rows: invalid ones, and those too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine that has run comes in; what it did, as values and as words, goes out."""
+"""Reports what a run did, as values and as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def report(at_work: Working, seconds: float) -> dict[str, Any]:
     streams = [_stream(engine, name) for name in engine.catalog.stream_names()]
     found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams}
     if project is not None:
-        sinks = [{"kind": sink.kind, "folder": str(sink.folder)} for sink in project.settings.sinks]
+        sinks = [sink.shown() for sink in project.settings.sinks]
         found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
     return found
 
@@ -33,7 +33,7 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
     from penstock.control.status import reasons_of
 
     at_work = engine.stream(name)
-    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.counts
+    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.clock.counts
     lines = [line for line in engine.catalog.line_names() if source_of(line) == name]
     definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
     pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
@@ -48,12 +48,12 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "duplicate": counts.duplicate,
         "invalid_reasons": reasons_of(pipeline.progress, at_work.stream),
         "invalid_kept": None if pipeline.places.invalid is None else str(pipeline.places.invalid),
-        "too_late": {d.name: n for d in definitions if (n := pipeline.progress.too_late.get(d.id))},
+        "too_late": {d.name: n for d in definitions if (n := pipeline.progress.windows.too_late.get(d.id))},
         "answers": sum(one.metrics.answers for one in pipelines),
         "open_windows": at_work.open_windows(),
-        "watermark_us": pipeline.progress.watermark_us,
+        "watermark_us": pipeline.progress.clock.watermark_us,
         "waiting": pipeline.metrics.waiting,
-        "paused": [d.name for d in definitions if any(d.id in one.progress.paused for one in pipelines)],
+        "paused": [d.name for d in definitions if any(d.id in one.progress.windows.paused for one in pipelines)],
         "reports": [report for one in pipelines for report in one.reports],
     }
 
@@ -89,7 +89,7 @@ def _corrected(stream: dict[str, Any]) -> str:
 
 def table_text(table: pa.Table) -> str:
     """Print a table that a statement gave: a plan as it is, anything else in columns with a head."""
-    from penstock.store.row_values import plain_rows
+    from penstock.sinks.row_values import plain_rows
 
     rows = [list(row.values()) for row in plain_rows(table)]
     return columns_text(table.column_names if table.num_columns > 1 else None, rows)
@@ -118,7 +118,7 @@ def _cell(value: object) -> str:
 
 def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]]:
     """Return the last answers of every query as JSON can hold them."""
-    from penstock.store.row_values import plain_rows
+    from penstock.sinks.row_values import plain_rows
 
     tables = {name: engine.results(name) for name in engine.catalog.query_names()}
     return {name: plain_rows(table.slice(_from(table, number))) for name, table in tables.items()}
@@ -126,8 +126,8 @@ def shown_answers(engine: Engine, number: int) -> dict[str, list[dict[str, Any]]
 
 def shown_text(engine: Engine, number: int) -> str:
     """Print the last answers of every query."""
+    from penstock.sinks.row_values import plain_rows
     from penstock.sinks.terminal import columns_of
-    from penstock.store.row_values import plain_rows
 
     lines = []
     for name in engine.catalog.query_names() if number else []:

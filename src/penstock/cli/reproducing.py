@@ -1,4 +1,4 @@
-"""``penstock reproduce``: a paper's tag comes in; its figures, made again, go out as a page and as JSON."""
+"""Implements ``penstock reproduce``, which makes the figures of a paper again, as a page and as JSON."""
 
 from __future__ import annotations
 

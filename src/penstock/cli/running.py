@@ -1,4 +1,4 @@
-"""``penstock run``: a project or script comes in; answers to all its queries and a report go out."""
+"""Implements ``penstock run``, which answers all queries of a project or script and reports."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from penstock.cli.progress import progressing
 from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
 from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
+from penstock.errors import SinkError
+from penstock.sinks.registry import declared_by, written_kinds
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -45,14 +47,16 @@ if TYPE_CHECKING:
     "sinks",
     multiple=True,
     metavar="KIND:FOLDER",
-    help="Another place for answers: parquet:FOLDER or jsonl:FOLDER; repeatable.",
+    help=f"Another sink for answers: {written_kinds()}; repeatable.",
 )
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Print the last N answers of every query at the end."
 )
 @click.option("--log", type=click.Choice(FORMS), help="Write the log as text (by default) or as JSON lines.")
 @click.option("--log-file", type=click.Path(path_type=Path), metavar="FILE", help="Write the log to this file.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least to log.")
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The lowest level to log."
+)
 @json_option
 @strategy_option
 def run(
@@ -121,16 +125,12 @@ def _told(at_work: Working, text: str) -> str:
 
 
 def _sink(text: str) -> Sink:
-    """Make a sink of ``kind:folder``."""
-    from penstock.project.opening import make_sink
-    from penstock.project.settings import SINK_OPTIONS, SinkSetting
-
-    kind, _, folder = text.partition(":")
-    if text == "terminal":
-        return make_sink(SinkSetting("terminal", Path(), {}))
-    if kind not in SINK_OPTIONS or not folder:
-        raise click.UsageError(f"--sink {text}: write parquet:FOLDER, jsonl:FOLDER or terminal")
-    return make_sink(SinkSetting(kind, Path(folder), {}))
+    """Make a sink of ``kind:where``."""
+    try:
+        return declared_by(text).make()
+    except SinkError as error:
+        hint = "" if error.hint is None else f". {error.hint}"
+        raise click.UsageError(f"--sink {text}: {error.what}{hint}") from None
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def _reached(until: Until, pipelines: Sequence[Pipeline], began: float) -> bool:
     if until.seconds is not None:
         return time.monotonic() - began >= until.seconds
     event = until.event_us
-    return event is not None and all(_passed(p.progress.watermark_us, event) for p in pipelines)
+    return event is not None and all(_passed(p.progress.clock.watermark_us, event) for p in pipelines)
 
 
 def _passed(watermark_us: int | None, event_us: int) -> bool:

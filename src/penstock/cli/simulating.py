@@ -1,4 +1,4 @@
-"""``penstock sim``: a scenario file comes in; what each policy would have done goes out as table, plots and JSON."""
+"""Implements ``penstock sim``, which simulates the policies of a scenario, as tables, plots and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.project.scenario import Scenario
-    from penstock.sim.metrics import Outcome
+    from penstock.sim.metrics import SimOutcome
 
 
 @click.command(short_help="Try scheduling policies on recorded or drawn arrivals.")
@@ -52,7 +52,7 @@ def sim(path: Path, as_json: bool, html: Path | None) -> None:
         html.write_text(_page(path.stem, rows, found), encoding="utf-8")
 
 
-def _outcomes(scenario: Scenario) -> Iterator[tuple[str, Outcome]]:
+def _outcomes(scenario: Scenario) -> Iterator[tuple[str, SimOutcome]]:
     """Run every policy, with progress on a terminal."""
     from penstock.sim import fates
     from penstock.sim.network import network
@@ -88,7 +88,7 @@ def _bar(steps: int) -> Iterator[Callable[[str, float], None]]:
         yield lambda name, done: progress.update(task, completed=done, description=escape(shown(f"simulating {name}")))
 
 
-def _told(name: str, scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
+def _told(name: str, scenario: Scenario, outcome: SimOutcome) -> dict[str, Any]:
     """Put the numbers of one policy together."""
     import numpy as np
 
@@ -147,7 +147,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         Console(width=140).print(table)
 
 
-def _page(title: str, rows: list[dict[str, Any]], found: dict[str, Outcome]) -> str:
+def _page(title: str, rows: list[dict[str, Any]], found: dict[str, SimOutcome]) -> str:
     """Show the tables, how answers' responses and slowdowns are spread, and how everything went over time."""
     from penstock.report.markup import section, table
     from penstock.report.page import page
@@ -171,7 +171,7 @@ OVER_TIME: Final = {
 }
 
 
-def _spread(name: str, found: dict[str, Outcome]) -> str:
+def _spread(name: str, found: dict[str, SimOutcome]) -> str:
     """Draw a measure by percentile."""
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""``penstock state``: a state folder comes in; whether it is sound, a backup of it, or one restored goes out."""
+"""Implements ``penstock state``, which verifies, backs up and restores a state folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals come in; an event that asks a run to stop goes out, and a second signal ends the process at once."""
+"""Turns signals into an event that asks a run to stop; a second signal ends the process at once."""
 
 from __future__ import annotations
 

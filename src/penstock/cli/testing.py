@@ -1,4 +1,4 @@
-"""``penstock test``: the tests of a project come in; which of them passed goes out, with differences in words."""
+"""Implements ``penstock test``, which runs the tests of a project and shows the differences."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.errors import ProjectError, nearest
 from penstock.printable import shown
 
 if TYPE_CHECKING:
-    from penstock.project.cases import Case
+    from penstock.project.cases import QueryTest
     from penstock.project.folder import Project
-    from penstock.project.trial import Outcome, Trials
+    from penstock.project.trial import TrialOutcome, Trials
 
 
 @click.command()
@@ -71,7 +71,7 @@ def _split(words: Sequence[str]) -> tuple[Project, Sequence[str]]:
     return sound_project(Path(".")), words
 
 
-def _chosen(cases: Sequence[Case], names: Sequence[str]) -> list[Case]:
+def _chosen(cases: Sequence[QueryTest], names: Sequence[str]) -> list[QueryTest]:
     """Choose tests by name, file or query."""
     handles = {id(case): {case.name, Path(case.file).stem, case.query, case.file} for case in cases}
     for name in names:
@@ -81,7 +81,7 @@ def _chosen(cases: Sequence[Case], names: Sequence[str]) -> list[Case]:
     return [case for case in cases if not names or handles[id(case)] & set(names)]
 
 
-def _run_all(project: Project, cases: Sequence[Case], *, verbose: bool, quiet: bool) -> list[Outcome]:
+def _run_all(project: Project, cases: Sequence[QueryTest], *, verbose: bool, quiet: bool) -> list[TrialOutcome]:
     """Run the tests on one Spark session and print each as it ends."""
     from penstock.project.trial import Trials
 
@@ -103,13 +103,13 @@ def _run_all(project: Project, cases: Sequence[Case], *, verbose: bool, quiet: b
     return outcomes
 
 
-def _run_one(trials: Trials, case: Case) -> Outcome:
+def _run_one(trials: Trials, case: QueryTest) -> TrialOutcome:
     """Run one test, with its name on a terminal while it runs."""
     with spinning(case.name):
         return trials.run(case)
 
 
-def _tell(outcome: Outcome, verbose: bool) -> None:
+def _tell(outcome: TrialOutcome, verbose: bool) -> None:
     """Print an outcome: a line if it passed, the differences if not."""
     from penstock.sinks.terminal import columns_of
 
@@ -124,14 +124,14 @@ def _tell(outcome: Outcome, verbose: bool) -> None:
     say("\n".join(lines), own=word)
 
 
-def _summary(outcomes: Sequence[Outcome], seconds: float) -> str:
+def _summary(outcomes: Sequence[TrialOutcome], seconds: float) -> str:
     """Count the tests."""
     failed = sum(not outcome.passed for outcome in outcomes)
     count = f"{len(outcomes) - failed} passed" + (f", {failed} failed" if failed else "")
     return f"{number_of(len(outcomes), 'test', 'tests')}: {count} in {seconds:.1f} s"
 
 
-def _as_dict(project: Project, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _as_dict(project: Project, outcomes: Sequence[TrialOutcome]) -> dict[str, Any]:
     """Give programs the outcomes."""
     return {
         "project": project.name,

@@ -1,4 +1,4 @@
-"""A project folder or a script comes in; an engine that has entered all of it goes out, closed in the end."""
+"""Opens an engine on a project folder or a script for the time of a command, and closes it."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def working(
         with _script_engine(path, state, sinks, strategy) as at_work:
             yield at_work
         return
-    from penstock.project.opening import enter_queries, enter_sources, make_sink, open_engine, type_problems
+    from penstock.project.opening import enter_queries, enter_sources, open_engine, type_problems
 
     project = sound_project(path)
     if not project.queries:
         raise ProjectError(f"{project.name} has no queries", hint="Put one into queries/, a file each.")
-    own_sinks = [make_sink(sink) for sink in project.settings.sinks] if keep else []
+    own_sinks = [sink.make() for sink in project.settings.sinks] if keep else []
     own_state = state or (project.settings.state if keep else None)
     with starting_spark():
         engine = open_engine(project, state=own_state, sinks=[*own_sinks, *sinks], strategy=strategy)

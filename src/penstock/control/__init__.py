@@ -1,4 +1,4 @@
-"""Talking to a running engine: requests of other processes come in through its state folder, answers go out."""
+"""Lets other processes talk to a running engine through its state folder."""
 
 from __future__ import annotations
 

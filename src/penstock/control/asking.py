@@ -1,4 +1,4 @@
-"""A state folder and a request come in; the answer of the engine that runs on it goes out, or why there is none."""
+"""Asks the engine that runs on a state folder for something, and waits for its answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _awaited(box: RequestBox, number: int, folder: Path, timeout_s: float, patie
             case "waiting" if time.monotonic() - began > timeout_s and box.withdraw(number):
                 raise _untaken(timeout_s)
             case "taken" if time.monotonic() - began > 2 * timeout_s and not patient:
-                raise _unknown(f"the engine is still at it after {2 * timeout_s:g} s")
+                raise _unknown(f"the engine has not finished after {2 * timeout_s:g} s")
         if time.monotonic() - looked > LOOK_S:
             looked = time.monotonic()
             _check_there(box, number, folder)

@@ -1,4 +1,4 @@
-"""An error comes in as a value or as a JSON record; the other form goes out, with the same words."""
+"""Converts errors to JSON records and back, with the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state folder comes in; how its streams and queries stand goes out, without Spark and without opening the folder."""
+"""Reads the status of streams and queries from a state folder, without Spark and without opening it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog import Catalog
-from penstock.control.status import SinkStatus, Standing, Status, status_at
+from penstock.control.status import SinkStatus, Status, StreamFacts, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
+from penstock.language.binding.bind import bind
 from penstock.language.statements import Select
 from penstock.model.instants import wall_clock_us
 from penstock.store.changes import Change, ChangeLog, read_changes
@@ -57,12 +57,12 @@ class _Listed(ChangeLog):
         return iter(self._listed)
 
 
-def _standing(folder: Path, stream: str) -> Standing:
+def _standing(folder: Path, stream: str) -> StreamFacts:
     """Tell where a stream stands by its last commit."""
     commit, progress = _last_commit(folder / "commits" / stream), Progress()
     if commit is not None:
         progress.restore(commit)
-    return Standing(progress, [_sink(path, progress.number) for path in _sinks(folder / "sinks", stream)])
+    return StreamFacts(progress, [_sink(path, progress.clock.number) for path in _sinks(folder / "sinks", stream)])
 
 
 def _last_commit(folder: Path) -> Commit | None:

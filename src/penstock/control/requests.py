@@ -1,4 +1,4 @@
-"""A box in the state folder: requests of other processes come in, each taken at most once; their answers go out."""
+"""Keeps the box of requests in the state folder; the engine takes each request at most once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """How far a request came: its state, and its answer when it has ended."""
 
     state: str
@@ -119,14 +119,14 @@ class RequestBox:
         assert key is not None
         return int(key[0])
 
-    def outcome(self, number: int) -> Outcome:
+    def outcome(self, number: int) -> RequestOutcome:
         """Look how far a request came."""
         asked = sa.select(REQUESTS.c.state, REQUESTS.c.answer).where(REQUESTS.c.id == number)
         with self._transaction() as connection:
             row = connection.execute(asked).first()
         if row is None:
-            return Outcome("lost", None)
-        return Outcome(row.state, None if row.answer is None else json.loads(row.answer))
+            return RequestOutcome("lost", None)
+        return RequestOutcome(row.state, None if row.answer is None else json.loads(row.answer))
 
     def withdraw(self, number: int) -> bool:
         """Take a request back; False: the engine has taken it already."""
@@ -219,7 +219,7 @@ class RequestBox:
         except sa.exc.DatabaseError as error:
             raise StateError(
                 f"cannot use {self.path}: {error.orig}",
-                hint="Mend permissions or free space; a damaged file may be deleted while no engine runs.",
+                hint="Fix permissions or free space; a damaged file may be deleted while no engine runs.",
             ) from None
 
 

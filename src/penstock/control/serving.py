@@ -1,4 +1,4 @@
-"""Requests from the box come in; the engine carries them out, each on its lane, and the answers go back."""
+"""Carries out the requests of other processes in the engine, and writes their answers to the box."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.catalog.catalog import Origin
 from penstock.control.requests import VERBS, Request, RequestBox
 from penstock.errors import PenstockError, RequestFailed, Unsupported
-from penstock.evaluate.ddl import type_name
-from penstock.language.parse import parse_script
+from penstock.evaluate.expressions.ddl import type_name
+from penstock.language.grammar.parse import parse_script
 from penstock.language.statements import AlterQuery, Question
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 LOG: Final = logging.getLogger("penstock")
 POLL_S: Final = 0.1
@@ -28,7 +28,7 @@ LONG: Final = ("backfill", "backup")
 QUIET: Final = ("status", "ask", "execute")  # change nothing: not worth a line in the log
 
 
-class Entry(Protocol):
+class Route(Protocol):
     """What an engine says of a query that it has taken in."""
 
     @property
@@ -43,10 +43,10 @@ class Entry(Protocol):
 class Served(Protocol):
     """What an engine does for other processes."""
 
-    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Entry:
+    def create_query(self, name: str, text: str, *, origin: Origin = "") -> Route:
         """Enter a query."""
 
-    def alter_query(self, name: str, text: str) -> Entry:
+    def alter_query(self, name: str, text: str) -> Route:
         """Give a query another text."""
 
     def drop_query(self, name: str) -> None:
@@ -189,7 +189,7 @@ def _subject(request: Request) -> str:
     return ", ".join(str(one) for one in named if one is not None)
 
 
-def entered(name: str, entry: Entry) -> dict[str, Any]:
+def entered(name: str, entry: Route) -> dict[str, Any]:
     """Tell from when a query will answer."""
     return {"query": name, "first_end_us": entry.first_end_us, "why": entry.why, "said": str(entry)}
 

@@ -1,4 +1,4 @@
-"""A catalog and where its streams stand come in; how everything is, as values that JSON can hold, goes out."""
+"""Reports how streams, queries and sinks stand, as values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
-from penstock.evaluate.due import NO_SILENCE
 from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
-from penstock.stream.pausing import BY_HAND
+from penstock.store.commits import BY_HAND
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.outlet import Outlet
-    from penstock.stream.at_work import StreamAtWork
+    from penstock.stream.runner import StreamRunner
 
 State = Literal["answering", "paused", "waiting", "finishing"]  # for a first batch; its last windows
 
@@ -90,7 +90,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StreamFacts:
     """What is known of a stream: where it stands, its sinks, and what stopped it."""
 
     progress: Progress = field(default_factory=Progress)
@@ -99,18 +99,18 @@ class Standing:
     state_bytes: int = 0
 
 
-def status_of(catalog: Catalog, at_work: Mapping[str, StreamAtWork], clock_us: int, *, running: bool) -> dict[str, Any]:
+def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
     """Tell how an engine's streams and queries are; no lock is taken, so that a long batch keeps nobody waiting."""
     standings = {name: _standing(stream) for name, stream in list(at_work.items())}
     return {"running": running, **status_at(catalog, standings, clock_us).to_dict()}
 
 
-def _standing(at_work: StreamAtWork) -> Standing:
+def _standing(at_work: StreamRunner) -> StreamFacts:
     """Tell where a stream at work stands."""
     progress, failure = at_work.pipeline.progress, at_work.failure
-    sinks = [_sink(outlet, progress.number) for outlet in at_work.delivery.outlets]
+    sinks = [_sink(outlet, progress.clock.number) for outlet in at_work.delivery.outlets]
     reason = None if failure is None else str(getattr(failure, "what", failure))
-    return Standing(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
+    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
 
 
 def _sink(outlet: Outlet, last: int) -> SinkStatus:
@@ -121,17 +121,17 @@ def _sink(outlet: Outlet, last: int) -> SinkStatus:
     return SinkStatus(outlet.name, lag, failing.error.what, failing.since_us, failing.attempts)
 
 
-def status_at(catalog: Catalog, standings: Mapping[str, Standing], clock_us: int) -> Status:
+def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:
     """Tell how every stream and query of a catalog is; a stream that is not at work yet stands nowhere."""
     streams, queries = [], []
     for name in catalog.stream_names():
-        standing, definitions = standings.get(name, Standing()), catalog.definitions(name)
+        standing, definitions = standings.get(name, StreamFacts()), catalog.definitions(name)
         mine = [_query(catalog, definition, standing.progress) for definition in definitions]
         streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
         queries += mine
     for line in catalog.line_names():
-        progress, leader = (standings.get(name, Standing()).progress for name in (line, source_of(line)))
-        late = leader.too_late  # late rows of the stream are never numbered
+        progress, leader = (standings.get(name, StreamFacts()).progress for name in (line, source_of(line)))
+        late = leader.windows.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
@@ -142,23 +142,23 @@ def _stream(
     name: str,
     queries: Sequence[QueryStatus],
     definitions: Sequence[Definition],
-    standing: Standing,
+    standing: StreamFacts,
     clock_us: int,
 ) -> StreamStatus:
     """Tell where a stream stands."""
-    progress, watermark = standing.progress, standing.progress.watermark_us
+    progress, watermark = standing.progress, standing.progress.clock.watermark_us
     return StreamStatus(
         stream=name,
         queries=len(queries),
         paused=sum(q.state == "paused" for q in queries),
-        batches=progress.number + 1,
+        batches=progress.clock.number + 1,
         watermark_us=watermark,
         behind_us=None if watermark is None else clock_us - watermark,
-        counts=asdict(progress.counts),
-        law_holds=progress.counts.whole,
+        counts=asdict(progress.clock.counts),
+        law_holds=progress.clock.counts.whole,
         open_windows=sum(_open_windows(d, q, progress) for d, q in zip(definitions, queries, strict=True)),
         idle_us=catalog.known_stream(name).idle_us,
-        ended=progress.ended,
+        ended=progress.clock.ended,
         sinks=tuple(standing.sinks),
         failure=standing.failure,
         state_bytes=standing.state_bytes,
@@ -168,18 +168,18 @@ def _stream(
 
 def reasons_of(progress: Progress, stream: Stream) -> dict[str, Any]:
     """Tell how many rows were invalid for which reason; ``unknown`` ones were counted by an earlier version."""
-    told = {**asdict(progress.invalid), "unknown": progress.counts.invalid - progress.invalid.rows}
+    told = {**asdict(progress.clock.invalid), "unknown": progress.clock.counts.invalid - progress.clock.invalid.rows}
     return {**told, "max_ahead_us": stream.max_ahead_us}
 
 
 def _query(catalog: Catalog, definition: Definition, progress: Progress) -> QueryStatus:
     """Tell how a query is."""
     query, lifetime = definition.query, option_us(definition.query, "lifetime")
-    paused = progress.paused.get(definition.id)
+    paused = progress.windows.paused.get(definition.id)
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
     following = _next_end(definition, progress)
     by_rows = isinstance(query.window, RowsWindow)
-    waits = following is None if not by_rows else definition.id not in progress.starts
+    waits = following is None if not by_rows else definition.id not in progress.windows.starts
     state: State = "paused" if why is not None else "waiting" if waits else "answering"
     if definition.handover is not None:
         state = "finishing"
@@ -189,33 +189,33 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         window=str(query.window),
         state=state,
         why=why,
-        failed=why is not None and why != BY_HAND,
-        skipped=progress.silences.get(definition.id, NO_SILENCE).skipped,
-        next_end_us=None if state == "paused" or progress.ended or by_rows else following,
+        failed=paused is not None and paused.kind != "by hand",
+        skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
+        next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,
         version=catalog.version_of(definition.id),
         text=query.text,
-        too_late=progress.too_late.get(definition.id, 0),
+        too_late=progress.windows.too_late.get(definition.id, 0),
     )
 
 
 def _next_end(definition: Definition, progress: Progress) -> int | None:
     """Return the end of a query's next window; None while the stream had no row, or no batch since the query came."""
-    known = progress.next_ends.get(definition.id)
-    if known is not None or progress.first_us is None or definition.id not in progress.starts:
+    known = progress.windows.next_ends.get(definition.id)
+    if known is not None or progress.clock.first_us is None or definition.id not in progress.windows.starts:
         return known
-    window, watermark = definition.query.window, progress.watermark_us
-    first = window.end_after(progress.first_us)
+    window, watermark = definition.query.window, progress.clock.watermark_us
+    first = window.end_after(progress.clock.first_us)
     return first if watermark is None else max(first, window.end_after(watermark))
 
 
 def _open_windows(definition: Definition, status: QueryStatus, progress: Progress) -> int:
     """Count a query's windows that have begun by the greatest time seen and are not final."""
-    if status.next_end_us is None or progress.last_us is None:
+    if status.next_end_us is None or progress.clock.last_us is None:
         return 0
     window: Window = definition.query.window
-    latest = window.end_after(progress.last_us + window.range_us) - window.slide_us  # begins by the greatest time
-    latest = min(latest, progress.last_own_end(definition))
+    latest = window.end_after(progress.clock.last_us + window.range_us) - window.slide_us  # begins by the greatest time
+    latest = min(latest, progress.windows.last_own_end(definition))
     return max(0, (latest - status.next_end_us) // window.slide_us + 1)

@@ -1,4 +1,4 @@
-"""Numbers of rows and queries in, a guided run on a generated market out: on the terminal, as files, as a page."""
+"""Runs the demo: many queries over a generated market, shown on the terminal, as files and as a page."""
 
 from penstock.demo.run import run_demo
 

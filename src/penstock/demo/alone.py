@@ -1,4 +1,4 @@
-"""A few of the queries in, what each costs as a Spark query of its own out, and whether the answers agree."""
+"""Measures what a few of the demo's queries cost as Spark queries of their own, and compares the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.demo.market import LATENESS_S, TRADES, Files
 from penstock.engine import Engine
 
@@ -33,13 +33,13 @@ class Alone:
         return self.seconds / len(self.names) * queries
 
 
-def choose_alone(asked: Sequence[Asked], number: int = 3) -> list[Asked]:
+def choose_alone(asked: Sequence[DemoQuery], number: int = 3) -> list[DemoQuery]:
     """Take neighbours from the middle: different kinds of queries, with windows as they were drawn."""
     start = max(0, len(asked) // 2 - number // 2)
     return list(asked[start : start + number])
 
 
-def run_alone(engine: Engine, files: Files, asked: Sequence[Asked]) -> Alone:
+def run_alone(engine: Engine, files: Files, asked: Sequence[DemoQuery]) -> Alone:
     """Warm up on the first file as the shared run did, time the rest, then compare answers."""
     with _views(engine, files, streaming=True):
         frames = {query.name: engine.session.sql(query.alone) for query in asked}

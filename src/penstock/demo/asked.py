@@ -1,4 +1,4 @@
-"""A number and a seed in, that many queries of a market out, each as Penstock and as Spark alone write it."""
+"""Draws the demo's queries, each as Penstock and as Spark alone write it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.spark.generator import EXCHANGES
+from penstock.spark.market import EXCHANGES
 
 RANGES_S: Final = (60, 120, 300, 420, 600, 720, 900, 1200, 1800)
 SLIDES_S: Final = (60, 90, 120, 150, 180, 240, 300)
@@ -82,7 +82,7 @@ TEMPLATES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoQuery:
     """One query of the demo; ``alone`` is the same in plain Spark, with the window's end in front."""
 
     name: str
@@ -97,18 +97,18 @@ class Asked:
         return tuple(filter(None, (self.template.keys,)))
 
 
-def draw_queries(number: int, seed: int) -> list[Asked]:
+def draw_queries(number: int, seed: int) -> list[DemoQuery]:
     """Fill the templates in turn; the first of each kind has a window that is easy to follow."""
     draw = random.Random(seed)
     return [_fill(TEMPLATES[i % len(TEMPLATES)], i, draw) for i in range(number)]
 
 
-def script_of(asked: list[Asked]) -> str:
+def script_of(asked: list[DemoQuery]) -> str:
     """Write queries as a script."""
     return ";\n".join(f"CREATE QUERY {q.name} AS {q.text}" for q in asked)
 
 
-def _fill(template: Template, number: int, draw: random.Random) -> Asked:
+def _fill(template: Template, number: int, draw: random.Random) -> DemoQuery:
     """Write one query both ways; Spark's windows start where ours do when startTime is −range mod slide."""
     range_s, slide_s = _window_s(template, number, draw)
     values = {"volume": draw.choice(BLOCK_SIZES), "exchange": draw.choice(EXCHANGES), "number": draw.randint(20, 200)}
@@ -122,7 +122,7 @@ def _fill(template: Template, number: int, draw: random.Random) -> Asked:
     text = (f"SELECT {wanted}", str(window), join, where, grouped, having)
     alone = (f"SELECT window.end AS window_end, {wanted}", join, where, starts, having)
     name = f"{template.name}_{number + 1}"
-    return Asked(name, template, window, " ".join(filter(None, text)), " ".join(filter(None, alone)))
+    return DemoQuery(name, template, window, " ".join(filter(None, text)), " ".join(filter(None, alone)))
 
 
 def _window_s(template: Template, number: int, draw: random.Random) -> tuple[int, int]:

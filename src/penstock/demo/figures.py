@@ -1,4 +1,4 @@
-"""A finished run in, its figures out: what the terminal, the page and the file of figures all tell."""
+"""Defines the figures of a finished demo, which the terminal, the page and the JSON file show."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.demo.alone import Alone
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.demo.watching import BatchDone
-from penstock.share.explanation import Explanation, StreamPlan
+from penstock.share.explain.explanation import Explanation, StreamPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Figures:
 
     seed: int
     cores: int  # that Spark has
-    asked: tuple[Asked, ...]
-    shown: tuple[Asked, ...]  # whose answers are told
+    asked: tuple[DemoQuery, ...]
+    shown: tuple[DemoQuery, ...]  # whose answers are told
     batches: tuple[BatchDone, ...]
     late: int
     answers: int

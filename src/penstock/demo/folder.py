@@ -1,4 +1,4 @@
-"""A path in, a folder for the demo's files out; what is not the demo's is never touched."""
+"""Prepares the folder for the demo's files, and never touches what is not the demo's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A market's figures in, its files out: trades cut into batches that come when they are let in, and the listing."""
+"""Generates the demo's market: files of trades that are let in batch by batch, and the table of symbols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.engine import Engine
-from penstock.spark.generator import Market, symbols_table, write_trades
+from penstock.spark.market import Market, symbols_table, write_trades
 
 HOUR_S: Final = 3600
 SYMBOLS: Final = 3_000

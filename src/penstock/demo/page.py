@@ -1,4 +1,4 @@
-"""A run's figures in, the demo's page out: headline, throughput, comparison, answers as charts, sharing, SQL."""
+"""Writes the demo's page: headline, throughput, comparison, answers as charts, sharing, SQL."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.demo.figures import Figures
 from penstock.demo.words import whole_windows
-from penstock.report.charts import Bar, Column, Series, bar_chart, column_chart, line_chart
+from penstock.report.charts import Bar, ChartColumn, Series, bar_chart, column_chart, line_chart
 from penstock.report.markup import counted, details, escaped, paragraph, section
 from penstock.report.markup import figures as tiles
 from penstock.report.page import page
@@ -61,7 +61,7 @@ def _headline(figures: Figures) -> str:
 
 def _throughput(figures: Figures) -> str:
     """Chart the pace of each batch, and the comparison beside it."""
-    columns = [Column(str(n), b.rows_per_second, apart=not b.measured) for n, b in enumerate(figures.batches, 1)]
+    columns = [ChartColumn(str(n), b.rows_per_second, apart=not b.measured) for n, b in enumerate(figures.batches, 1)]
     pace = column_chart("Rows a second in each batch", columns, unit="rows/s", across="batch")
     note = "The first batch, outlined, warmed up: Spark compiled the plan. It is left out of all other times."
     if figures.alone is None:
@@ -110,7 +110,7 @@ def _answer_charts(figures: Figures) -> Iterator[str]:
             yield f"<div>{chart}</div>"
 
 
-def _series(answers: pa.Table, query: Asked, column: str) -> list[Series]:
+def _series(answers: pa.Table, query: DemoQuery, column: str) -> list[Series]:
     """Make a line of each group's answers, the greatest groups only."""
     ends = answers["window_end"].cast(pa.int64()).to_pylist()
     values = [math.nan if v is None else float(v) for v in answers[column].to_pylist()]

@@ -1,4 +1,4 @@
-"""Wishes in, the whole demo out: a market, many queries at once, a few with Spark alone, files and a page."""
+"""Runs the whole demo: a market, many queries at once, a few with Spark alone, files and a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.demo.alone import Alone, choose_alone, run_alone
-from penstock.demo.asked import TEMPLATES, Asked, draw_queries, script_of
+from penstock.demo.asked import TEMPLATES, DemoQuery, draw_queries, script_of
 from penstock.demo.figures import Figures
 from penstock.demo.folder import QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.market import Files, enter_market, make_market
@@ -26,7 +26,7 @@ from penstock.engine import Engine
 from penstock.printable import json_text
 from penstock.report.markup import counted
 from penstock.sinks.parquet import ParquetSink
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 BATCHES: Final = 12
 ROWS: Final = 1_000_000
@@ -137,7 +137,7 @@ def _prepare(engine: Engine, story: Story, wishes: Wishes, scratch: Path, folder
 def _process(engine: Engine, story: Story, files: Files) -> float:
     """Let the first batch warm up, then time the others and the end of the stream."""
     watching = story.watching
-    watching.ingested = lambda: engine.stream("trades").pipeline.progress.counts.ingested
+    watching.ingested = lambda: engine.stream("trades").pipeline.progress.clock.counts.ingested
     with story.step("warm-up", "the first batch") as step:
         files.let_in("shared", files.written[:1])
         watching.begin(measured=False)
@@ -171,7 +171,7 @@ def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None) 
         tuple(story.asked),
         tuple(story.shown),
         tuple(story.watching.batches),
-        pipeline.progress.counts.late,
+        pipeline.progress.clock.counts.late,
         pipeline.metrics.answers,
         seconds,
         engine.explain(),
@@ -190,6 +190,6 @@ def _sample(figures: Figures) -> Iterator[str]:
             yield json_text({"query_name": query.name, **row}) + "\n"
 
 
-def _charted(figures: Figures) -> Sequence[Asked]:
+def _charted(figures: Figures) -> Sequence[DemoQuery]:
     """List the queries whose answers were kept."""
     return [q for q in figures.asked if q.name in figures.results]

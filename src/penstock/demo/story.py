@@ -1,4 +1,4 @@
-"""Steps of the demo in, what is known so far out; a view tells it to people as it happens."""
+"""Keeps the steps of the demo and what is known so far, which a view shows as it happens."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.demo.watching import Watching
 
 
 @dataclass(slots=True)
-class Step:
+class StoryStep:
     """One step: what it is called, what it does or did, and how long it took."""
 
     name: str
@@ -36,7 +36,7 @@ class View(Protocol):
     def __exit__(self, *failure: object) -> None:
         """Leave the terminal as it was."""
 
-    def ended(self, step: Step) -> None:
+    def ended(self, step: StoryStep) -> None:
         """Tell that a step is done."""
 
     def noticed(self) -> None:
@@ -47,22 +47,22 @@ class View(Protocol):
 class Story:
     """All that is known so far."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[DemoQuery]
     rows: int
     seed: int
     watching: Watching
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StoryStep] = field(default_factory=list)
     view: View | None = None
 
     @property
-    def shown(self) -> list[Asked]:
+    def shown(self) -> list[DemoQuery]:
         """List the queries whose answers are shown."""
         return [q for q in self.asked if q.name in self.watching.chosen]
 
     @contextmanager
-    def step(self, name: str, text: str) -> Iterator[Step]:
+    def step(self, name: str, text: str) -> Iterator[StoryStep]:
         """Go through one step; what it says at its end is kept."""
-        step = Step(name, text)
+        step = StoryStep(name, text)
         self.steps.append(step)
         yield step
         step.seconds = step.elapsed

@@ -1,4 +1,4 @@
-"""A run's figures in, the lines that close the demo on the terminal out."""
+"""Prints the lines that close the demo on the terminal."""
 
 from __future__ import annotations
 

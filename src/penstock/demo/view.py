@@ -1,4 +1,4 @@
-"""The story so far in, a live screen or plain lines out; both fit in 80 columns."""
+"""Shows the demo on a live screen or in plain lines; both fit into 80 columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table as Grid
 from rich.text import Text
 
-from penstock.demo.story import Step, Story, View
+from penstock.demo.story import Story, StoryStep, View
 from penstock.demo.words import row_text, top_of_last_window
 from penstock.report.markup import counted
 
@@ -56,7 +56,7 @@ class PlainView:
         """Leave an empty line."""
         self.console.print()
 
-    def ended(self, step: Step) -> None:
+    def ended(self, step: StoryStep) -> None:
         """Print a step that is done."""
         width = min(self.console.width, 100) - 22
         self.console.print(f"  {step.name:<10} {step.text[:width]:<{width}} {step.elapsed:6.1f} s", markup=False)
@@ -90,7 +90,7 @@ class LiveView:
             self.console.print(Group(Text(_title(self.story), style="bold"), self._steps()))
             self.console.print()
 
-    def ended(self, step: Step) -> None:
+    def ended(self, step: StoryStep) -> None:
         """Show at once that a step is done."""
         self.live.refresh()
 

@@ -1,4 +1,4 @@
-"""Answers of every batch in, what a watcher wants to know out: rows and seconds a batch, the latest answers."""
+"""Watches the demo's batches: rows, seconds and the latest answers of a few queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in, short lines for people out."""
+"""Writes answers as short lines for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.demo.asked import Asked
+from penstock.demo.asked import DemoQuery
 from penstock.report.ticks import short_number
 
 WINDOW: Final = ("window_start", "window_end")
@@ -34,7 +34,7 @@ def value_text(value: object) -> str:
             return str(value)
 
 
-def top_of_last_window(answers: pa.Table | None, asked: Asked, most: int) -> tuple[str, list[dict[str, Any]]]:
+def top_of_last_window(answers: pa.Table | None, asked: DemoQuery, most: int) -> tuple[str, list[dict[str, Any]]]:
     """Return when the last window ended, and its first answers, the greatest first."""
     if answers is None or not answers.num_rows:
         return "", []

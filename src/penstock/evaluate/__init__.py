@@ -1,1 +1,1 @@
-"""From partials to answers: components, lanes, aggregates, expressions."""
+"""Merges partials into answers: components of aggregates, window structures, functions, expressions."""

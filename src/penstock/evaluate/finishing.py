@@ -1,4 +1,4 @@
-"""Merged partials in, answer columns out: lowers aggregates, then applies HAVING and the SELECT list.
+"""Turns merged partials into answer columns: lowers aggregates, then applies HAVING and the SELECT list.
 
 Queries that differ only in names and windows finish together, column by column; what the listed expressions of
 :mod:`penstock.evaluate.expressions` cannot compute is collected as one request for Spark.
@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.evaluate.components import Component, Values
-from penstock.evaluate.expressions import Compiled, compile_expression
+from penstock.evaluate.components.numbers import Component, Values
+from penstock.evaluate.expressions.compile import Compiled, compile_expression
 from penstock.evaluate.typed import TypedQuery
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.query import Query
 
 _PLACEHOLDER = re.compile(r"`(?:[ka]\d+|g\d*|w[se]?)`")
-BoolArray = npt.NDArray[np.bool_]
-Int64Array = npt.NDArray[np.int64]
 
 INSTANT = pa.timestamp("us", tz="UTC")
 # What GROUP BY window(…) adds to keys and aggregates: Spark's struct, its start and its end.

@@ -1,4 +1,4 @@
-"""Key columns in, small group numbers out, and back: the dictionary of the groups seen under one list of keys."""
+"""Numbers the groups seen under one list of keys, and finds the keys of a group again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.raw_times import raw_type, raw_values
-
-Int64Array = npt.NDArray[np.int64]
+from penstock.evaluate.expressions.raw_times import raw_type, raw_values
+from penstock.model.arrays import Int64Array
 
 _PLAIN = (str, bytes, int, type(None))  # equal to themselves, and hashable
 _NAN = object()  # NaN is one group, though NaN ≠ NaN in Python

@@ -1,4 +1,4 @@
-"""Merged values of the finest groups in, those of every grouping set out: ROLLUP, CUBE and GROUPING SETS.
+"""Computes the grouping sets of ROLLUP, CUBE and GROUPING SETS from the values of the finest groups.
 
 Each set is a coarser grouping of the same rows, made from the finest one's values, not from the rows again (Gray et
 al. 1997, §5: distributive and algebraic aggregates of a cube).
@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.components import Component, Int64Array, planes_of, values_from
+from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.groups import Groups, distinct_rows, sort_keys, value_codes
-from penstock.evaluate.partials import Merged, Partials, compact, concatenate
+from penstock.evaluate.windows.partials import Merged, Partials, compact, concatenate
+from penstock.model.arrays import Int64Array
 
 Sets = Sequence[tuple[int, ...]]
 
@@ -34,7 +35,7 @@ def subtotals(components: Sequence[Component], merged: Merged, groups: Groups, s
     finest, place = np.unique(merged.group, return_inverse=True)
     keys = [groups.keys(i, finest) for i in range(len(groups.types))]
     codes = [value_codes(pa.chunked_array([key])) for key in keys]
-    planes = tuple(planes_of(c, v) for c, v in zip(components, merged.values, strict=True))
+    planes = tuple(c.planes_of(v) for c, v in zip(components, merged.values, strict=True))
     parts, first, standing, numbers = [], 0, [], []
     for number, members in enumerate(sets):
         chosen = [codes[i] for i in members]
@@ -49,7 +50,7 @@ def subtotals(components: Sequence[Component], merged: Merged, groups: Groups, s
     shown = [_shown(key, row, number_of, [i in one for one in sets]) for i, key in enumerate(keys)]
     order = sort_keys([pa.array(whole.labels), *shown, pa.array(number_of)])
     whole, row, number_of = whole.take(order), row[order], number_of[order]
-    values = tuple(values_from(c, p) for c, p in zip(components, whole.planes, strict=True))
+    values = tuple(c.values_from(p) for c, p in zip(components, whole.planes, strict=True))
     ordered = tuple(key.take(pa.array(order)) for key in shown)
     return Subtotals(Merged(whole.labels, finest[row], values), number_of, ordered)
 

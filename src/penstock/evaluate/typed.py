@@ -1,4 +1,4 @@
-"""A query with Spark's types on it: what each key, aggregate and answer column is made of."""
+"""Defines a query whose expressions Spark has typed, and its numbered definitions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from html import escape
 
 import pyarrow as pa
 
-from penstock.evaluate.aggregates import BoundAggregate
-from penstock.evaluate.components import ROWS, Component
-from penstock.language.attributes import Attribute
+from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.evaluate.functions.binding import BoundAggregate
 from penstock.language.options import option_us
+from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
 from penstock.printable import block, shown
 

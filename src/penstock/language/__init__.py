@@ -1,1 +1,1 @@
-"""Text of statements comes in; bound queries, streams and tables go out. Knows sqlglot, never Spark."""
+"""Reads Penstock's SQL: parses statements and binds queries to the catalog; uses sqlglot, never Spark."""

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them come in; whole microseconds go out."""
+"""Parses durations as people write them into whole microseconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from penstock.errors import InvalidWindow
-from penstock.language.literals import word_set
+from penstock.language.grammar.literals import word_set
 from penstock.model.duration import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_duration
 
 __all__ = ["LONGEST_US", "format_duration", "parse_duration"]

@@ -1,4 +1,4 @@
-"""The options after WITH come in; those that change what a query does go out, or an error says what is allowed.
+"""Checks the options that a query has after WITH, and reads their values.
 
 An option that nothing honours yet is refused, never ignored: a query must not look more urgent than it is.
 """
@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from penstock.errors import InvalidWindow, LanguageError, Unsupported, WrongType, nearest
 from penstock.language.duration import format_duration, parse_duration
-from penstock.language.limits import LONGEST_WINDOW_US
-from penstock.language.literals import is_plain_word, write_string
+from penstock.language.grammar.limits import LONGEST_WINDOW_US
+from penstock.language.grammar.literals import is_plain_word, write_string
 from penstock.model.query import Query
 
 Value = str | int
@@ -61,9 +61,9 @@ def _length(value: Value) -> Value:
     except InvalidWindow as error:
         raise ValueError(error.what) from None
     if length_us == 0:
-        raise ValueError("it is longer than nothing")
+        raise ValueError("it must be longer than zero")
     if length_us > LONGEST_WINDOW_US:
-        raise ValueError("it is at most 100 years")
+        raise ValueError("it must be at most 100 years")
     return format_duration(length_us)
 
 
@@ -105,7 +105,7 @@ OPTIONS: Final = (
         "'exact', 'change' or 'fresh'",
         "exact",
         ("exact", "change"),
-        "'exact' answers every window; 'change' says only answers that differ from the last one of their group; "
+        "'exact' answers every window; 'change' emits only answers that differ from the last one of their group; "
         "'fresh' skips what a later window supersedes",
         _one_of("exact", "change", "fresh"),
     ),
@@ -172,7 +172,7 @@ def check_options(clauses: Sequence[OptionClause], text: str) -> tuple[tuple[str
     for number, clause in enumerate(clauses):
         option = _find(clause, text)
         if clause.name in (other.name for other in clauses[:number]):
-            raise LanguageError(f'option "{clause.name}" is there twice', text=text, place=clause.place)
+            raise LanguageError(f'option "{clause.name}" is given twice', text=text, place=clause.place)
         value = _read(option, clause, text)
         if option.honoured != _ALL and str(value) not in option.honoured:
             raise _not_honoured(option, clause, text)
@@ -185,7 +185,7 @@ def check_options(clauses: Sequence[OptionClause], text: str) -> tuple[tuple[str
 def refuse_options(clauses: Sequence[OptionClause], text: str) -> None:
     """Refuse options where none has a meaning: in a query that is asked once."""
     for clause in clauses:
-        what = f"option {clause.name[:40]} has no meaning in a query that is asked once"
+        what = f"option {clause.name[:40]} has no meaning in a one-time query"
         raise Unsupported(what, text=text, place=clause.place, hint="Leave WITH (…) out.")
 
 
@@ -274,5 +274,5 @@ def _not_honoured(option: Option, clause: OptionClause, text: str) -> Unsupporte
     """Build the error for an option that nothing honours yet."""
     value = f" = '{clause.value}'" if option.honoured else ""
     hint = "Leave it out." if not option.honoured else f"Write {option.name} = '{option.honoured[0]}', or leave it out."
-    what = f"option {option.name}{value} is not honoured yet"
+    what = f"option {option.name}{value} is not supported yet"
     return Unsupported(what, text=text, place=clause.place, detail=option.meaning, hint=hint)

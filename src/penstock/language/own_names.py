@@ -1,7 +1,7 @@
-"""The name of a new stream, table, query or function comes in; nothing goes out, or the reason why it cannot be.
+"""Checks the name of a new stream, table, query or function.
 
-Streams are folders of the state and part of file names, and names are printed in plans and logs; so they hold nothing
-that leads out of a folder, that a pattern of file names means, or that looks like another name.
+Streams are folders of the state and part of file names, and names are printed in plans and logs. So a name must not
+lead to another folder, mean something in a pattern of file names, or look like another name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from penstock.errors import CatalogError
-from penstock.language.limits import MAX_OWN_NAME_BYTES
+from penstock.language.grammar.limits import MAX_OWN_NAME_BYTES
 
 _FORBIDDEN: Final = re.compile(r"""[/\\:*?"<>|\[\]{}%#$`]""")
 
@@ -27,4 +27,7 @@ def check_own_name(name: str, kind: str) -> None:
         shown = f'"{sign[0]}"' if sign else "a character that does not show"
         raise CatalogError(f'the name of {kind} "{name}" holds {shown}', hint="Use letters, digits, _ and -.")
     if not unicodedata.is_normalized("NFC", name):
-        raise CatalogError(f'the name of {kind} "{name}" has marks apart from their letters', hint="Write it in NFC.")
+        raise CatalogError(
+            f'the name of {kind} "{name}" is not in the Unicode normal form NFC',
+            hint="Write each accented letter as one character.",
+        )

@@ -1,4 +1,4 @@
-"""Parsed trees and values of the catalog come in; text that parses to the same goes out."""
+"""Writes parsed statements and catalog entries as text that parses to the same again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.errors import Unsupported
-from penstock.language.canonical import render
-from penstock.language.dialect import window_of
-from penstock.language.grouping_sets import write_element
-from penstock.language.literals import is_plain_word, quote, word_set, write_string
-from penstock.language.readings import RESERVED
-from penstock.language.scope import is_function, path_of
+from penstock.language.binding.canonical import render
+from penstock.language.binding.grouping_sets import write_element
+from penstock.language.binding.query_text import write_name
+from penstock.language.binding.scope import is_function, path_of
+from penstock.language.grammar.dialect import window_of
+from penstock.language.grammar.literals import is_plain_word, quote, word_set, write_string
+from penstock.language.grammar.readings import RESERVED
 from penstock.language.stream_options import write_own
-from penstock.language.write import write_name
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Column, Stream, Table

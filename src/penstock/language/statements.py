@@ -1,4 +1,4 @@
-"""Every statement of the language as a frozen value that compares by meaning and prints as text that parses back."""
+"""Defines every statement of the language as a frozen value that prints as text which parses back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from sqlglot import exp
 
-from penstock.language.dialect import WindowClause
+from penstock.language.binding.query_text import write_name
+from penstock.language.grammar.dialect import WindowClause
 from penstock.language.options import OptionClause
 from penstock.language.printing import write_definition, write_expression, write_select, write_stream, write_table
-from penstock.language.write import write_name
 from penstock.model.function import Parameter
 from penstock.model.schema import Stream, Table
 
@@ -268,7 +268,7 @@ STATEMENTS: Final = (
         "CREATE STREAM",
         "CREATE STREAM [IF NOT EXISTS] name (column type [GENERATED ALWAYS AS (expression)], …) USING format "
         "OPTIONS (key = 'value', …) WATERMARK FOR column [AS column - d]",
-        "enters a stream, its source and its event time; without columns the files tell",
+        "creates a stream with its source and event time; without columns, those of the files are taken",
     ),
     Syntax(
         "CREATE STREAM AS",
@@ -278,22 +278,22 @@ STATEMENTS: Final = (
     Syntax(
         "CREATE TABLE",
         "CREATE TABLE [IF NOT EXISTS] name (column type, …) USING format OPTIONS (key = 'value', …)",
-        "enters a table that queries may join",
+        "creates a table that queries may join",
     ),
     Syntax(
         "CREATE QUERY",
         "CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name AS SELECT …",
-        "enters a continuous query; OR REPLACE puts it in the place of the one of that name",
+        "creates a continuous query; OR REPLACE replaces the one of that name",
     ),
     Syntax(
         "CREATE FUNCTION",
         "CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name(parameter type, …) [RETURNS type] RETURN expression",
-        "names an expression, which later statements may call",
+        "gives an expression a name that later statements may call",
     ),
     Syntax(
         "DROP",
         "DROP {QUERY | STREAM | TABLE | FUNCTION} [IF EXISTS] name",
-        "takes a name out; answers stay in the sinks, and queries keep the functions they were created with",
+        "drops what is named; answers stay in the sinks, and queries keep the functions they were created with",
     ),
     Syntax(
         "ALTER QUERY AS",
@@ -313,14 +313,14 @@ STATEMENTS: Final = (
     Syntax(
         "ALTER QUERY PAUSE",
         "ALTER QUERY name PAUSE",
-        "lets a query answer no window until it is resumed; what it needs is still kept",
+        "pauses a query: it answers no window until it is resumed, and what it needs is still kept",
     ),
     Syntax(
         "ALTER QUERY RESUME",
         "ALTER QUERY name RESUME",
-        "lets a query that was paused, or that an error paused, answer again",
+        "resumes a query that was paused, by its user or by an error",
     ),
-    Syntax("EXPLAIN", "EXPLAIN", "shows the plan of all streams: who shares what"),
+    Syntax("EXPLAIN", "EXPLAIN", "shows the plan of all streams: what queries share"),
     Syntax("EXPLAIN QUERY", "EXPLAIN QUERY name", "shows one query, and the queries it shares its partials with"),
     Syntax("EXPLAIN SELECT", "EXPLAIN SELECT …", "shows the plan as if the query were added"),
     Syntax("SHOW", "SHOW {STREAMS | TABLES | QUERIES | FUNCTIONS}", "lists what there is"),

@@ -1,4 +1,4 @@
-"""A stream's own options come in as text; lengths and key columns go out, checked, and back to text that says them."""
+"""Reads, checks and writes a stream's own options, such as idle, max_ahead, retain_rows and dedup."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock.errors import InvalidWindow, LanguageError, PenstockError, UnknownColumn, WrongType, nearest
+from penstock.language.binding.query_text import write_name
 from penstock.language.duration import parse_duration
-from penstock.language.limits import LONGEST_WINDOW_US, MAX_KEYS
-from penstock.language.write import write_name
+from penstock.language.grammar.limits import LONGEST_WINDOW_US, MAX_KEYS
 from penstock.model.duration import MINUTE, format_duration
 from penstock.model.schema import Column, Stream
 
@@ -31,9 +31,9 @@ def read_length(name: str, text: str) -> int:
     """Read a duration; only max_ahead may be nothing."""
     length_us = parse_duration(text)
     if length_us == 0 and name != "max_ahead":
-        raise InvalidWindow(f"{name} is longer than nothing", hint="Leave it out to do without.")
+        raise InvalidWindow(f"{name} must be longer than zero", hint="Leave the option out to switch it off.")
     if length_us > LONGEST_WINDOW_US and name != "max_ahead":
-        raise InvalidWindow(f"{name} is at most 100 years")
+        raise InvalidWindow(f"{name} must be at most 100 years")
     return length_us
 
 

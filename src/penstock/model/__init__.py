@@ -1,1 +1,1 @@
-"""Values that name what users ask for: windows, streams, tables, queries."""
+"""Defines the values that users' requests are made of: windows, streams, tables, functions, queries."""

@@ -1,4 +1,4 @@
-"""Streams that others make: the numbered rows of a stream, and the answers of a query; their names and columns."""
+"""Names and describes derived streams: the numbered rows of a stream, and the answers of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of time: how microseconds are written for people."""
+"""Writes durations in microseconds for people."""
 
 from __future__ import annotations
 

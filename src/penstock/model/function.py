@@ -1,4 +1,4 @@
-"""A function or aggregate that a user defined: its parameters, and its body in canonical SQL or its Python code."""
+"""Defines a user's function or aggregate: its parameters, and its body in canonical SQL or its Python code."""
 
 from __future__ import annotations
 

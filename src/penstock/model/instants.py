@@ -1,4 +1,4 @@
-"""Points in time: microseconds since 1970, the clocks that tell them, and the one form in which they are written."""
+"""Reads the clocks and writes points in time, which are microseconds since 1970, in one form."""
 
 from __future__ import annotations
 

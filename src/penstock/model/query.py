@@ -1,4 +1,4 @@
-"""A bound query: every name resolved, every expression in canonical Spark SQL, ready to be shared.
+"""Defines a bound query: every name is resolved and every expression is canonical Spark SQL.
 
 Canonical text is what makes sharing a matter of equality: two expressions that mean the same over the same
 columns are the same string. A stream's column ``price`` is written `` `price` ``; a column of a joined table is

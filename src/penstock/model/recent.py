@@ -1,4 +1,4 @@
-"""Names and how to make what they name come in; the things themselves go out, made once and kept while they are used.
+"""Caches the things used last, up to a number of them, and makes each once.
 
 Streams run in threads of their own and share what is kept here.
 """

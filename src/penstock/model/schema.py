@@ -1,4 +1,4 @@
-"""Streams and tables as the catalog knows them: columns, source, event time."""
+"""Defines streams and tables as the catalog knows them: columns, source, event time."""
 
 from __future__ import annotations
 

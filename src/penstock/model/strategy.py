@@ -1,4 +1,4 @@
-"""A name that a user gives comes in; the strategy of sharing that it means goes out, or an error that lists the names.
+"""Finds the sharing strategy that a user names, or raises an error that lists the names.
 
 Krishnamurthy, Wu and Franklin (2006) share slices (§3), fragments (§4) and, with both, shards (§5). Guirguis, Sharaf,
 Chrysanthis and Labrinidis (2011) decide by cost which queries share: ``weave``.
@@ -17,7 +17,7 @@ StrategyName = Strategy | Literal["shards", "unshared"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 PAPER_NAMES: Final[Mapping[str, Strategy]] = {"shards": "shared paired", "unshared": "unshared paired"}
 STRATEGY_NAMES: Final[tuple[str, ...]] = (*STRATEGIES, *PAPER_NAMES)
-SPREAD_OVER: Final = 50_000  # groups of one grouping that the driver keeps
+MAX_DRIVER_GROUPS: Final = 50_000  # groups of one grouping that the driver keeps
 
 
 def strategy_named(name: str) -> Strategy:

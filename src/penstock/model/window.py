@@ -1,4 +1,4 @@
-"""Windows of time, and of rows: which evaluations a query has, and where each one starts and ends."""
+"""Defines windows of time and of rows: when each is evaluated, and where it starts and ends."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Project folders: penstock.yml, queries, tests and sample data come in; an engine that knows them all goes out."""
+"""Reads project folders (penstock.yml, queries, tests, functions, data), and opens engines on them."""

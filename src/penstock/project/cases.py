@@ -1,4 +1,4 @@
-"""The files under tests/ come in; cases with rows and expected answers go out, with every problem of every file."""
+"""Reads the test cases under tests/, and collects every problem of every file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from penstock.errors import nearest
-from penstock.project.document import Place, Reading, place_of, scalar, shape_of, value_of
+from penstock.project.document import Place, YamlFile, place_of, scalar, shape_of, value_of
 from penstock.project.files import read_text
 from penstock.project.folder import Project
 from penstock.project.problems import Problem
@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class QueryTest:
     """One test of one query."""
 
     name: str
@@ -42,9 +42,9 @@ class Case:
     expect_error: str | None = None
 
 
-def read_cases(project: Project) -> tuple[list[Case], list[Problem]]:
+def read_cases(project: Project) -> tuple[list[QueryTest], list[Problem]]:
     """Read every file; a case with mistakes is left out."""
-    cases: list[Case] = []
+    cases: list[QueryTest] = []
     problems: list[Problem] = []
     folder = project.folder / "tests"
     for path in sorted(p for p in folder.rglob("*.y*ml") if p.suffix in (".yml", ".yaml") and p.is_file()):
@@ -53,14 +53,14 @@ def read_cases(project: Project) -> tuple[list[Case], list[Problem]]:
         if isinstance(text, Problem):
             problems.append(text)
             continue
-        reading = Reading(shown, text)
+        reading = YamlFile(shown, text)
         found = list(_file(reading, path, project))
         cases += found
         problems += reading.problems
     return cases, problems
 
 
-def _file(reading: Reading, path: Path, project: Project) -> Iterator[Case]:
+def _file(reading: YamlFile, path: Path, project: Project) -> Iterator[QueryTest]:
     """Read one file: a case, or a list of cases."""
     root = reading.root()
     if root is None:
@@ -79,7 +79,7 @@ def _file(reading: Reading, path: Path, project: Project) -> Iterator[Case]:
         yield case
 
 
-def _case(reading: Reading, node: Node, path: Path, project: Project, number: str) -> Case | None:
+def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: str) -> QueryTest | None:
     """Read one case; None if it has mistakes."""
     before = len(reading.problems)
     parts = {key: value for key, (_, value) in reading.entries(node, "a test", FIELDS).items()}
@@ -88,7 +88,7 @@ def _case(reading: Reading, node: Node, path: Path, project: Project, number: st
     query = reading.words(parts["query"], "query") if "query" in parts else path.stem
     own = reading.words(parts["name"], "the name") if "name" in parts else number
     rows = _by_name(reading, parts["rows"], "rows", path.parent) if "rows" in parts else {}
-    case = Case(
+    case = QueryTest(
         name=f"{path.stem}: {own}" if own else path.stem,
         file=reading.file,
         query=query or "",
@@ -106,7 +106,7 @@ def _case(reading: Reading, node: Node, path: Path, project: Project, number: st
     return case if len(reading.problems) == before else None
 
 
-def _checked(reading: Reading, case: Case, parts: Mapping[str, Node], node: Node, project: Project) -> str:
+def _checked(reading: YamlFile, case: QueryTest, parts: Mapping[str, Node], node: Node, project: Project) -> str:
     """Make sure that a case tests a query that is there, on rows of streams that are there; return its name."""
     if ("expect" in parts) == ("expect_error" in parts):
         what = (
@@ -157,13 +157,13 @@ def _place_of_key(node: Node, name: str) -> Place:
 # Rows.
 
 
-def _by_name(reading: Reading, node: Node, what: str, folder: Path) -> dict[str, Rows]:
+def _by_name(reading: YamlFile, node: Node, what: str, folder: Path) -> dict[str, Rows]:
     """Read rows by the name of their stream or table."""
     entries = reading.entries(node, what)
     return {name: _rows(reading, value, f'rows of "{name}"', folder) for name, (_, value) in entries.items()}
 
 
-def _rows(reading: Reading, node: Node, what: str, folder: Path) -> Rows:
+def _rows(reading: YamlFile, node: Node, what: str, folder: Path) -> Rows:
     """Read rows: a list of mappings, a block of CSV, or a file of CSV."""
     if isinstance(node, SequenceNode):
         for item in node.value:
@@ -179,7 +179,7 @@ def _rows(reading: Reading, node: Node, what: str, folder: Path) -> Rows:
     return []
 
 
-def _csv_file(reading: Reading, node: Node, path: Path, shown: str) -> Rows:
+def _csv_file(reading: YamlFile, node: Node, path: Path, shown: str) -> Rows:
     """Read a file of CSV."""
     text = read_text(path, shown)
     if isinstance(text, Problem):
@@ -188,7 +188,7 @@ def _csv_file(reading: Reading, node: Node, path: Path, shown: str) -> Rows:
     return _csv(reading, node, text)
 
 
-def _csv(reading: Reading, node: Node, text: str) -> Rows:
+def _csv(reading: YamlFile, node: Node, text: str) -> Rows:
     """Read CSV with a header; an empty cell is NULL."""
     lines = list(csv.reader(StringIO(text), skipinitialspace=True, strict=False))
     lines = [[cell.strip() for cell in line] for line in lines if line]
@@ -204,7 +204,7 @@ def _csv(reading: Reading, node: Node, text: str) -> Rows:
     return rows
 
 
-def _expected(reading: Reading, node: Node, folder: Path) -> Rows:
+def _expected(reading: YamlFile, node: Node, folder: Path) -> Rows:
     """Read the expected answers; an empty list or nothing means none."""
     if isinstance(node, ScalarNode) and scalar(node) is None:
         return []
@@ -214,7 +214,7 @@ def _expected(reading: Reading, node: Node, folder: Path) -> Rows:
 # Batches and time.
 
 
-def _batches(reading: Reading, node: Node, rows: Mapping[str, Rows]) -> dict[str, list[int]] | None:
+def _batches(reading: YamlFile, node: Node, rows: Mapping[str, Rows]) -> dict[str, list[int]] | None:
     """Read how many rows each batch takes: a list for one stream, or a mapping from streams to lists."""
     if isinstance(node, MappingNode):
         entries = reading.entries(node, "batches", tuple(rows))
@@ -226,17 +226,17 @@ def _batches(reading: Reading, node: Node, rows: Mapping[str, Rows]) -> dict[str
     return {name: _cuts(reading, node, name, rows)}
 
 
-def _cuts(reading: Reading, node: Node, stream: str, rows: Mapping[str, Rows]) -> list[int]:
+def _cuts(reading: YamlFile, node: Node, stream: str, rows: Mapping[str, Rows]) -> list[int]:
     """Read the numbers of rows of one stream's batches."""
     before = len(reading.problems)
     numbers = [reading.whole(item, "the number of rows of a batch") or 0 for item in reading.items(node, "batches")]
     given = len(rows.get(stream, []))
     if len(reading.problems) == before and sum(numbers) != given:
-        reading.complain(f'batches take {sum(numbers)} rows, and "{stream}" has {given}', node)
+        reading.complain(f'batches take {sum(numbers)} rows, but "{stream}" has {given}', node)
     return numbers
 
 
-def _clock(reading: Reading, node: Node) -> str | float | None:
+def _clock(reading: YamlFile, node: Node) -> str | float | None:
     """Read what the clock shows: a time, or seconds since the epoch of tests."""
     value = scalar(node) if isinstance(node, ScalarNode) else None
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""The streams and tables of penstock.yml come in as nodes; Stream and Table values go out, paths made absolute."""
+"""Reads the streams and tables of penstock.yml, and makes their paths absolute."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,14 +11,14 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from penstock.errors import PenstockError, SourceError, nearest
 from penstock.language.duration import parse_duration
-from penstock.language.literals import is_plain_word, quote
-from penstock.language.parse import parse_statement
+from penstock.language.grammar.literals import is_plain_word, quote
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream
 from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
-from penstock.project.columns import FORMATS, UNKNOWN_TYPE, found_columns
-from penstock.project.document import Entries, Place, Reading, options_of, place_of
-from penstock.spark.file_options import FILE_OPTIONS, check_options
+from penstock.project.document import Entries, Place, YamlFile, options_of, place_of
+from penstock.sources.description import UNKNOWN_TYPE, SourceFormat
+from penstock.sources.registry import FORMATS, formats_for, found_columns
 
 STREAM_SETTINGS: Final = ("format", "path", "options", "columns", "time", "lateness", *OWN_OPTIONS)
 TABLE_SETTINGS: Final = ("format", "path", "options", "columns")
@@ -37,7 +37,7 @@ class Declared:
     place: Place
 
 
-def read_declarations(reading: Reading, node: Node, kind: str, folder: Path) -> list[Declared]:
+def read_declarations(reading: YamlFile, node: Node, kind: str, folder: Path) -> list[Declared]:
     """Read all streams or all tables."""
     found = []
     for name, (key, value) in reading.entries(node, f"{kind}s").items():
@@ -48,7 +48,7 @@ def read_declarations(reading: Reading, node: Node, kind: str, folder: Path) -> 
     return found
 
 
-def _read(reading: Reading, name: str, key: Node, node: Node, kind: str, folder: Path) -> Declared | None:
+def _read(reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder: Path) -> Declared | None:
     """Read one stream or table; None if a mistake leaves nothing to go on with."""
     what, before = f'{kind} "{name}"', len(reading.problems)
     entries = reading.entries(node, what, STREAM_SETTINGS if kind == "stream" else TABLE_SETTINGS)
@@ -69,11 +69,10 @@ def _read(reading: Reading, name: str, key: Node, node: Node, kind: str, folder:
 
 
 def _source(
-    reading: Reading, what: str, key: Node, entries: Entries, kind: str, folder: Path
+    reading: YamlFile, what: str, key: Node, entries: Entries, kind: str, folder: Path
 ) -> tuple[str | None, dict[str, str]]:
     """Read format, path and options."""
-    formats = FORMATS if kind == "stream" else FORMATS[:-1]
-    format_ = None
+    formats, format_ = formats_for(kind), None
     if "format" in entries:
         format_ = reading.choice(entries["format"][1], f"the format of {what}", formats)
     else:
@@ -83,19 +82,32 @@ def _source(
         if "path" in options:
             reading.complain(f"{what} has two paths", entries["path"][0])
         options["path"] = reading.words(entries["path"][1], f"the path of {what}") or "."
-    if "path" in options and format_ == "trades":
-        reading.complain(f"{what} is generated and has no path", entries.get("path", entries["format"])[0])
-    if "path" in options:
-        options["path"] = absolute(options["path"], folder)
-    elif format_ in FORMATS[:-1]:
-        reading.complain(f"{what} has no path", key, hint="Add path: and a folder or file, relative to penstock.yml.")
-    if format_ is not None and format_ in FILE_OPTIONS:
-        try:
-            check_options(what, format_, options)
-        except SourceError as error:
-            place = entries["options"][0] if "options" in entries else key
-            reading.complain(error.what, place, detail=error.detail, hint=error.hint)
+    if format_ is None:
+        return None, options
+    described = FORMATS[format_]
+    if "path" in options and "path" not in described.options:
+        place = entries.get("path", entries["format"])[0]
+        reading.complain(f"{what} is {described.origin} and has no path", place)
+        return format_, options
+    options |= {name: absolute(options[name], folder) for name in described.paths if name in options}
+    _check_options(reading, what, key, entries, described, options)
     return format_, options
+
+
+def _check_options(
+    reading: YamlFile, what: str, key: Node, entries: Entries, described: SourceFormat, options: Mapping[str, str]
+) -> None:
+    """Note options that a format needs, and those that it does not have."""
+    for need in described.needs:
+        if need not in options:
+            where = "Add path: and a folder or file, relative to penstock.yml."
+            hint = where if need == "path" else f"Add {need} under options."
+            reading.complain(f"{what} has no {need}", key, hint=hint)
+    try:
+        described.check(what, options)
+    except SourceError as error:
+        place = entries["options"][0] if "options" in entries else key
+        reading.complain(error.what, place, detail=error.detail, hint=error.hint)
 
 
 def absolute(path: str, folder: Path) -> str:
@@ -106,7 +118,7 @@ def absolute(path: str, folder: Path) -> str:
 # Event time.
 
 
-def _stream(reading: Reading, what: str, key: Node, entries: Entries, item: Stream | Table) -> Stream:
+def _stream(reading: YamlFile, what: str, key: Node, entries: Entries, item: Stream | Table) -> Stream:
     """Add event time to what a stream has in common with a table."""
     time = reading.words(entries["time"][1], f"the time of {what}") if "time" in entries else None
     if "time" not in entries:
@@ -117,7 +129,7 @@ def _stream(reading: Reading, what: str, key: Node, entries: Entries, item: Stre
     return Stream(item.name, item.columns, time or "", format=item.format, options=item.options, dedup=keys, **known)
 
 
-def _length(reading: Reading, entries: Entries, name: str, what: str) -> int | None:
+def _length(reading: YamlFile, entries: Entries, name: str, what: str) -> int | None:
     """Read a duration."""
     node = entries[name][1]
     text = reading.words(node, f"{name} of {what}")
@@ -130,7 +142,7 @@ def _length(reading: Reading, entries: Entries, name: str, what: str) -> int | N
         return None
 
 
-def _names(reading: Reading, node: Node, what: str) -> tuple[str, ...]:
+def _names(reading: YamlFile, node: Node, what: str) -> tuple[str, ...]:
     """Read columns: a list, or text with commas."""
     if isinstance(node, SequenceNode):
         return tuple(name for one in node.value if (name := reading.words(one, f"a column of {what}")) is not None)
@@ -142,7 +154,7 @@ def _names(reading: Reading, node: Node, what: str) -> tuple[str, ...]:
         return ()
 
 
-def _check_dedup(reading: Reading, entries: Entries, item: Stream) -> Stream:
+def _check_dedup(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
     """Make sure that the key columns are there."""
     try:
         return replace(item, dedup=check_dedup(item.dedup, item.columns, item.name)) if item.columns else item
@@ -151,7 +163,7 @@ def _check_dedup(reading: Reading, entries: Entries, item: Stream) -> Stream:
         return replace(item, dedup=())
 
 
-def _check_time(reading: Reading, entries: Entries, item: Stream) -> Stream:
+def _check_time(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
     """Make sure that the column of event time is there, and is a timestamp if types are known."""
     if not item.time or not item.columns or "time" not in entries:
         return item
@@ -175,7 +187,7 @@ def _check_time(reading: Reading, entries: Entries, item: Stream) -> Stream:
     return replace(item, time=column.name)
 
 
-def _with_found(reading: Reading, item: Stream | Table, key: Node) -> Stream | Table:
+def _with_found(reading: YamlFile, item: Stream | Table, key: Node) -> Stream | Table:
     """Take the names of columns that files tell."""
     try:
         return replace(item, columns=found_columns(item))
@@ -187,7 +199,7 @@ def _with_found(reading: Reading, item: Stream | Table, key: Node) -> Stream | T
 # Columns.
 
 
-def _columns(reading: Reading, node: Node, what: str, kind: str) -> tuple[Column, ...]:
+def _columns(reading: YamlFile, node: Node, what: str, kind: str) -> tuple[Column, ...]:
     """Read columns: a mapping of names to types, or a list of ``name TYPE``."""
     if isinstance(node, MappingNode):
         entries = reading.entries(node, f"columns of {what}")
@@ -204,13 +216,13 @@ def _columns(reading: Reading, node: Node, what: str, kind: str) -> tuple[Column
         if computed and text is not None and not broken:
             column = _column(reading, at, text, others)
         if column is not None and column.name.lower() in found:
-            reading.complain(f'column "{column.name}" is there twice', at)
+            reading.complain(f'column "{column.name}" is declared twice', at)
         elif column is not None:
             found[column.name.lower()] = column
     return tuple(found.values())
 
 
-def _draft(reading: Reading, name: str, node: Node, what: str, kind: str) -> tuple[str | None, bool]:
+def _draft(reading: YamlFile, name: str, node: Node, what: str, kind: str) -> tuple[str | None, bool]:
     """Write one entry of a mapping as CREATE STREAM writes a column; tell whether it is computed."""
     if not isinstance(node, MappingNode):
         type_ = reading.words(node, f'the type of column "{name}"')
@@ -227,7 +239,7 @@ def _draft(reading: Reading, name: str, node: Node, what: str, kind: str) -> tup
     return f"{quote(name)} {parts[0]} GENERATED ALWAYS AS ({parts[1]})", True
 
 
-def _column(reading: Reading, node: Node, text: str, others: Sequence[str] = ()) -> Column | None:
+def _column(reading: YamlFile, node: Node, text: str, others: Sequence[str] = ()) -> Column | None:
     """Read a column with the grammar of CREATE STREAM; it must be one column and nothing else."""
     columns = ", ".join([f"{TIME_STAND_IN} TIMESTAMP", *others, text])
     statement = f"CREATE STREAM s ({columns}) USING csv WATERMARK FOR {TIME_STAND_IN}"

@@ -1,4 +1,4 @@
-"""The text of a YAML file comes in; nodes with places go out, and every problem that was found on the way.
+"""Parses a YAML file into nodes with places, and collects every problem in it.
 
 Only plain YAML is read: mappings, lists and scalars. Tags, anchors and aliases are refused before anything is built.
 """
@@ -31,7 +31,7 @@ Entries = dict[str, tuple[ScalarNode, Node]]
 
 
 @dataclass(slots=True)
-class Reading:
+class YamlFile:
     """One file while it is read: its name, its text, and the problems so far."""
 
     file: str
@@ -96,7 +96,7 @@ class Reading:
                 self.complain(f"a key of {what} must be text", key)
                 continue
             if key.value in seen:
-                self.complain(f'"{key.value}" is there twice in {what}', key)
+                self.complain(f'"{key.value}" is given twice in {what}', key)
             elif known is not None and key.value not in known:
                 self._unknown(key, what, known)
             else:
@@ -198,7 +198,7 @@ def scalar(node: Node) -> Any:
             return text
 
 
-def options_of(reading: Reading, node: Node, what: str) -> Mapping[str, str]:
+def options_of(reading: YamlFile, node: Node, what: str) -> Mapping[str, str]:
     """Read a mapping of names to scalars, all as text."""
     found = {key: reading.words(value, f'{what} "{key}"') for key, (_, value) in reading.entries(node, what).items()}
     return {key: value for key, value in found.items() if value is not None}

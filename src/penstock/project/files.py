@@ -1,4 +1,4 @@
-"""A file of a project comes in; its text goes out, or the problem that it is no text."""
+"""Reads a project file as UTF-8 text, or reports why it is not text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder with penstock.yml and queries/ comes in; a Project, checked without Spark and without data, goes out."""
+"""Reads and checks a whole project folder, without Spark and without data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
 from penstock.model.query import Query
 from penstock.model.schema import Stream
-from penstock.project.document import Reading
+from penstock.project.document import YamlFile
 from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
 from penstock.project.queries import QueryFile, bind_query, in_order, read_queries
-from penstock.project.settings import Settings, read_settings
+from penstock.project.settings import ProjectSettings, read_settings
+from penstock.sources.registry import FORMATS
 from penstock.store.changes import ChangeLog
 
 SETTINGS_FILE: Final = "penstock.yml"
@@ -27,7 +28,7 @@ class Project:
     """A folder as far as it could be read; with problems it can be looked at, but not run."""
 
     folder: Path
-    settings: Settings
+    settings: ProjectSettings
     functions: tuple[PythonFunction | FunctionFile, ...]  # each after those that it calls
     queries: tuple[QueryFile, ...]
     bound: tuple[Query, ...]
@@ -74,19 +75,19 @@ def read_project(path: Path) -> Project:
     return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes)
 
 
-def _settings(folder: Path, problems: list[Problem]) -> tuple[Settings, str]:
+def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, str]:
     """Read penstock.yml."""
     text = read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
     if isinstance(text, Problem):
         problems.append(text)
-        return Settings(folder.absolute().name), ""
-    reading = Reading(SETTINGS_FILE, text)
+        return ProjectSettings(folder.absolute().name), ""
+    reading = YamlFile(SETTINGS_FILE, text)
     settings = read_settings(reading, folder)
     problems += sorted(reading.problems, key=lambda problem: problem.error.place or (0, 0))
     return settings, text
 
 
-def _catalog(settings: Settings, text: str, problems: list[Problem]) -> Catalog:
+def _catalog(settings: ProjectSettings, text: str, problems: list[Problem]) -> Catalog:
     """Enter streams and tables in a catalog that is kept nowhere."""
     catalog = Catalog(ChangeLog(None))
     for declared in (*settings.streams, *settings.tables):
@@ -106,13 +107,14 @@ def _follows(problem: Problem) -> bool:
     return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn", "UnknownFunction")
 
 
-def _notes(settings: Settings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
+def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
     """Say what is not wrong, but will be missed."""
     notes = []
     for declared in (*settings.streams, *settings.tables):
-        path = declared.item.options.get("path", "")
-        if path and "://" not in path and "*" not in path and not Path(path).exists():
-            notes.append(f'"{declared.item.name}": {path} does not exist yet')
+        described = FORMATS.get(declared.item.format or "")
+        for path in (declared.item.options.get(name, "") for name in (described.paths if described else ())):
+            if path and "://" not in path and "*" not in path and not Path(path).exists():
+                notes.append(f'"{declared.item.name}": {path} does not exist yet')
     if not queries and not problems:
         notes.append("there are no queries; put one into queries/, a file each")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The files under functions/ come in; functions in an order in which each finds those it calls go out."""
+"""Reads the SQL functions under functions/, and orders them so that each finds those it calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError, UnknownFunction
-from penstock.language.parse import parse_statement
+from penstock.language.functions.sql_functions import define
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateFunction
-from penstock.language.user_functions import define
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
 

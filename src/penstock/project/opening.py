@@ -1,4 +1,4 @@
-"""A project without problems comes in; an engine that knows its streams, tables and queries goes out."""
+"""Opens an engine on a project, and brings its catalog to what the folder says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
-from penstock.language.parse import parse_statement
+from penstock.language.binding.query_text import write_name
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
-from penstock.language.write import write_name
 from penstock.model.derived import source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
@@ -19,7 +19,6 @@ from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import select_of
-from penstock.project.settings import SinkSetting
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -33,31 +32,17 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    limits = {name: getattr(project.settings, name) for name in ("spread_over", "windows_at_a_time")}
+    limits = {name: getattr(project.settings, name) for name in ("max_driver_groups", "windows_at_a_time")}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **limits)  # type: ignore[arg-type]
 
 
 def start_spark(project: Project) -> Any:
     """Start the embedded Spark as the project asks, or return the session that runs already."""
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     wish = project.settings.spark
     memory = {} if wish.memory is None else {"memory": wish.memory}
     return embedded(cores=wish.cores, settings=dict(wish.settings or {}), **memory)
-
-
-def make_sink(setting: SinkSetting) -> Sink:
-    """Make a sink."""
-    from penstock.sinks.jsonl import JsonLinesSink
-    from penstock.sinks.parquet import ParquetSink
-
-    if setting.kind == "terminal":
-        from penstock.sinks.terminal import TerminalSink
-
-        return TerminalSink()
-    kinds = {"parquet": ParquetSink, "jsonl": JsonLinesSink}
-    sink: Sink = kinds[setting.kind](setting.folder, **setting.options)
-    return sink
 
 
 def enter_sources(project: Project, engine: Engine) -> None:

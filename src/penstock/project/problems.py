@@ -1,4 +1,4 @@
-"""An error and the file it is in come in; what users and programs see, with line and column, goes out."""
+"""Shows mistakes in project files to users and programs, with file, line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions.py of a project comes in; the Python functions that it marks go out, known without Spark."""
+"""Loads a project's functions.py, and finds the Python functions and aggregates that it marks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
-from penstock.language.python_aggregates import AggregateWish, aggregate_wish_of, algebra_in, define_aggregate
-from penstock.language.python_functions import Wish, define_python, wish_of
+from penstock.language.functions.python_aggregates import AggregateWish, aggregate_wish_of, algebra_in, define_aggregate
+from penstock.language.functions.python_functions import Wish, define_python, wish_of
 from penstock.model.function import Function
 from penstock.project.files import read_text
 from penstock.project.problems import Problem
@@ -90,7 +90,7 @@ def _loaded(path: Path, text: str) -> ModuleType | Problem:
     try:
         exec(compile(text, module.__file__, "exec"), module.__dict__)
     except SyntaxError as error:
-        return _problem(text, error.lineno or 1, f"{PYTHON_FILE} is no Python: {error.msg}")
+        return _problem(text, error.lineno or 1, f"{PYTHON_FILE} is not valid Python: {error.msg}")
     except Exception as error:  # it is the user's program: anything may happen
         lines = [
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == module.__file__
@@ -105,4 +105,4 @@ def _problem(text: str, line: int, what: str) -> Problem:
     start = sum(map(len, lines[: line - 1]))
     shown = lines[min(line, len(lines)) - 1]
     place = (start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()))
-    return Problem(ProjectError(what, text=text, place=place, hint="Mend it, then check again."), PYTHON_FILE)
+    return Problem(ProjectError(what, text=text, place=place, hint="Fix it, then check again."), PYTHON_FILE)

@@ -1,4 +1,4 @@
-"""The files under queries/ come in; queries bound against the catalog go out, with every problem of every file."""
+"""Reads the query files under queries/, binds them to the catalog, and collects every problem."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Final
 from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.bind import bind
-from penstock.language.dialect import check_windows_at_a_time
-from penstock.language.literals import is_plain_word, quote
-from penstock.language.parse import parse_statement
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.dialect import check_windows_at_a_time
+from penstock.language.grammar.literals import is_plain_word, quote
+from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
 from penstock.model.derived import answers_stream
 from penstock.model.query import Query
 from penstock.model.schema import Column
-from penstock.project.columns import UNKNOWN_TYPE
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
-from penstock.stream.deriving import refuse_as_stream
+from penstock.sources.description import UNKNOWN_TYPE
+from penstock.stream.derived.columns import refuse_as_stream
 
 DEEPEST: Final = 2  # queries/big.sql and queries/desk/big.sql
 _TOP_COMMENT: Final = re.compile(r"\s*(?:--[ \t]?(?P<line>[^\n]*)(?:\n|\Z)|/\*(?P<block>.*?)\*/)", re.DOTALL)
@@ -75,7 +75,7 @@ def _misplaced(path: Path, folder: Path, shown: str) -> Problem | None:
     if not is_plain_word(path.stem):
         return Problem(ProjectError(f'"{path.stem}" is not a name for a query', hint=NAME_HINT), shown)
     if len(path.relative_to(folder / "queries").parts) > DEEPEST:
-        what = "queries lie in queries/ or one folder below it"
+        what = "files of queries must be in queries/ or one folder below it"
         return Problem(ProjectError(what, hint=f"Move it to queries/{path.name}."), shown)
     return None
 
@@ -108,7 +108,7 @@ def _unfit(statement: Statement, name: str, text: str) -> PenstockError | None:
         return None
     if not isinstance(statement, CreateQuery | CreateStreamAs):
         hint = "Streams and tables are declared in penstock.yml, functions in functions/."
-        what = "a file of queries/ holds a SELECT, a CREATE QUERY or a CREATE STREAM AS"
+        what = "a file in queries/ must hold a SELECT, a CREATE QUERY or a CREATE STREAM AS"
         return Unsupported(what, text=text, place=place, hint=hint)
     if statement.name.lower() != name.lower():
         what = f'the file is called "{name}" and its query "{statement.name}"'

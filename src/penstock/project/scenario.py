@@ -1,4 +1,4 @@
-"""The text of a scenario file comes in; queries, arrivals and policies to simulate go out, or every mistake in it."""
+"""Reads a scenario file for the simulator: queries, arrivals and policies, or every mistake in it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from yaml.nodes import Node
 
 from penstock.errors import PenstockError
-from penstock.project.document import Reading
-from penstock.project.scenario_queries import Entry, expected_work, number, operators_of, read_queries, scaled
+from penstock.project.document import YamlFile
+from penstock.project.scenario_queries import ScenarioEntry, expected_work, number, operators_of, read_queries, scaled
 from penstock.schedule.catalogue import policy_named
 from penstock.schedule.policy import Policy
 from penstock.sim.arrivals import Arrivals, burst_of, lbl_pkt_4, merged, on_off_pareto, poisson, recorded
-from penstock.sim.layout import Level, Settings
+from penstock.sim.layout import Level, SimSettings
 from penstock.sim.network import AnyQuery
 
 SCENARIO_SETTINGS: Final = (
@@ -32,10 +32,10 @@ METRICS: Final = ("response", "slowdown", "tardiness", "staleness", "memory", "m
 class Scenario:
     """What to simulate."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ScenarioEntry, ...]
     arrivals: Arrivals
     policies: tuple[Policy, ...]
-    settings: Settings
+    settings: SimSettings
     seed: int
     metrics: tuple[str, ...]
 
@@ -50,9 +50,9 @@ class Scenario:
         return 1 + max(o.attribute for q in self.queries for o in operators_of(q))
 
 
-def read_scenario(path: Path) -> tuple[Scenario | None, Reading]:
+def read_scenario(path: Path) -> tuple[Scenario | None, YamlFile]:
     """Read a scenario; without one, the reading holds the mistakes."""
-    reading = Reading(path.name, path.read_text(encoding="utf-8"))
+    reading = YamlFile(path.name, path.read_text(encoding="utf-8"))
     root = reading.root()
     entries = reading.entries(root, "a scenario", SCENARIO_SETTINGS) if root is not None else {}
     nodes = {key: node for key, (_, node) in entries.items()}
@@ -76,13 +76,13 @@ def read_scenario(path: Path) -> tuple[Scenario | None, Reading]:
     return Scenario(tuple(found), arrivals, chosen, settings, seed, metrics), reading
 
 
-def _metrics(reading: Reading, node: Node) -> tuple[str, ...]:
+def _metrics(reading: YamlFile, node: Node) -> tuple[str, ...]:
     """Read which measures are told."""
     found = [reading.choice(one, "a metric", METRICS) for one in reading.items(node, "metrics")]
     return tuple(name for name in found if name is not None)
 
 
-def _settings(reading: Reading, nodes: dict[str, Node], seed: int, trace: bool) -> Settings | None:
+def _settings(reading: YamlFile, nodes: dict[str, Node], seed: int, trace: bool) -> SimSettings | None:
     """Read how runs go."""
     level = reading.choice(nodes["level"], "level", [m.value for m in Level]) if "level" in nodes else "query"
     truths = {k: bool(reading.truth(nodes[k], k)) if k in nodes else False for k in ("blocks", "calendar")}
@@ -94,7 +94,7 @@ def _settings(reading: Reading, nodes: dict[str, Node], seed: int, trace: bool) 
         reading.complain("a time slice needs level: preemptive", nodes["slice"])
     if adapt and truths["calendar"]:
         reading.complain("a calendar queue cannot be used while selectivities are estimated anew", nodes["adapt"])
-    return Settings(
+    return SimSettings(
         level=Level(level),
         fluid=truths["blocks"],
         calendar=truths["calendar"],
@@ -111,7 +111,7 @@ def _gap(times: Any) -> float:
     return float(times[-1] - times[0]) / max(1, len(times) - 1) or 1.0 if len(times) else 1.0
 
 
-def _policy(reading: Reading, node: Node) -> Policy | None:
+def _policy(reading: YamlFile, node: Node) -> Policy | None:
     """Read the name of a policy."""
     name = reading.words(node, "a policy")
     try:
@@ -121,7 +121,7 @@ def _policy(reading: Reading, node: Node) -> Policy | None:
         return None
 
 
-def _streams(reading: Reading, node: Node, seed: int, folder: Path) -> dict[str, Any]:
+def _streams(reading: YamlFile, node: Node, seed: int, folder: Path) -> dict[str, Any]:
     """Read or draw the arrivals of every stream."""
     found = {}
     for place, (name, (_, value)) in enumerate(reading.entries(node, "streams").items()):
@@ -138,7 +138,7 @@ def _streams(reading: Reading, node: Node, seed: int, folder: Path) -> dict[str,
     return found
 
 
-def _drawn(reading: Reading, kind: str, facts: dict[str, Node], seed: int, folder: Path) -> Any:
+def _drawn(reading: YamlFile, kind: str, facts: dict[str, Node], seed: int, folder: Path) -> Any:
     """Make one stream's arrivals."""
 
     def given(name: str, usual: float) -> float:
@@ -158,9 +158,9 @@ def _drawn(reading: Reading, kind: str, facts: dict[str, Node], seed: int, folde
     return burst_of(times, int(given("bursts", 1))) if "bursts" in facts else times
 
 
-def _loaded(entries: list[Entry], streams: list[Any], arrivals: Arrivals, load: float) -> list[Entry]:
+def _loaded(entries: list[ScenarioEntry], streams: list[Any], arrivals: Arrivals, load: float) -> list[ScenarioEntry]:
     """Scale all costs so that the expected work is the given share of the time."""
     span = float(arrivals.time[-1] - arrivals.time[0]) or 1.0
     tuples = [len(times) for times in streams]
     factor = load * span / sum(expected_work(query, tuples) for entry in entries for query in entry.queries)
-    return [Entry(e.name, tuple(scaled(query, factor) for query in e.queries)) for e in entries]
+    return [ScenarioEntry(e.name, tuple(scaled(query, factor) for query in e.queries)) for e in entries]

@@ -1,4 +1,4 @@
-"""The queries of a scenario file come in as YAML; paths, window joins and groups to simulate go out."""
+"""Reads the queries of a scenario file: paths of operators, window joins and groups."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final, assert_never
 import numpy as np
 from yaml.nodes import Node
 
-from penstock.project.document import Reading, scalar
-from penstock.sim.network import AnyQuery, Group, JoinQuery, Operator, Query
+from penstock.project.document import YamlFile, scalar
+from penstock.sim.network import AnyQuery, Group, JoinQuery, Operator, SimQuery
 
 COMMON: Final = ("name", "count", "spread", "latency")
 PATH_SETTINGS: Final = (*COMMON, "stream", "operators", "weight", "slide")
@@ -20,14 +20,14 @@ OPERATOR_SETTINGS: Final = ("cost", "selectivity", "attribute")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScenarioEntry:
     """One entry of the file: a class of queries that are alike."""
 
     name: str
     queries: tuple[AnyQuery, ...]
 
 
-def number(reading: Reading, node: Node, what: str) -> float:
+def number(reading: YamlFile, node: Node, what: str) -> float:
     """Read a number that is not negative."""
     found = scalar(node)
     if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < float("inf"):
@@ -36,9 +36,9 @@ def number(reading: Reading, node: Node, what: str) -> float:
     return 0.0
 
 
-def read_queries(reading: Reading, node: Node, gaps: Mapping[str, float], seed: int) -> list[Entry]:
+def read_queries(reading: YamlFile, node: Node, gaps: Mapping[str, float], seed: int) -> list[ScenarioEntry]:
     """Read all entries; with ``count`` several alike, whose costs are spread by a factor if asked."""
-    found: list[Entry] = []
+    found: list[ScenarioEntry] = []
     for place, value in enumerate(reading.items(node, "queries")):
         keys = reading.entries(value, "a query")
         kind = JOIN_SETTINGS if "join" in keys else GROUP_SETTINGS if "shared" in keys else PATH_SETTINGS
@@ -48,12 +48,12 @@ def read_queries(reading: Reading, node: Node, gaps: Mapping[str, float], seed: 
         many = reading.whole(facts["count"], "count", 1) if "count" in facts else 1
         spread = number(reading, facts["spread"], "spread") if "spread" in facts else 1.0
         if made is not None and many is not None:
-            found.append(Entry(name, _copies(made, many, spread, np.random.default_rng([seed, place]))))
+            found.append(ScenarioEntry(name, _copies(made, many, spread, np.random.default_rng([seed, place]))))
     return found
 
 
 def _query(
-    reading: Reading, at: Node, name: str, facts: Mapping[str, Node], gaps: Mapping[str, float]
+    reading: YamlFile, at: Node, name: str, facts: Mapping[str, Node], gaps: Mapping[str, float]
 ) -> AnyQuery | None:
     """Read one query of whichever kind."""
     for needed in ("streams", "window") if "join" in facts else ("members",) if "shared" in facts else ("operators",):
@@ -71,10 +71,10 @@ def _query(
         members = tuple(_operators(reading, one, "members") for one in reading.items(facts["members"], "members"))
         return Group(name, _operator(reading, facts["shared"]), members, streams.index(stream), **numbers)
     steps = _operators(reading, facts["operators"], "operators")
-    return Query(name, steps, streams.index(stream), **numbers) if steps else None
+    return SimQuery(name, steps, streams.index(stream), **numbers) if steps else None
 
 
-def _join(reading: Reading, name: str, facts: Mapping[str, Node], gaps: Mapping[str, float]) -> JoinQuery | None:
+def _join(reading: YamlFile, name: str, facts: Mapping[str, Node], gaps: Mapping[str, float]) -> JoinQuery | None:
     """Read a window join of two streams."""
     streams = list(gaps)
     named = [reading.choice(one, "stream", streams) for one in reading.items(facts["streams"], "streams")]
@@ -98,17 +98,17 @@ def _join(reading: Reading, name: str, facts: Mapping[str, Node], gaps: Mapping[
     )
 
 
-def _numbers(reading: Reading, facts: Mapping[str, Node], names: Sequence[str]) -> dict[str, float]:
+def _numbers(reading: YamlFile, facts: Mapping[str, Node], names: Sequence[str]) -> dict[str, float]:
     """Read those numbers that are given."""
     return {name: number(reading, facts[name], name) for name in names if name in facts}
 
 
-def _operators(reading: Reading, node: Node, what: str) -> tuple[Operator, ...]:
+def _operators(reading: YamlFile, node: Node, what: str) -> tuple[Operator, ...]:
     """Read operators in a row."""
     return tuple(_operator(reading, one) for one in reading.items(node, what))
 
 
-def _operator(reading: Reading, node: Node) -> Operator:
+def _operator(reading: YamlFile, node: Node) -> Operator:
     """Read one operator."""
     facts = {key: one for key, (_, one) in reading.entries(node, "an operator", OPERATOR_SETTINGS).items()}
     cost = number(reading, facts["cost"], "cost") if "cost" in facts else 0.0
@@ -136,7 +136,7 @@ def scaled(query: AnyQuery, factor: float) -> AnyQuery:
         return tuple(map(one, operators))
 
     match query:
-        case Query():
+        case SimQuery():
             return replace(query, operators=row(query.operators))
         case JoinQuery():
             sides = row(query.left), row(query.right), row(query.after)
@@ -150,7 +150,7 @@ def scaled(query: AnyQuery, factor: float) -> AnyQuery:
 def operators_of(query: AnyQuery) -> tuple[Operator, ...]:
     """List all operators of a query."""
     match query:
-        case Query():
+        case SimQuery():
             return query.operators
         case JoinQuery():
             return (*query.left, *query.right, query.join, *query.after)
@@ -163,7 +163,7 @@ def operators_of(query: AnyQuery) -> tuple[Operator, ...]:
 def expected_work(query: AnyQuery, tuples: Sequence[int]) -> float:
     """Return the time that all tuples of all streams are expected to take."""
     match query:
-        case Query():
+        case SimQuery():
             return tuples[query.stream] * _row_work(query.operators)
         case Group():
             members = sum(_row_work(member) for member in query.members)
@@ -194,7 +194,7 @@ def _join_work(query: JoinQuery, tuples: Sequence[int]) -> float:
     return total
 
 
-def class_of_queries(entries: Sequence[Entry]) -> list[str]:
+def class_of_queries(entries: Sequence[ScenarioEntry]) -> list[str]:
     """Name the entry of each query, in the order in which the network numbers them."""
     found: list[Any] = []
     for entry in entries:

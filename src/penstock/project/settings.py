@@ -1,7 +1,8 @@
-"""The text of penstock.yml comes in; settings and all its mistakes, each with its line, go out."""
+"""Reads the settings in penstock.yml, and collects all its mistakes, each with its line."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,29 +10,19 @@ from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from penstock.errors import nearest
-from penstock.language.limits import WINDOWS_AT_A_TIME
-from penstock.model.strategy import SPREAD_OVER, STRATEGIES, STRATEGY_NAMES, strategy_named
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
+from penstock.model.strategy import MAX_DRIVER_GROUPS, STRATEGIES, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
-from penstock.project.document import Reading, place_of, scalar
-from penstock.spark.meaning import VALUES, is_pinned
+from penstock.project.document import YamlFile, place_of, scalar
+from penstock.project.sinks import read_sinks
+from penstock.sinks.registry import DeclaredSink
+from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
+LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-DEFAULT_SETTINGS: Final = ("strategy", "spread_over", "windows_at_a_time")
+DEFAULT_SETTINGS: Final = ("strategy", "max_driver_groups", "windows_at_a_time")
+RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
-SINK_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "parquet": ("folder", "roll_bytes", "roll_seconds", "large_rows"),
-    "jsonl": ("folder", "roll_bytes"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSetting:
-    """A sink: its kind, its folder, and numbers such as ``roll_bytes``."""
-
-    kind: str
-    folder: Path
-    options: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,106 +35,71 @@ class SparkSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProjectSettings:
     """All that penstock.yml says."""
 
     name: str
     streams: tuple[Declared, ...] = ()
     tables: tuple[Declared, ...] = ()
-    sinks: tuple[SinkSetting, ...] = ()
+    sinks: tuple[DeclaredSink, ...] = ()
     spark: SparkSetting = SparkSetting()
     state: Path | None = None
     strategy: str = STRATEGIES[0]
-    spread_over: int = SPREAD_OVER
+    max_driver_groups: int = MAX_DRIVER_GROUPS
     windows_at_a_time: int = WINDOWS_AT_A_TIME
 
 
-def read_settings(reading: Reading, folder: Path) -> Settings:
+def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
     """Read every part; mistakes in one do not hide those in the next."""
     root, name = reading.root(), folder.absolute().name or "project"
     if root is None:
         if not reading.problems:
             reading.complain(f"{reading.file} is empty", (0, 1), hint="Declare a stream under streams.")
-        return Settings(name)
+        return ProjectSettings(name)
     entries = reading.entries(root, reading.file, SETTINGS)
     if isinstance(root, MappingNode) and "streams" not in entries:
         reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
     parts = {key: value for key, (_, value) in entries.items()}
-    return Settings(
+    return ProjectSettings(
         name=(reading.words(parts["name"], "the name") if "name" in parts else None) or name,
         streams=tuple(read_declarations(reading, parts["streams"], "stream", folder)) if "streams" in parts else (),
         tables=tuple(read_declarations(reading, parts["tables"], "table", folder)) if "tables" in parts else (),
-        sinks=_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
+        sinks=read_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
         state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
         **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
     )
 
 
-def _folder(reading: Reading, node: Node, what: str, folder: Path) -> Path | None:
+def _folder(reading: YamlFile, node: Node, what: str, folder: Path) -> Path | None:
     """Read a folder relative to the project."""
     text = reading.words(node, what)
     return None if text is None else folder / text
 
 
-def _defaults(reading: Reading, node: Node) -> dict[str, Any]:
+def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     """Read the defaults."""
-    entries = reading.entries(node, "defaults", DEFAULT_SETTINGS)
+    entries = reading.entries(node, "defaults", (*DEFAULT_SETTINGS, *RENAMED))
+    for old in [name for name in entries if name in RENAMED]:
+        LOG.warning(f"{reading.file}: {old} is called {RENAMED[old]} now; the old name goes with the next version")
+        entries.setdefault(RENAMED[old], entries.pop(old))
     found: dict[str, Any] = {}
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
         found["strategy"] = strategy_named(name or STRATEGIES[0])
-    if "spread_over" in entries:
-        groups = reading.whole(entries["spread_over"][1], "spread_over", least=1)
-        found["spread_over"] = SPREAD_OVER if groups is None else groups
+    if "max_driver_groups" in entries:
+        groups = reading.whole(entries["max_driver_groups"][1], "max_driver_groups", least=1)
+        found["max_driver_groups"] = MAX_DRIVER_GROUPS if groups is None else groups
     if "windows_at_a_time" in entries:
         windows = reading.whole(entries["windows_at_a_time"][1], "windows_at_a_time", least=1)
         found["windows_at_a_time"] = WINDOWS_AT_A_TIME if windows is None else windows
     return found
 
 
-# Sinks.
-
-
-def _sinks(reading: Reading, node: Node, folder: Path) -> tuple[SinkSetting, ...]:
-    """Read the list of sinks; two may not write into one folder."""
-    found: list[SinkSetting] = []
-    for one in reading.items(node, "sinks"):
-        if not isinstance(one, MappingNode) or len(one.value) != 1:
-            reading.complain("a sink is one kind and its folder", one, hint="Write - parquet: answers.")
-            continue
-        for kind, (key, value) in reading.entries(one, "a sink").items():
-            if kind not in SINK_OPTIONS:
-                kinds, hint = ", ".join(SINK_OPTIONS), nearest(kind, SINK_OPTIONS)
-                reading.complain(f'there is no kind of sink "{kind}"', key, detail=f"kinds: {kinds}", hint=hint)
-                continue
-            sink = _sink(reading, kind, key, value, folder)
-            if sink is not None and any((s.kind, s.folder) == (sink.kind, sink.folder) for s in found):
-                reading.complain(f"a second {kind} sink writes into the same folder", key)
-            elif sink is not None:
-                found.append(sink)
-    return tuple(found)
-
-
-def _sink(reading: Reading, kind: str, key: Node, node: Node, folder: Path) -> SinkSetting | None:
-    """Read one sink: a folder, or a mapping with more."""
-    what = f"the {kind} sink"
-    if isinstance(node, ScalarNode):
-        path = _folder(reading, node, f"the folder of {what}", folder)
-        return None if path is None else SinkSetting(kind, path, {})
-    entries = reading.entries(node, what, SINK_OPTIONS[kind])
-    numbers = {k: reading.whole(v, f"{k} of {what}", 1) for k, (_, v) in entries.items() if k != "folder"}
-    if "folder" not in entries:
-        reading.complain(f"{what} has no folder", key, hint="Add folder: answers.")
-        return None
-    path = _folder(reading, entries["folder"][1], f"the folder of {what}", folder)
-    return None if path is None else SinkSetting(kind, path, {k: n for k, n in numbers.items() if n is not None})
-
-
 # Spark.
 
 
-def _spark(reading: Reading, node: Node) -> SparkSetting:
+def _spark(reading: YamlFile, node: Node) -> SparkSetting:
     """Read cores, memory, master and Spark's own settings."""
     cores: int | None = None
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A folder's name comes in; a small project that runs as it is goes out, with a made-up sample of data."""
+"""Creates a small project that runs as it is, with generated sample data."""
 
 from __future__ import annotations
 

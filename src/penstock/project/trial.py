@@ -1,4 +1,4 @@
-"""A case comes in; whether its query answers as expected goes out, with the differences in words."""
+"""Runs a project's test cases, and describes in words where answers differ from those expected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import EnvironmentProblem, PenstockError, QueryFailed
 from penstock.model.schema import Column, Stream
-from penstock.project.cases import Case
+from penstock.project.cases import QueryTest
 from penstock.project.declarations import Declared
 from penstock.project.folder import Project
 from penstock.project.opening import create_statement
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """What came of a case; it passed if there is no difference."""
 
-    case: Case
+    case: QueryTest
     differences: tuple[str, ...]
     seconds: float
     found: tuple[Mapping[str, Any], ...] = ()  # the answers, as JSON can hold them
@@ -50,9 +50,9 @@ class Trials:
 
         start_spark(self.project)
 
-    def run(self, case: Case) -> Outcome:
+    def run(self, case: QueryTest) -> TrialOutcome:
         """Run one case; an error is a difference unless it was expected."""
-        from penstock.store.row_values import plain_rows
+        from penstock.sinks.row_values import plain_rows
         from penstock.testing import compare
 
         began = time.perf_counter()
@@ -61,15 +61,15 @@ class Trials:
         except EnvironmentProblem:
             raise
         except PenstockError as error:
-            return Outcome(case, _about_error(self.project, case, error), time.perf_counter() - began)
+            return TrialOutcome(case, _about_error(self.project, case, error), time.perf_counter() - began)
         if case.expect_error is not None:
-            what = f"expected an error with {case.expect_error!r}, and got {found.num_rows} answers"
+            what = f"expected an error with {case.expect_error!r}, but got {found.num_rows} answers"
             differences: Sequence[str] = [what]
         else:
             differences = compare(found, case.expect or [])
-        return Outcome(case, tuple(differences), time.perf_counter() - began, tuple(plain_rows(found)))
+        return TrialOutcome(case, tuple(differences), time.perf_counter() - began, tuple(plain_rows(found)))
 
-    def _answers(self, case: Case) -> pa.Table:
+    def _answers(self, case: QueryTest) -> pa.Table:
         """Answer a case's query over its rows."""
         from penstock.testing import ManualClock, TestBed
 
@@ -90,7 +90,7 @@ class Trials:
                 raise QueryFailed(f'query "{query.name}" is paused: {reason}')
             return bed.results(query.name)
 
-    def _declare(self, bed: TestBed, case: Case) -> None:
+    def _declare(self, bed: TestBed, case: QueryTest) -> None:
         """Declare the project's streams, tables and functions, with the case's own rows where it has some."""
         given = {name.lower(): rows for name, rows in case.tables.items()}
         for declared in self.project.settings.streams:
@@ -111,13 +111,13 @@ class Trials:
         if declared.with_columns:
             return item.columns
         if item.name not in self._found:
-            from penstock.spark.sources import inferred_columns
+            from penstock.spark.sources.reading import inferred_columns
 
             self._found[item.name] = inferred_columns(bed.engine.session, item)
         return self._found[item.name]
 
 
-def _about_error(project: Project, case: Case, error: PenstockError) -> tuple[str, ...]:
+def _about_error(project: Project, case: QueryTest, error: PenstockError) -> tuple[str, ...]:
     """Compare an error with the one expected: its code, or a part of its text."""
     wanted = case.expect_error
     if wanted is not None and (wanted == error.code or wanted.lower() in str(error).lower()):
@@ -125,5 +125,5 @@ def _about_error(project: Project, case: Case, error: PenstockError) -> tuple[st
     query = project.query(case.query)
     shown = str(in_file(error, query.file, query.text) if query and error.place else Problem(error))
     if wanted is not None:
-        return (f"expected an error with {wanted!r}, and got", *shown.splitlines())
+        return (f"expected an error with {wanted!r}, but got", *shown.splitlines())
     return tuple(shown.splitlines())

@@ -1,1 +1,1 @@
-"""Values in, self-contained HTML out: pages, charts and the picture of who shares what."""
+"""Renders plans and figures as self-contained HTML: pages, charts and pictures of what queries share."""

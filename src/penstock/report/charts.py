@@ -1,4 +1,4 @@
-"""Series of numbers in, small charts as SVG out: lines over time, columns, and bars that compare."""
+"""Draws small SVG charts: lines over time, columns, and bars that compare."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ChartColumn:
     """One column: its label below, its value, and whether it is set apart from the others."""
 
     label: str
@@ -45,6 +45,7 @@ class Bar:
     words: str
     measured: bool = True
     colour: int = 0
+    instead: str = "not measured"  # said of a value that was not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def line_chart(title: str, series: Sequence[Series], *, unit: str, from_zero: bo
     return svg.drawing(WIDTH, HEIGHT, parts, label=_described(title, unit, kept))
 
 
-def column_chart(title: str, columns: Sequence[Column], *, unit: str, across: str) -> str:
+def column_chart(title: str, columns: Sequence[ChartColumn], *, unit: str, across: str) -> str:
     """Draw a column for each value; columns set apart are outlined only."""
     if not columns:
         return _empty(title)
@@ -118,7 +119,7 @@ def bar_chart(title: str, bars: Sequence[Bar], *, unit: str) -> str:
     greatest = max(b.value for b in bars) or 1.0
     parts, y = _heading(title, unit), 44.0
     for bar in bars:
-        words = f"{bar.words}{'' if bar.measured else ', not measured'}"
+        words = f"{bar.words}{'' if bar.measured else f', {bar.instead}'}"
         length = max(2.0, bar.value / greatest * (WIDTH - 4))
         style = f"f{bar.colour}" if bar.measured else f"apart s{bar.colour}"
         parts.append(svg.text(2, y + 12, shortened(bar.label, 46), "name", title=bar.label))

@@ -1,4 +1,4 @@
-"""Names and values come in, a chart of columns as SVG goes out, by powers of ten if asked."""
+"""Draws an SVG chart with one column for each name, on a linear or logarithmic scale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.report import svg
-from penstock.report.curves import HEIGHT, RIGHT, WIDTH, Curve, Scale, grid, marks_upward
+from penstock.report.curves import HEIGHT, RIGHT, WIDTH, AxisScale, Curve, grid, marks_upward
 from penstock.report.ticks import short_number
 
 _LETTER: Final = 7.2
@@ -20,7 +20,7 @@ def named_columns(title: str, names: Sequence[str], values: Curve, *, upward: st
     # The axis begins below the lowest value, or its column would have no height.
     ticks, labels = marks_upward([*heights, min(heights) / 2] if powers else heights, powers)
     left, ground = 12 + _LETTER * max(map(len, labels)), HEIGHT - 44
-    scale = Scale(ticks[0], ticks[-1], ground, 44, powers)
+    scale = AxisScale(ticks[0], ticks[-1], ground, 44, powers)
     width = (WIDTH - RIGHT - left) / len(names)
     parts = [svg.text(2, 15, upward, "tick"), *grid(scale, ticks, labels, left)]
     for number, (name, value) in enumerate(zip(names, heights, strict=True)):

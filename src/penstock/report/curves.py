@@ -1,4 +1,4 @@
-"""Curves over a number come in, a chart as SVG goes out: axes named, the vertical one by powers of ten if asked."""
+"""Draws curves over a number as an SVG chart, with a linear or logarithmic vertical axis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """How numbers fall on an axis."""
 
     low: float
@@ -65,8 +65,8 @@ def curve_chart(
     head = _HEAD if headed else 0
     ticks, labels = marks_upward(ys, powers)
     left, rows = 12 + _LETTER * max(map(len, labels)), len(_legend([c.name for c in curves], head))
-    horizontal = Scale(min(xs), max(xs), left, WIDTH - RIGHT)
-    vertical = Scale(ticks[0], ticks[-1], HEIGHT - 44, head + 23 + 16 * rows, powers)
+    horizontal = AxisScale(min(xs), max(xs), left, WIDTH - RIGHT)
+    vertical = AxisScale(ticks[0], ticks[-1], HEIGHT - 44, head + 28 + 16 * rows, powers)
     places = [[(horizontal.at(x), vertical.at(y)) for x, y in c.points] for c in curves]
     styles = [_style(number, places) for number in range(len(places))]
     parts = [svg.text(2, 15, shortened(title, 52), "title", title=title)] if headed else []
@@ -90,7 +90,7 @@ def marks_upward(values: Sequence[float], powers: bool) -> tuple[list[float], li
     return ticks, [short_number(t).replace(".00", "").replace(".0", "") if t >= 1 else f"{t:g}" for t in ticks]
 
 
-def grid(scale: Scale, ticks: Sequence[float], labels: Sequence[str], left: float) -> list[str]:
+def grid(scale: AxisScale, ticks: Sequence[float], labels: Sequence[str], left: float) -> list[str]:
     """Draw a thin line and a label for each mark of the vertical axis."""
     parts = []
     for tick, label in zip(ticks, labels, strict=True):
@@ -115,7 +115,7 @@ def _alike(places: Sequence[tuple[float, float]], other: Sequence[tuple[float, f
     return near >= 0.9 * len(places)
 
 
-def _marks_across(scale: Scale, across: str) -> list[str]:
+def _marks_across(scale: AxisScale, across: str) -> list[str]:
     """Write numbers and the name of the axis below the plot."""
     ticks = [t for t in number_ticks(scale.low, scale.high, 7) if scale.low - 1e-12 <= t <= scale.high * (1 + 1e-9)]
     ticks = ticks or [scale.low]

@@ -1,4 +1,4 @@
-"""A stream's tree in, a picture of the rows' way out: stream, slices, groupings, conditions, numbers of queries."""
+"""Draws how rows flow from a stream through slices, groupings and conditions to queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.report import svg
 from penstock.report.markup import counted, readable, shortened
 from penstock.report.ticks import about
 from penstock.report.wording import condition_words, grouping_words
-from penstock.share.explanation import GroupingPlan, JoinPlan, StreamPlan, TreePlan
+from penstock.share.explain.explanation import GroupingPlan, JoinPlan, StreamPlan, TreePlan
 
 WIDTH: Final = 980
 ROW: Final = 23

@@ -1,4 +1,4 @@
-"""Text and numbers in, pieces of HTML out; every word that a user wrote is escaped here."""
+"""Writes pieces of HTML, and escapes every word that a user wrote."""
 
 from __future__ import annotations
 

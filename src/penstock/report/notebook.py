@@ -1,4 +1,4 @@
-"""An engine's counts and plan in, what a notebook shows of them out."""
+"""Shows an engine's counts and plan in a notebook."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.report.markup import details, escaped, table
 from penstock.report.page import explain_page
 from penstock.report.ticks import instant_text
-from penstock.share.explanation import Explanation
+from penstock.share.explain.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sections in, one HTML page out that needs no other file; explanations in, their page out."""
+"""Writes HTML pages that need no other file, and the page of an explanation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import resources
 
 from penstock.report.markup import escaped, paragraph, section
 from penstock.report.sharing import plan_figures, sharing_picture
-from penstock.share.explanation import Explanation, StreamPlan
+from penstock.share.explain.explanation import Explanation, StreamPlan
 
 
 def page(title: str, sections: Iterable[str], *, lead: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The windows of a tree in, a ruler out: a stretch of time with the edges of some windows over the shared slices."""
+"""Draws the edges of a tree's windows above the slices that they share, along a ruler of time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.model.window import Window
 from penstock.report import svg
 from penstock.report.markup import counted
 from penstock.report.ticks import about, length_labels, time_ticks
-from penstock.share.explanation import TreePlan
+from penstock.share.explain.explanation import TreePlan
 from penstock.share.slices import SliceManager, edges_of
 
 MOST_WINDOWS: Final = 6
@@ -23,7 +23,7 @@ SLICES: Final = 22
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RulerSpan:
     """A stretch of time from 0, as wide as the drawing."""
 
     length_us: int
@@ -38,7 +38,7 @@ def ruler(tree: TreePlan) -> str:
     manager = SliceManager(tree.windows, tree.slicing)
     users = Counter(q.window for q in tree.queries)
     chosen = _chosen(users)
-    stretch = Stretch(_length(chosen, tree))
+    stretch = RulerSpan(_length(chosen, tree))
     floor = ROW * len(chosen) + 20
     parts = [part for row, w in enumerate(chosen) for part in _guides(stretch, w, row * ROW, floor)]
     bounds = _bounds(manager, stretch)
@@ -76,14 +76,14 @@ def _length(chosen: list[Window], tree: TreePlan) -> int:
     return max(1, min(wanted, max(MOST_SLICES * mean, min(shortest, wanted))))
 
 
-def _guides(stretch: Stretch, window: Window, top: float, floor: float) -> list[str]:
+def _guides(stretch: RulerSpan, window: Window, top: float, floor: float) -> list[str]:
     """Draw where the shown evaluation's ends fall among the slices."""
     ends = [t for t in evaluation(window, stretch.length_us) if 0 <= t <= stretch.length_us]
     places = [f"{stretch.across(t):.3f}%" for t in ends]
     return [svg.line(x, top + 30, x, floor, "guide") for x in places]
 
 
-def _window(stretch: Stretch, window: Window, row: int, top: float, users: int, tree: TreePlan) -> list[str]:
+def _window(stretch: RulerSpan, window: Window, row: int, top: float, users: int, tree: TreePlan) -> list[str]:
     """Draw one window: its name, its edges, and one evaluation as a bar."""
     start, end = evaluation(window, stretch.length_us)
     left, right = stretch.across(start), stretch.across(end)
@@ -101,13 +101,13 @@ def _window(stretch: Stretch, window: Window, row: int, top: float, users: int, 
     return parts + [svg.line(x, top + 27, x, top + 34, f"mark s{colour}") for x in places]
 
 
-def _bounds(manager: SliceManager, stretch: Stretch) -> list[int]:
+def _bounds(manager: SliceManager, stretch: RulerSpan) -> list[int]:
     """List the edges of a stretch; its own ends count too."""
     inside = [int(e) for e in manager.edges(1, stretch.length_us)]
     return [0, *inside, stretch.length_us]
 
 
-def _slices(stretch: Stretch, bounds: list[int], floor: float) -> list[str]:
+def _slices(stretch: RulerSpan, bounds: list[int], floor: float) -> list[str]:
     """Draw the slices as one row of boxes."""
     parts = []
     for number, (left, right) in enumerate(pairwise(bounds)):
@@ -117,7 +117,7 @@ def _slices(stretch: Stretch, bounds: list[int], floor: float) -> list[str]:
     return parts
 
 
-def _axis(stretch: Stretch, top: float) -> list[str]:
+def _axis(stretch: RulerSpan, top: float) -> list[str]:
     """Write lengths of time below the slices."""
     ticks = time_ticks(0, stretch.length_us, 5)
     parts = [svg.line("0%", top, "100%", top, "axis")]

@@ -1,4 +1,4 @@
-"""A stream's plan in, the picture of who shares what out: the way of the rows, the ruler of slices, the queries."""
+"""Draws what the queries of a stream share: the flow of rows, the ruler of slices, the groupings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.report.flow import flow
 from penstock.report.markup import code, counted, details, escaped, figures, readable
 from penstock.report.ruler import ruler
 from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
-from penstock.share.explained_cells import PredicatesPlan
-from penstock.share.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
+from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
 
 MOST_TREES: Final = 4
 MOST_CONDITIONS: Final = 12  # of a grouping that are shown unfolded

@@ -1,4 +1,4 @@
-"""Shapes and numbers in, SVG text out: the few elements that charts and pictures are made of."""
+"""Writes the few SVG elements that charts and pictures are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stretches of numbers or time in, the marks a person would choose on an axis out, with their labels."""
+"""Chooses the marks on an axis of numbers or time as a person would, and writes their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a plan in, the words that people read for them out."""
+"""Words the parts of a plan for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.model.duration import format_duration
 from penstock.report.markup import readable
-from penstock.share.explanation import ConditionPlan, GroupingPlan, TreePlan
+from penstock.share.explain.explanation import ConditionPlan, GroupingPlan, TreePlan
 
 _MICROSECONDS: Final = re.compile(r"\b(\d{1,18}) us\b")
 

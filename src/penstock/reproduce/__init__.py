@@ -1,1 +1,1 @@
-"""The name of a paper or of one of its figures comes in; the figure made again, with what it claims, goes out."""
+"""Reproduces the figures of papers by simulation, and judges what the papers claim of them."""

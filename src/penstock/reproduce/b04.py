@@ -1,4 +1,4 @@
-"""A size comes in; the figures and the table of Babcock et al. 2004 go out: memory and latency under bursts."""
+"""Reproduces the figures and the table of Babcock et al. 2004: memory and latency under bursts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.reproduce.figure import Claim, Figure, Judge, Size
 from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart
 from penstock.sim.arrivals import Arrivals, lbl_pkt_4, merged, on_off_pareto
-from penstock.sim.layout import Level, Settings
-from penstock.sim.metrics import Outcome
-from penstock.sim.network import AnyQuery, JoinQuery, Operator, Query, network
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.metrics import SimOutcome
+from penstock.sim.network import AnyQuery, JoinQuery, Operator, SimQuery, network
 from penstock.sim.run import run
 
 KB: Final = 2.4  # a block holds 100 tuples of 24 bytes (§6.1.1)
@@ -26,16 +26,16 @@ TWO: Final = Chart(((0, 1), (0.5, 0.3), (4, 0)))  # milliseconds
 FOUR: Final = Chart(((0, 1), (0.4, 0.9), (2.0, 0.88), (2.2, 0.1), (4.0, 0)))
 STORED: Final = Chart(((0, 1), (0.4, 0.9), (1.3, 2.0), (1.5, 0.2), (4.0, 0)))
 TABLE: Final = Chart(((0, 1), (1.0, 0.3), (1.99, 0.2), (3.49, 0.1), (5.49, 0)))
-BLOCKS: Final = Settings(level=Level.PREEMPTIVE, fluid=True, synced=True, turns=False, quantum=0.1, trace=True)
+BLOCKS: Final = SimSettings(level=Level.PREEMPTIVE, fluid=True, synced=True, turns=False, quantum=0.1, trace=True)
 WHY: Final = "DEC-PKT is not to be had; these are LBL-PKT-4 arrivals at the same load"
 IN_WORDS: Final = {"four": "single stream, four operators", "several": "multiple queries"}
 PLANS: Final = ("two", "four", "stored", "join", "several", "table")
 
 
-def of_chart(name: str, chart: Chart, stream: int = 0, latency: float = np.inf) -> Query:
+def of_chart(name: str, chart: Chart, stream: int = 0, latency: float = np.inf) -> SimQuery:
     """Make a query whose operators follow a progress chart."""
     steps = zip(chart.costs, chart.selectivities, strict=True)
-    return Query(name, tuple(Operator(c, s) for c, s in steps), stream, latency=latency)
+    return SimQuery(name, tuple(Operator(c, s) for c, s in steps), stream, latency=latency)
 
 
 def plan(name: str, latency: float = np.inf) -> list[AnyQuery]:
@@ -95,13 +95,15 @@ def _work(query: AnyQuery) -> float:
 
 
 @cache
-def outcome(name: str, real: bool, policy: str, seed: int, latency: float = np.inf, flows: Flows = STATED) -> Outcome:
+def outcome(
+    name: str, real: bool, policy: str, seed: int, latency: float = np.inf, flows: Flows = STATED
+) -> SimOutcome:
     """Run one policy."""
     given = arrivals(name, real, seed, flows)
     return run(network(plan(name, latency)), given, np.zeros((len(given), 1)), policy_named(policy), BLOCKS)
 
 
-def peak_kb(found: Outcome) -> float:
+def peak_kb(found: SimOutcome) -> float:
     """Return the most memory in kilobytes."""
     return found.memory_peak * KB
 
@@ -196,12 +198,12 @@ def _latency(size: Size, number: str) -> Figure:
     )
 
 
-def _bounds(fifo: Outcome, chain: Outcome) -> list[float]:
+def _bounds(fifo: SimOutcome, chain: SimOutcome) -> list[float]:
     """Choose latency thresholds from FIFO's worst, the least that can be kept, to Chain's."""
     return [float(b) for b in np.linspace(fifo.response.max(), chain.response.max(), 6)]
 
 
-def _by_output(found: Outcome) -> tuple[tuple[float, float], ...]:
+def _by_output(found: SimOutcome) -> tuple[tuple[float, float], ...]:
     """Average latency over blocks of outputs, in the order of their time."""
     order = np.argsort(found.done, kind="stable")
     return _thinned(found.done[order], found.response[order], 80, worst=False)
@@ -267,7 +269,7 @@ def _mixed(size: Size, number: str) -> Figure:
     return Figure("b04", "Figure 20", "Output latency vs. time (Mixed)", "time, ms", "latency, ms", curves, (claim,))
 
 
-def _worst(found: Outcome) -> float:
+def _worst(found: SimOutcome) -> float:
     """Return the greatest latency."""
     return float(found.response.max())
 

@@ -1,4 +1,4 @@
-"""Nothing comes in; Example 2 of Babcock et al. 2004 goes out, simulated, beside what the paper prints (§5.3)."""
+"""Simulates Example 2 of Babcock et al. 2004 (§5.3), beside what the paper prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.reproduce.figure import Claim, Figure, Judge, Size
 from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart
 from penstock.sim.arrivals import Arrivals
-from penstock.sim.metrics import Outcome
+from penstock.sim.metrics import SimOutcome
 from penstock.sim.network import network
 from penstock.sim.run import run
 
@@ -42,7 +42,7 @@ def figures(size: Size) -> dict[str, Callable[[], Figure]]:
     return {"Example 2": partial(_example, size)}
 
 
-def _simulated(times: tuple[float, ...], policy: str) -> Outcome:
+def _simulated(times: tuple[float, ...], policy: str) -> SimOutcome:
     """Run one policy over one pattern."""
     given = Arrivals(np.array(times), np.zeros(len(times), dtype=np.int64))
     return run(network([of_chart("q", CHART)]), given, np.zeros((len(times), 1)), policy_named(policy), BLOCKS)

@@ -1,4 +1,4 @@
-"""Measured curves and what a paper says of them come in; figures with verdicts go out."""
+"""Defines a reproduced figure, and judges a paper's claims against what was measured."""
 
 from __future__ import annotations
 

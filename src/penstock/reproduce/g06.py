@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Golab, Bijay and Özsu 2006 go out: throughput and latency of schedules."""
+"""Reproduces the figures of Golab, Bijay and Özsu 2006: throughput and latency of schedules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size
-from penstock.sim.reexecution import TECHNIQUES, Refreshed, Technique, Work, refresh
+from penstock.sim.reexecution import TECHNIQUES, ReexecutionTechnique, ReexecutionWork, Refreshed, refresh
 
 GROUPS: Final = 8
 COUNTS: Final = (40, 80, 160, 240)
@@ -47,7 +47,7 @@ SLOW: Final = Rate(1_500, 1)
 FAST: Final = Rate(3_000, 2)
 
 
-def work(rate: Rate, sorting: bool = False) -> tuple[Work, ...]:
+def work(rate: Rate, sorting: bool = False) -> tuple[ReexecutionWork, ...]:
     """Derive what scans and answers of every group take, in seconds; with ``sorting``, an answer sorts its counters."""
     found = []
     for values in DISTINCT:
@@ -56,7 +56,7 @@ def work(rate: Rate, sorting: bool = False) -> tuple[Work, ...]:
         counters = expected_distinct(many, rate.tuples * WINDOW)
         looks = counters * (math.log2(counters) if sorting else 1.0)
         scan = expected_distinct(many, rate.tuples) * MERGE_US * 1e-6 * rate.costs
-        found.append(Work(scan, looks * COMPARE_US * 1e-6 * rate.costs))
+        found.append(ReexecutionWork(scan, looks * COMPARE_US * 1e-6 * rate.costs))
     return tuple(found)
 
 
@@ -66,7 +66,9 @@ def expected_distinct(values: int, draws: int) -> float:
 
 
 @cache
-def drawn(queries: int, technique: Technique, rate: Rate, seed: int, repetition: int, sorting: bool) -> Refreshed:
+def drawn(
+    queries: int, technique: ReexecutionTechnique, rate: Rate, seed: int, repetition: int, sorting: bool
+) -> Refreshed:
     """Run one random workload: windows of 20 to 100, slides from 1 to half of it (§5.1)."""
     draw = np.random.default_rng([seed, repetition])
     windows = draw.integers(20, 101, (GROUPS, queries // GROUPS))
@@ -75,7 +77,7 @@ def drawn(queries: int, technique: Technique, rate: Rate, seed: int, repetition:
     return refresh(groups, technique, work(rate, sorting), SECONDS)
 
 
-def averaged(queries: int, technique: Technique, rate: Rate, seed: int, sorting: bool = False) -> Refreshed:
+def averaged(queries: int, technique: ReexecutionTechnique, rate: Rate, seed: int, sorting: bool = False) -> Refreshed:
     """Average over random workloads."""
     found = [drawn(queries, technique, rate, seed, repetition, sorting) for repetition in range(REPETITIONS)]
     names = ("throughput", "latency", "behind_schedule")

@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Krishnamurthy, Wu and Franklin 2006 go out, in counted operations.
+"""Reproduces the figures of Krishnamurthy, Wu and Franklin 2006, in counted operations.
 
 Times of the same workloads on a real engine are what ``penstock bench windows`` and ``penstock bench predicates``
 measure; here operations are counted, as the paper counts them, over a drawn hour of trades.

@@ -1,4 +1,4 @@
-"""A seed comes in; an hour of trades, windows and predicates as in Krishnamurthy et al. (2006, §6.1) go out."""
+"""Draws an hour of trades, windows and predicates as in Krishnamurthy et al. (2006, §6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of a paper and a figure come in; the experiments that make it again go out."""
+"""Lists the papers that can be reproduced, and finds the experiments of a paper or figure by name."""
 
 from __future__ import annotations
 

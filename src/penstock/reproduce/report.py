@@ -1,4 +1,4 @@
-"""Figures come in; a page that needs no other file, and plain values for programs, go out."""
+"""Writes reproduced figures as a page that needs no other file, and as JSON."""
 
 from __future__ import annotations
 

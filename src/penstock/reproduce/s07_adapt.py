@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on adaptive scheduling go out: 32 to 34."""
+"""Reproduces Sharaf 2007's figures on adaptive scheduling: 32 to 34."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from penstock.reproduce.s07_techniques import FULL, MEASURE
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, poisson
-from penstock.sim.layout import Settings
-from penstock.sim.metrics import Outcome, summary
-from penstock.sim.network import Operator, Query, network
+from penstock.sim.layout import SimSettings
+from penstock.sim.metrics import SimOutcome, summary
+from penstock.sim.network import Operator, SimQuery, network
 from penstock.sim.run import run
 from penstock.sim.workloads import three_operators
 
@@ -37,7 +37,7 @@ def figures(size: Size) -> dict[str, Callable[[], Figure]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AdaptiveRun:
     """One run: a policy, how it estimates, and what else is changed; α is the weight of the past (§3.8.5)."""
 
     policy: str
@@ -50,13 +50,13 @@ class Case:
     one_cost: bool = False
 
     @property
-    def static(self) -> Case:
+    def static(self) -> AdaptiveRun:
         """Return the same run with selectivities believed uniform."""
         return replace(self, window=0, past=0.0)
 
 
 @cache
-def measured(size: Size, case: Case) -> float:
+def measured(size: Size, case: AdaptiveRun) -> float:
     """Run over values whose mean moves (§3.8.5); return what the policy is to keep low."""
     size.say(f"{case.policy}, σ = {case.spread:g}, window {case.window}, α = {case.past:g}, queries {size.seed}")
     arrivals = packets(size)
@@ -67,14 +67,16 @@ def measured(size: Size, case: Case) -> float:
     values = fates.moving_gaussian(arrivals.time, 3, size.seed, spread=case.spread)
     if case.both:
         queries, values = both_ways(queries, size.seed), np.hstack([values, np.maximum(1.0 - values, fates.LEAST)])
-    settings = Settings(adapt_window=case.window, adapt_alpha=1.0 - case.past)  # there α is the weight of what is new
-    found: Outcome = run(network(queries), arrivals, values, policy_named(case.policy), settings)
+    settings = SimSettings(
+        adapt_window=case.window, adapt_alpha=1.0 - case.past
+    )  # there α is the weight of what is new
+    found: SimOutcome = run(network(queries), arrivals, values, policy_named(case.policy), settings)
     measure, as_norm = MEASURE[case.policy]
     total = summary(getattr(found, measure))
     return total.norm if as_norm else total.average
 
 
-def both_ways(queries: Sequence[Query], seed: int) -> list[Query]:
+def both_ways(queries: Sequence[SimQuery], seed: int) -> list[SimQuery]:
     """Let half of the queries test mirrored attributes: values from a constant on, instead of up to one."""
     turned = np.random.default_rng([seed, 9]).random(len(queries)) < 0.5
     return [
@@ -84,7 +86,7 @@ def both_ways(queries: Sequence[Query], seed: int) -> list[Query]:
 
 
 @cache
-def ratios(size: Size, case: Case) -> tuple[float, ...]:
+def ratios(size: Size, case: AdaptiveRun) -> tuple[float, ...]:
     """Return the adaptive policy's measure in percent of the static one's, for each of several draws of queries."""
     draws = [replace(size, seed=size.seed + draw) for draw in range(DRAWS)]
     runs = [(draw, one) for draw in draws for one in (case, case.static)]
@@ -93,7 +95,7 @@ def ratios(size: Size, case: Case) -> tuple[float, ...]:
     return tuple(100.0 * usual / static for usual, static in zip(found[::2], found[1::2], strict=True))
 
 
-def ratio(size: Size, case: Case) -> float:
+def ratio(size: Size, case: AdaptiveRun) -> float:
     """Return the mean over the draws."""
     return float(np.mean(ratios(size, case)))
 
@@ -103,7 +105,7 @@ def long(size: Size) -> Size:
     return replace(size, tuples=size.tuples * 12, queries=max(10, size.queries // 4))
 
 
-def told(size: Size, case: Case) -> str:
+def told(size: Size, case: AdaptiveRun) -> str:
     """Tell the mean and the range over the draws."""
     found = ratios(size, case)
     return f"{np.mean(found):.0f} ({min(found):.0f} to {max(found):.0f})"
@@ -131,7 +133,7 @@ def _note(size: Size) -> str:
 def _spreads(size: Size) -> Figure:
     """Adaptive by static over the spread of values."""
     one = long(size)
-    at = {p: [ratio(one, Case(p, spread)) for spread in SPREADS] for p in MEASURE}
+    at = {p: [ratio(one, AdaptiveRun(p, spread)) for spread in SPREADS] for p in MEASURE}
     made = _figure("32", "Ratio of adaptive scheduler performance vs. static", "standard deviation", at, SPREADS)
     return replace(made, claims=_of_spreads(one, at), note=f"{_note(size)} {other_way(one)}")
 
@@ -160,10 +162,10 @@ def _gains_less(judge: Judge, number: int, names: tuple[str, ...], at: dict[str,
 def load_alone(one: Size) -> str:
     """Tell what the load alone does where arrivals have no bursts."""
     by_load = "; ".join(
-        f"at {load:g}: " + " and ".join(told(one, Case(p, load=load, even=True)) for p in ("HR", "HNR"))
+        f"at {load:g}: " + " and ".join(told(one, AdaptiveRun(p, load=load, even=True)) for p in ("HR", "HNR"))
         for load in LOADS
     )
-    here = " and ".join(told(one, Case(p)) for p in ("HR", "HNR"))
+    here = " and ".join(told(one, AdaptiveRun(p)) for p in ("HR", "HNR"))
     return (
         "it is the load, of which §3.8.5 says nothing: static order is far behind only while all work exceeds the time "
         "and what passes does not. With Poisson arrivals and nothing but the load changed HR-A and HNR-A are, "
@@ -174,7 +176,7 @@ def load_alone(one: Size) -> str:
 
 def costs_alone(one: Size, names: tuple[str, ...]) -> str:
     """Tell what the policies gain when all queries cost the same."""
-    same = ", ".join(f"{p}-A {told(one, Case(p, one_cost=True))}" for p in ("HR", *names))
+    same = ", ".join(f"{p}-A {told(one, AdaptiveRun(p, one_cost=True))}" for p in ("HR", *names))
     why = (
         "so it is the classes of costs: static order errs only by letting a cheap query that passes nothing go before "
         "a dear one that passes, and HNR divides by the cost twice"
@@ -187,7 +189,7 @@ def costs_alone(one: Size, names: tuple[str, ...]) -> str:
 def other_way(one: Size) -> str:
     """Tell what predicates of both directions give."""
     both = "; ".join(
-        f"at σ = {spread:g}: " + " and ".join(told(one, Case(p, spread, both=True)) for p in ("HR", "HNR"))
+        f"at σ = {spread:g}: " + " and ".join(told(one, AdaptiveRun(p, spread, both=True)) for p in ("HR", "HNR"))
         for spread in (SPREADS[0], SPREADS[-1])
     )
     return f"Where half of the queries take values from a constant on, HR-A and HNR-A are, {both} %."
@@ -199,7 +201,7 @@ def other_way(one: Size) -> str:
 def _windows(size: Size) -> Figure:
     """Adaptive by static over the window."""
     one = long(size)
-    at = {p: [ratio(one, Case(p, window=window)) for window in WINDOWS] for p in MEASURE}
+    at = {p: [ratio(one, AdaptiveRun(p, window=window)) for window in WINDOWS] for p in MEASURE}
     holds = all(max(found[1:4]) < min(found[:1] + found[4:]) for found in at.values())
     words = "windows of 50 to 150 best in general (each below 10, 300 and 1000, for each policy)"
     claim = Judge("s07", "Figure 33").sign(1, words, holds, _listed(at, WINDOWS), other_weight(one))
@@ -210,7 +212,7 @@ def _windows(size: Size) -> Figure:
 def _pasts(size: Size) -> Figure:
     """Adaptive by static over α."""
     one = long(size)
-    at = {p: [ratio(one, Case(p, past=past)) for past in PASTS] for p in MEASURE}
+    at = {p: [ratio(one, AdaptiveRun(p, past=past)) for past in PASTS] for p in MEASURE}
     holds = all(
         max(found[1:4]) <= min(found) + NEAR < found[-1] and max(found[1:4]) < found[0] for found in at.values()
     )
@@ -228,7 +230,7 @@ def _listed(at: dict[str, list[float]], xs: Sequence[float]) -> str:
 
 def other_weight(one: Size) -> str:
     """Tell what windows and α give when α is the weight of what is new."""
-    windows = {p: [ratio(one, Case(p, window=w, past=1 - 0.175)) for w in WINDOWS] for p in ("HR", "BSD")}
+    windows = {p: [ratio(one, AdaptiveRun(p, window=w, past=1 - 0.175)) for w in WINDOWS] for p in ("HR", "BSD")}
     return (
         "α is the weight of the past, as §3.8.5 describes it (low values unstable, high ones nearly static); §3.3.3 "
         "has it as the weight of what is new. Read so, and nothing else changed, short windows harm nothing: "

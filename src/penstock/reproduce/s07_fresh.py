@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on freshness go out: 36 to 43."""
+"""Reproduces Sharaf 2007's figures on freshness: 36 to 43."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock.reproduce.figure import Figure, Judge, Size, below
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, burst_of, lbl_pkt_4, merged, poisson
-from penstock.sim.layout import Beliefs, Settings
-from penstock.sim.network import Network, Operator, Query, network
+from penstock.sim.layout import Beliefs, SimSettings
+from penstock.sim.network import Network, Operator, SimQuery, network
 from penstock.sim.run import run
 from penstock.sim.workloads import STEPS, scaled
 
@@ -28,7 +28,7 @@ LOADS: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
 DRAWS: Final = 3  # of queries and streams, over which everything is averaged
 
 
-class Reading(Enum):
+class PredicateReading(Enum):
     """What the two predicates of a query test, which §4.4.2 leaves open, and what policies know of it."""
 
     ONE = "one attribute, selectivities multiplied as in §2.1"
@@ -46,7 +46,7 @@ class Setting:
     one_cost: bool = False
     real: bool = False
     burst: int = 10
-    reading: Reading = Reading.ONE
+    reading: PredicateReading = PredicateReading.ONE
     charge: float = 0.0  # for each use of FAS's calendar, by the cheapest operator's time
 
 
@@ -58,7 +58,7 @@ class Fresh:
     response: float
 
 
-def queries(size: Size, setting: Setting, streams: int, gaps: Sequence[float]) -> list[Query]:
+def queries(size: Size, setting: Setting, streams: int, gaps: Sequence[float]) -> list[SimQuery]:
     """Draw two predicates and a projection a query, over streams chosen at random (§4.4.2)."""
     draw, many = np.random.default_rng([size.seed, 4]), max(20, size.queries // 2)
     steps = np.arange(1.0, 0.05, -0.1)
@@ -66,14 +66,14 @@ def queries(size: Size, setting: Setting, streams: int, gaps: Sequence[float]) -
     chances = draw.choice(steps, many, p=weights / weights.sum())
     costs = np.ones(many) if setting.one_cost else 2.0 ** draw.integers(0, 3, many)
     of = draw.integers(0, streams, many)
-    apart = setting.reading is Reading.APART
+    apart = setting.reading is PredicateReading.APART
     second = chances if apart else np.ones(many)  # what passes the first of two equal tests passes the other
     work = [c * (1 + s + s * t) / gaps[i] for c, s, t, i in zip(costs, chances, second, of, strict=True)]
     unit = scaled(work, setting.load, 1.0)
     found = []
     for number, (cost, chance, stream) in enumerate(zip(costs * unit, chances, of, strict=True)):
         tests = Operator(cost, float(chance), 0), Operator(cost, float(chance), 1 if apart else 0)
-        found.append(Query(f"f{number}", (*tests, Operator(cost, 1.0, 2)), int(stream)))
+        found.append(SimQuery(f"f{number}", (*tests, Operator(cost, 1.0, 2)), int(stream)))
     return found
 
 
@@ -109,9 +109,9 @@ def _fresh_once(size: Size, setting: Setting, policy: str) -> Fresh:
     gaps = [_gap(given.time[given.stream == i]) for i in range(streams)]
     values = fates.uniform(len(given), 3, size.seed, steps=STEPS)
     net = network(queries(size, setting, streams, gaps))
-    beliefs = known(net) if setting.reading is Reading.KNOWN else None
+    beliefs = known(net) if setting.reading is PredicateReading.KNOWN else None
     charge = setting.charge * float(net.segments.cost.min()) if policy.startswith("FAS") else 0.0
-    how = Settings(calendar=charge > 0, charge=charge)
+    how = SimSettings(calendar=charge > 0, charge=charge)
     found = run(net, given, values, policy_named(policy), how, beliefs=beliefs)
     end = float(min(given.time[given.stream == i][-1] for i in range(streams)))
     return Fresh(100 * float(found.staleness(0.0, end).mean()), float(found.response.mean()))
@@ -126,7 +126,7 @@ def gains(size: Size, setting: Setting) -> tuple[float, float]:
 def readings(size: Size) -> str:
     """Tell what each reading of the queries gives at a load of 0.95, nothing else changed."""
     told = []
-    for reading in Reading:
+    for reading in PredicateReading:
         hr, fas = (fresh(size, Setting(reading=reading), p).staleness for p in ("HR", "FAS-MCQ"))
         slower = gains(size, Setting(reading=reading))[1]
         told.append(
@@ -219,7 +219,7 @@ def _beta(size: Size, number: str) -> Figure:
 def knowing(size: Size) -> str:
     """Tell how response rises with β when what policies believe of selectivities is true, by either of two changes."""
     told = []
-    for reading in (Reading.KNOWN, Reading.APART):
+    for reading in (PredicateReading.KNOWN, PredicateReading.APART):
         names = ["HR", *(f"FAS-MCQ({b})" for b in BETAS[1:])]
         hr, *found = (fresh(size, Setting(reading=reading), name).response for name in names)
         told.append(f"{', '.join(f'{-below(f, hr):+.0f}' for f in found)} % ({reading.value})")

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures over the system's load go out: 7 to 14, 25 and 26."""
+"""Reproduces Sharaf 2007's figures over the system's load: 7 to 14, 25 and 26."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.reproduce.figure import Figure, Judge, Size, below
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, lbl_pkt_4
-from penstock.sim.layout import Level, Settings
-from penstock.sim.metrics import Outcome, Summary, summary
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.metrics import SimOutcome, Summary, summary
 from penstock.sim.network import network
 from penstock.sim.run import run
 from penstock.sim.workloads import STEPS, three_operators
@@ -49,14 +49,14 @@ def measured(size: Size, policy: str, load: float, slices: float = 0.0) -> Measu
     queries = three_operators(size.queries, size.seed, load, arrivals.gap)
     values = fates.uniform(len(arrivals), 3, size.seed, steps=STEPS)
     costs = np.array([q.operators[0].cost for q in queries])
-    how = Settings(level=Level.PREEMPTIVE, quantum=slices * float(costs.min())) if slices else Settings()
+    how = SimSettings(level=Level.PREEMPTIVE, quantum=slices * float(costs.min())) if slices else SimSettings()
     outcome = run(network(queries), arrivals, values, policy_named(policy), how)
     chances = np.array([q.operators[0].selectivity for q in queries])
     cheap = _by_class(outcome, costs <= costs.min() * 1.01, chances)
     return Measured(summary(outcome.response), summary(outcome.slowdown), outcome.memory_average, cheap)
 
 
-def _by_class(outcome: Outcome, chosen: np.ndarray[Any, Any], chances: np.ndarray[Any, Any]) -> dict[float, float]:
+def _by_class(outcome: SimOutcome, chosen: np.ndarray[Any, Any], chances: np.ndarray[Any, Any]) -> dict[float, float]:
     """Average the slowdown of chosen queries by selectivity, in tenths."""
     classes, mine = np.ceil(chances * 10 - 1e-9) / 10, chosen[outcome.query]
     of = classes[outcome.query]

@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on selectivity, oracles, time, joins and aggregates go out: 15 to 24."""
+"""Reproduces Sharaf 2007's figures on selectivity, oracles, time, joins and aggregates: 15 to 24."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.reproduce.s07_load import packets
 from penstock.schedule.catalogue import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import merged, poisson
-from penstock.sim.layout import Level, Settings
-from penstock.sim.metrics import Outcome, Summary, summary, tardiness
-from penstock.sim.network import JoinQuery, Operator, Query, network
+from penstock.sim.layout import Level, SimSettings
+from penstock.sim.metrics import SimOutcome, Summary, summary, tardiness
+from penstock.sim.network import JoinQuery, Operator, SimQuery, network
 from penstock.sim.run import run
 from penstock.sim.workloads import STEPS, three_operators
 
@@ -50,10 +50,10 @@ def by_selectivity(
     return summary(found.response), summary(found.slowdown)
 
 
-def own_attributes(queries: Sequence[Query]) -> list[Query]:
+def own_attributes(queries: Sequence[SimQuery]) -> list[SimQuery]:
     """Let every predicate test an attribute that no other tests."""
     return [
-        Query(q.name, tuple(Operator(o.cost, o.selectivity, 3 * n + i) for i, o in enumerate(q.operators)), q.stream)
+        SimQuery(q.name, tuple(Operator(o.cost, o.selectivity, 3 * n + i) for i, o in enumerate(q.operators)), q.stream)
         for n, q in enumerate(queries)
     ]
 
@@ -131,7 +131,7 @@ OVER_TIME: Final = {
 
 
 @cache
-def timed(size: Size, policy: str) -> Outcome:
+def timed(size: Size, policy: str) -> SimOutcome:
     """Run one policy at a high load."""
     size.say(f"{policy} over time")
     arrivals = packets(size)
@@ -196,8 +196,8 @@ def _joins(size: Size) -> Figure:
     loads = (0.3, 0.5, 0.7, 0.9, 0.95)
     for load in loads:
         net = network(join_queries(size, queries, load, gap))
-        whole = Settings(seed=size.seed)
-        sliced = Settings(seed=size.seed, level=Level.PREEMPTIVE, quantum=float(net.segments.cost.min()))
+        whole = SimSettings(seed=size.seed)
+        sliced = SimSettings(seed=size.seed, level=Level.PREEMPTIVE, quantum=float(net.segments.cost.min()))
         for name in names:
             size.say(f"{name} on two streams at {load:g}")
             at[name, load] = summary(run(net, arrivals, values, policy_named(name), whole).slowdown).norm
@@ -234,7 +234,9 @@ def late(size: Size, policy: str, load: float) -> float:
     draw = np.random.default_rng([size.seed, 3])
     costs, slides = 2.0 ** draw.integers(0, 5, queries), arrivals.gap * draw.uniform(*SLIDES, queries)
     unit = load * arrivals.gap / costs.sum()
-    made = [Query(f"a{i}", (Operator(c * unit),), slide=s) for i, (c, s) in enumerate(zip(costs, slides, strict=True))]
+    made = [
+        SimQuery(f"a{i}", (Operator(c * unit),), slide=s) for i, (c, s) in enumerate(zip(costs, slides, strict=True))
+    ]
     found = run(network(made), arrivals, np.ones((tuples, 1)), policy_named(policy))
     return float(tardiness(found, slides, float(arrivals.time[-1])).mean())
 

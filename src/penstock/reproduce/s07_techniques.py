@@ -1,4 +1,4 @@
-"""A size comes in; Sharaf 2007's figures on clusters and shared operators go out: 27 to 31."""
+"""Reproduces Sharaf 2007's figures on clusters and shared operators: 27 to 31."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.schedule.catalogue import policy_named
 from penstock.schedule.clusters import logarithmic, uniform
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim import fates
-from penstock.sim.clustered import Technique, clustered
+from penstock.sim.clustered import ClusterTechnique, clustered
 from penstock.sim.layout import Beliefs
 from penstock.sim.metrics import summary
 from penstock.sim.network import Group, Network, network
@@ -57,7 +57,7 @@ def norm(
     of, pseudo = exact if clusters == 0 else (logarithmic if kind == "BSD-Logarithmic" else uniform)(rank, clusters)
     charge = charged * float(s.cost.min())
     values = fates.uniform(len(arrivals), 3, size.seed, steps=STEPS)
-    return summary(clustered(net, arrivals, values, Technique(kind, of, pseudo, prune, together, charge))).norm
+    return summary(clustered(net, arrivals, values, ClusterTechnique(kind, of, pseudo, prune, together, charge))).norm
 
 
 def _clusters(size: Size) -> Figure:

@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Guirguis, Sharaf, Chrysanthis and Labrinidis 2011 on plans and their costs go out."""
+"""Reproduces the figures of Guirguis, Sharaf, Chrysanthis and Labrinidis 2011 on plans and their costs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size, below
 from penstock.reproduce.w11_workload import strands
+from penstock.share.weave.baselines import insert_then_weave, local_search, no_share, share_all, share_at_random
 from penstock.share.weave.costs import UnitCosts
-from penstock.share.weave.rivals import insert_then_weave, local_search, no_share, share_all, share_at_random
-from penstock.share.weave.strands import Woven
+from penstock.share.weave.plan_queries import WovenTrees
 from penstock.share.weave.weaving import weave_share
 
 COUNTS: Final = (50, 100, 250, 500, 1000)
@@ -25,11 +25,11 @@ GREEDY: Final = (
     "both are greedy, and what is written of Insert-then-Weave leaves open by what it chooses a tree: by cost, as "
     "here, it ends within a few percent of Weave Share, above or below"
 )
-Algorithm = Callable[[int, float, int], Woven]
+Algorithm = Callable[[int, float, int], WovenTrees]
 
 
 @cache
-def woven(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float = 50.0) -> Woven:
+def woven(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float = 50.0) -> WovenTrees:
     """Weave a workload."""
     return weave_share(strands(count, skew=skew, overlap=overlap, seed=seed), UnitCosts(rate))
 

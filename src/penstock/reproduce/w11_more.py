@@ -1,4 +1,4 @@
-"""A size comes in; the figures of Guirguis et al. 2011 on the weaver itself go out: kept plans, counted operations."""
+"""Reproduces the figures of Guirguis et al. 2011 on the weaver itself: kept plans, counted operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.reproduce.w11 import TEMPLATES
 from penstock.reproduce.w11_workload import strands
 from penstock.share.weave.costs import UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
-from penstock.share.weave.loom import Loom
+from penstock.share.weave.incremental import IncrementalPlanner
 from penstock.share.weave.weaving import weave_share
 
 TOLERANCES: Final = (0.0, 0.1, 0.2, 0.3, 0.5, math.inf)
@@ -31,16 +31,16 @@ def kept(count: int, tolerance: float, seed: int) -> tuple[float, int, int]:
     """Add queries one by one; return the mean relative error in percent, pairs compared and plans woven anew."""
     pool = strands(count, seed=seed)
     begun = count // 5
-    loom = Loom(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
+    planner = IncrementalPlanner(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
     errors = []
     for number in range(begun, count):
-        loom.add(number, pool[number])
-        if loom.owing:
-            loom.reconstruct()
+        planner.add(number, pool[number])
+        if planner.owing:
+            planner.reconstruct()
         if number % LOOKED == 0:
             best = weave_share(pool[: number + 1], UnitCosts(RATE)).cost
-            errors.append(100.0 * (loom.cost / best - 1))
-    return sum(errors) / len(errors), loom.comparisons, loom.reconstructions
+            errors.append(100.0 * (planner.cost / best - 1))
+    return sum(errors) / len(errors), planner.comparisons, planner.reconstructions
 
 
 def _tolerances(size: Size) -> Figure:

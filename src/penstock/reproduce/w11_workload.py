@@ -1,4 +1,4 @@
-"""A number of queries comes in; windows as Guirguis et al. (2011, §6, Table 1) draw them go out.
+"""Draws windows as Guirguis et al. (2011, §6, Table 1) draw them.
 
 Slides are drawn from a set of templates by a Zipf distribution that prefers long ones, ranges are slides times a
 uniform overlap factor. The paper does not publish its templates, from 1 to 100,000; here they are 1, 2 and 5 times
@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.share.weave.strands import Strand
+from penstock.share.weave.plan_queries import PlanQuery
 
 TEMPLATES_S: Final = tuple(
     sorted((m * 10**k for k in range(6) for m in (1, 2, 5) if m * 10**k <= 100_000), reverse=True)
@@ -29,6 +29,6 @@ def windows(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int =
     return [Window(int(r) * SECOND, int(s) * SECOND) for r, s in zip(ranges, slides, strict=True)]
 
 
-def strands(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int = 1) -> list[Strand]:
+def strands(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int = 1) -> list[PlanQuery]:
     """Draw queries that differ in their windows alone."""
-    return [Strand(window) for window in windows(count, skew=skew, overlap=overlap, seed=seed)]
+    return [PlanQuery(window) for window in windows(count, skew=skew, overlap=overlap, seed=seed)]

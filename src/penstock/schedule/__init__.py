@@ -1,1 +1,1 @@
-"""Facts about what waits come in; what runs next goes out. Pure: no clock, no Spark; engine and simulator share it."""
+"""Decides which waiting work runs next; it has no clock and no Spark, and serves engine and simulator."""

@@ -1,4 +1,4 @@
-"""Priorities come in one by one; one of the highest goes out in constant time (Brown 1988; Sharaf 2007, §4.4.1).
+"""Keeps a calendar queue: it finds a highest priority in constant time (Brown 1988; Sharaf 2007, §4.4.1).
 
 A *day* is a class of priorities within one factor. Each is a list; the first of the highest day that is not empty is
 taken, so that no priority of something that has not changed is computed or compared again.

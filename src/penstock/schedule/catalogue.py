@@ -1,4 +1,4 @@
-"""The name of a policy comes in, the policy goes out; a new one is a line in this list."""
+"""Finds a scheduling policy by its name; a new policy is a line in this list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress charts come in; their lower envelopes go out (Babcock et al. 2004, §3)."""
+"""Computes the lower envelopes of progress charts (Babcock et al. 2004, §3)."""
 
 from __future__ import annotations
 

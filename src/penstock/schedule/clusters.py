@@ -1,4 +1,4 @@
-"""Priorities of many queries come in; few clusters of them, and a quick way to find the best, go out (S07 §3.3.2)."""
+"""Clusters the priorities of many queries, so that the best is found quickly (Sharaf 2007, §3.3.2)."""
 
 from __future__ import annotations
 

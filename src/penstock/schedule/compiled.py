@@ -1,4 +1,4 @@
-"""Plain Python functions come in; the same functions as machine code go out, kept on disk between runs."""
+"""Compiles plain Python functions to machine code, which is kept on disk between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A priority function and its manner come in; a policy that the engine and the simulator can follow goes out.
+"""Defines a scheduling policy: its priority function, and what the priority depends on.
 
 A priority is a function of nine plain numbers about the segment of operators that begins at one queue:
 

@@ -1,4 +1,4 @@
-"""Operators with cost and selectivity come in; the facts about every segment to the end of its query go out."""
+"""Computes selectivity and cost of every segment of operators, from each operator to its query's end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments behind a shared operator come in; its priority, and which of them run with it, go out (S07 §3.6)."""
+"""Gives a shared operator its priority, and chooses which segments run with it (Sharaf 2007, §3.6)."""
 
 from __future__ import annotations
 

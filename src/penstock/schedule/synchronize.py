@@ -1,4 +1,4 @@
-"""Periodic queries that can share scans come in; with which periods, and which of them together, goes out.
+"""Chooses which periodic queries of a group are run together, so that they share scans.
 
 Golab, Bijay and Özsu 2006, §4: queries of a group read one synopsis; those with the same slide form a sub-group.
 """

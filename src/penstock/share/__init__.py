@@ -1,1 +1,1 @@
-"""What queries have in common: slices, conditions, groupings; the plan and its layout."""
+"""Plans what queries share (slices, conditions, groupings) and lays the plan out for one Spark job."""

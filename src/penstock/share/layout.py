@@ -1,4 +1,4 @@
-"""A plan in, the columns of its one Spark job out: which grouping has which number, signature words and key slots."""
+"""Numbers the groupings, signature words and key columns of a plan's one Spark job."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.model.schema import Column
 from penstock.model.window import Window
-from penstock.share.feeding import Fed, Feeding, fed_members
+from penstock.share.grouping_rollup import Feeding, RolledUp, fed_members
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch, Locating, choose_locating
 from penstock.share.plan import Grouping, Plan
 from penstock.share.slices import Progression, SliceManager
@@ -26,7 +26,7 @@ class Member:
     slots: tuple[int, ...]  # where each key stands among the shared key columns
     carrier: bool  # also keeps the rows that no query takes: they count, and show that the stream is not empty
     signed: bool  # False: every valid row is taken, no signature needed
-    feeds: tuple[Fed, ...]  # the groupings that queries ask for: itself, or coarser ones
+    feeds: tuple[RolledUp, ...]  # the groupings that queries ask for: itself, or coarser ones
 
 
 @dataclass(frozen=True, slots=True)

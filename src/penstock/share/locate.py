@@ -1,4 +1,4 @@
-"""A tree's edges in, the cheapest way to find a row's slice out."""
+"""Chooses the cheapest way for rows to find their slice, from a tree's edges."""
 
 from __future__ import annotations
 

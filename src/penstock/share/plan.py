@@ -1,4 +1,4 @@
-"""Queries in, a plan out: trees share one slicing, groupings one set of partials, conditions one bit."""
+"""Plans a stream's queries: trees share one slicing, groupings share partials, conditions become bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.evaluate.components import ROWS, Component
+from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.typed import Condition, Definition
 from penstock.model.duration import SECOND
 from penstock.model.query import Join

@@ -1,4 +1,4 @@
-"""Windows come in; the edges that cut the stream into shared slices come out (Krishnamurthy, Wu and Franklin 2006, §3).
+"""Finds the edges that cut a stream into shared slices (Krishnamurthy, Wu and Franklin 2006, §3).
 
 Times are integers: microseconds everywhere in Penstock, though nothing here depends on the unit. The explicit
 sliced windows of §3.2 (`Sliced`, `compose`) serve small cases and tests; running plans use `SliceManager`, which never
@@ -16,11 +16,10 @@ from itertools import accumulate
 from typing import Final, Literal, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.model.arrays import Int64Array
 from penstock.model.window import Window
 
-Int64Array = npt.NDArray[np.int64]
 Slicing = Literal["paned", "paired"]
 
 MOST_SLICES: Final = 1 << 20  # explicit composition stops here

@@ -1,1 +1,1 @@
-"""Queries, arrivals and a policy come in; what would have happened, exactly, goes out."""
+"""Simulates scheduling policies exactly, over queries and arrivals."""

@@ -1,4 +1,4 @@
-"""A description of traffic comes in; the times at which tuples come, and on which stream, go out."""
+"""Draws or reads the arrival times of tuples: Poisson, bursts, on-off flows, recorded packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues with waiting heads come in; the operator that runs next goes out, for every manner of policy (compiled)."""
+"""Chooses the operator that runs next, for every kind of policy (compiled)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries, arrivals and clusters come in; what BSD would give when choosing takes time goes out (S07 §3.8.3).
+"""Simulates BSD with clustered priorities where choosing itself takes time (Sharaf 2007, §3.8.3).
 
 The queries of a cluster take a tuple one after the other; each scheduling point costs time for every priority that is
 computed or compared.
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Technique:
+class ClusterTechnique:
     """How the best cluster is found and what runs then."""
 
     name: str
@@ -31,7 +31,7 @@ class Technique:
     charge: float = 0.0
 
 
-def clustered(net: Network, arrivals: Arrivals, values: Array, technique: Technique) -> Array:
+def clustered(net: Network, arrivals: Arrivals, values: Array, technique: ClusterTechnique) -> Array:
     """Return the slowdowns of all answers; every query has three operators in a row."""
     leaves = np.flatnonzero(net.stream >= 0)
     order = np.argsort(technique.cluster_of, kind="stable")

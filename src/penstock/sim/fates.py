@@ -1,4 +1,4 @@
-"""Numbers of tuples and attributes come in; the values that decide which tuples pass go out, drawn once for all."""
+"""Draws the values that decide which tuples pass an operator, once for all policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples with deadlines come in; which of them must run now goes out (Babcock et al. 2004, §5; compiled)."""
+"""Finds the waiting tuples that must run now to meet their deadlines (Babcock et al. 2004, §5; compiled)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuples and their fates come in; what an oracle knows about them goes out (Sharaf 2007, §3.8.1.10)."""
+"""Computes what an oracle knows about tuples and their fates (Sharaf 2007, §3.8.1.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network of operators, its tuples and a policy come in; answers and memory over time go out (compiled).
+"""Runs the simulation loop over a network of operators (compiled).
 
 The clock jumps from one scheduling point to the next. A scheduling point is reached when an operator has finished a
 tuple; with queries scheduled as a whole, operators after the first go on at once (edges are *inline*); with

@@ -1,4 +1,4 @@
-"""A network, arrivals, fates, a policy and settings come in; the records that the compiled loop works on go out."""
+"""Prepares the flat records that the compiled simulation loop works on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimSettings:
     """How a run goes."""
 
     level: Level = Level.QUERY
@@ -61,7 +61,7 @@ def lay_out(
     arrivals: Arrivals,
     values: Array,
     policy: Policy,
-    settings: Settings,
+    settings: SimSettings,
     beliefs: Beliefs,
     places_in_pool: int,
     answers: int,
@@ -125,7 +125,7 @@ def _ordered(policy: Policy, entries: Array, ranks: Array, turns: Array) -> Arra
     return entries
 
 
-def _highest(policy: Policy, facts: state.Records, settings: Settings) -> float:
+def _highest(policy: Policy, facts: state.Records, settings: SimSettings) -> float:
     """Find the highest priority that any queue can get: that of a single tuple."""
     if settings.adapt_window:
         raise ProjectError(
@@ -148,9 +148,9 @@ def _calendar(operators: int) -> state.Calendar:
     return state.Calendar(*links, *(np.full(DAYS, -1, dtype=np.int64) for _ in range(2)))
 
 
-def _how(policy: Policy, settings: Settings, highest: float) -> state.How:
+def _how(policy: Policy, settings: SimSettings, highest: float) -> state.RunSettings:
     """Put the settings together."""
-    return state.How(
+    return state.RunSettings(
         manner=int(policy.manner),
         window=settings.adapt_window,
         seed=settings.seed,
@@ -174,7 +174,7 @@ def _state() -> state.Records:
     return one
 
 
-def _operators(net: Network, settings: Settings) -> state.Records:
+def _operators(net: Network, settings: SimSettings) -> state.Records:
     """Write down the operators."""
     found, segments = state.records(state.OPERATOR, len(net.segments)), net.segments
     ends = np.cumsum([len(e) for e in net.edges])

@@ -1,4 +1,4 @@
-"""Answers of a run come in; response, slowdown, tardiness, staleness and memory go out, in all and for each query."""
+"""Computes response, slowdown, tardiness, staleness and memory from the answers of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def summary(values: Array) -> Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimOutcome:
     """What a run gave: an entry an answer, memory over time, and what scheduling took."""
 
     query: Array
@@ -76,7 +76,7 @@ class Outcome:
         return np.asarray(np.bincount(query, stale, len(self.ideal_of_query)) / length)
 
 
-def tardiness(outcome: Outcome, slides: Array, until: float, only: int | None = None) -> Array:
+def tardiness(outcome: SimOutcome, slides: Array, until: float, only: int | None = None) -> Array:
     """Return how late each aggregate was: its last tuple done, after the end of its slide (Sharaf 2007, §3.5)."""
     found = []
     for query in range(len(slides)) if only is None else (only,):

@@ -1,4 +1,4 @@
-"""Queries as paths of operators come in; one network in flat arrays goes out."""
+"""Defines simulated queries, and lays all their operators out as one network in flat arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SimQuery:
     """A path of operators over one stream; a join with a table is an operator with its selectivity."""
 
     name: str
@@ -62,7 +62,7 @@ class Group:
     latency: float = np.inf
 
 
-AnyQuery = Query | JoinQuery | Group
+AnyQuery = SimQuery | JoinQuery | Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def network(queries: Sequence[AnyQuery]) -> Network:
     builder = _Builder()
     for query in queries:
         match query:
-            case Query():
+            case SimQuery():
                 _add_path(builder, query)
             case JoinQuery():
                 _add_join(builder, query)
@@ -140,7 +140,7 @@ def network(queries: Sequence[AnyQuery]) -> Network:
     return _finished(builder)
 
 
-def _add_path(builder: _Builder, query: Query) -> None:
+def _add_path(builder: _Builder, query: SimQuery) -> None:
     """Add a single-stream query."""
     ideal = sum(o.cost for o in query.operators)
     number = builder.query(query.name, ideal)

@@ -1,4 +1,4 @@
-"""Tuples that arrive and items that move on come in; queues whose heads are known go out (compiled)."""
+"""Keeps the queues of operators while tuples arrive and move on (compiled)."""
 
 from __future__ import annotations
 

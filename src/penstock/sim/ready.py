@@ -1,8 +1,8 @@
-"""Queues whose heads change come in; the operator with the best head goes out, most of them unseen (compiled).
+"""Finds the operator whose head has the best priority, without looking at most of them (compiled).
 
 Operators stand in a list that is cut into short stretches. Each stretch knows the highest rank and the earliest head
-in it (infinite where nothing waits), so that a stretch in which nothing can be best is passed over: S07 §3.3.2.2 prunes
-its search in the same way.
+in it (infinite where nothing waits), so that a stretch in which nothing can be best is passed over: Sharaf 2007,
+§3.3.2.2, prunes its search in the same way.
 """
 
 from __future__ import annotations

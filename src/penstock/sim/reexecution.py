@@ -1,4 +1,4 @@
-"""Groups of periodic queries and a way to schedule them come in; throughput and latency go out (G06 §5)."""
+"""Simulates groups of periodic queries, and measures throughput and latency (Golab et al. 2006, §5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parts = tuple[SubGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Technique:
+class ReexecutionTechnique:
     """A way to schedule: which periods, and what runs together."""
 
     name: str
@@ -27,17 +27,17 @@ class Technique:
 
 
 TECHNIQUES: Final = (
-    Technique("No-S", "no sharing", tuple, Sharing.NONE),
-    Technique("AS", "aggressive", aggressive, Sharing.NONE),
-    Technique("CS", "conservative", tuple, Sharing.SAME),
-    Technique("HS", "hybrid", hybrid, Sharing.SAME),
-    Technique("H-LS", "hybrid, late sharing", hybrid, Sharing.LATE),
-    Technique("H-LP", "hybrid, late-pending sharing", hybrid, Sharing.LATE_PENDING),
+    ReexecutionTechnique("No-S", "no sharing", tuple, Sharing.NONE),
+    ReexecutionTechnique("AS", "aggressive", aggressive, Sharing.NONE),
+    ReexecutionTechnique("CS", "conservative", tuple, Sharing.SAME),
+    ReexecutionTechnique("HS", "hybrid", hybrid, Sharing.SAME),
+    ReexecutionTechnique("H-LS", "hybrid, late sharing", hybrid, Sharing.LATE),
+    ReexecutionTechnique("H-LP", "hybrid, late-pending sharing", hybrid, Sharing.LATE_PENDING),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ReexecutionWork:
     """What re-executions of one group take: time for each interval scanned and each query answered, in ticks."""
 
     scan: float
@@ -58,13 +58,16 @@ class Refreshed:
 
 
 @cache
-def _periods(technique: Technique, parts: Parts) -> Parts:
+def _periods(technique: ReexecutionTechnique, parts: Parts) -> Parts:
     """Choose periods; the search for the best takes long enough to keep what it found."""
     return technique.periods(parts)
 
 
 def refresh(
-    groups: Sequence[Sequence[tuple[int, int]]], technique: Technique, work: Sequence[Work], ticks: int
+    groups: Sequence[Sequence[tuple[int, int]]],
+    technique: ReexecutionTechnique,
+    work: Sequence[ReexecutionWork],
+    ticks: int,
 ) -> Refreshed:
     """Re-execute groups of queries (window, slide), each with its work, for some time."""
     scheduled = [_periods(technique, sub_groups(group)) for group in groups]

@@ -1,4 +1,4 @@
-"""A network, arrivals, fates and a policy come in; the outcome of an exact simulation goes out."""
+"""Runs one exact simulation of a network under a policy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.schedule.policy import Policy
 from penstock.sim import state
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.kernel import simulate
-from penstock.sim.layout import CHUNK, Beliefs, Settings, lay_out
-from penstock.sim.metrics import Outcome
-from penstock.sim.network import Network, Operator, Query, network
+from penstock.sim.layout import CHUNK, Beliefs, SimSettings, lay_out
+from penstock.sim.metrics import SimOutcome
+from penstock.sim.network import Network, Operator, SimQuery, network
 
 Array = np.ndarray[Any, Any]
 
@@ -24,11 +24,11 @@ def run(
     arrivals: Arrivals,
     values: Array,
     policy: Policy,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: SimSettings = SimSettings(),  # noqa: B008
     *,
     beliefs: Beliefs | None = None,
     report: Callable[[float], None] | None = None,
-) -> Outcome:
+) -> SimOutcome:
     """Simulate; rooms that turn out too small are doubled and the run repeated."""
     places, answers = 1 << 12, max(1 << 12, int(_expected(net, arrivals) * 1.3))
     while True:
@@ -44,7 +44,7 @@ def run(
 
 def warm(policies: Sequence[Policy]) -> None:
     """Compile the loop and the policies, by simulating one tuple under each, so that no decision waits for that."""
-    net, one = network([Query("warm", (Operator(1.0),))]), Arrivals(np.zeros(1), np.zeros(1, dtype=np.int64))
+    net, one = network([SimQuery("warm", (Operator(1.0),))]), Arrivals(np.zeros(1), np.zeros(1, dtype=np.int64))
     for policy in policies:
         run(net, one, np.ones((1, 1)), policy)
 
@@ -69,12 +69,12 @@ def _expected(net: Network, arrivals: Arrivals) -> float:
     return float((net.segments.selectivity[leaf] * tuples[net.stream[leaf]] * width).sum())
 
 
-def _outcome(net: Network, world: state.World) -> Outcome:
+def _outcome(net: Network, world: state.World) -> SimOutcome:
     """Cut what was written down to its length."""
     final = world.state[0]
     answers, traced = int(final.logged), int(final.traced)
     log, trace = world.log, world.trace
-    return Outcome(
+    return SimOutcome(
         query=log.query[:answers].copy(),
         tuple=log.tuple[:answers].copy(),
         arrival=log.time[:answers].copy(),

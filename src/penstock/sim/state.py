@@ -1,4 +1,4 @@
-"""What the simulator holds: records in flat arrays that compiled code reads and writes by name."""
+"""Defines the simulator's state: records in flat arrays that compiled code reads and writes by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATE: Final = _record(
 )
 
 
-class How(NamedTuple):
+class RunSettings(NamedTuple):
     """Settings of a run."""
 
     manner: int
@@ -81,7 +81,7 @@ class Calendar(NamedTuple):
 class World(NamedTuple):
     """All of it."""
 
-    how: How
+    how: RunSettings
     op: Records
     facts: Records
     queue: Records

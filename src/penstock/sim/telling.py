@@ -1,4 +1,4 @@
-"""The outcome of a run comes in; plain numbers about it go out: in all, for each class of queries, and over time."""
+"""Sums a run up in plain numbers: in all, for each class of queries, and over time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.sim.metrics import Outcome, summary, tardiness
+from penstock.sim.metrics import SimOutcome, summary, tardiness
 
 Array = np.ndarray[Any, Any]
 PARTS: Final = 24  # stretches of time
 
 
-def in_all(outcome: Outcome, slides: Array, begin: float, last: float, metrics: Sequence[str]) -> dict[str, Any]:
+def in_all(outcome: SimOutcome, slides: Array, begin: float, last: float, metrics: Sequence[str]) -> dict[str, Any]:
     """Sum a run up by the measures asked for."""
     end = max(outcome.end, last + 1e-12)
     found: dict[str, Any] = {"answers": len(outcome.done)}
@@ -30,7 +30,7 @@ def in_all(outcome: Outcome, slides: Array, begin: float, last: float, metrics: 
 
 
 def by_class(
-    outcome: Outcome, class_of: Sequence[str], slides: Array, begin: float, last: float, metrics: Sequence[str]
+    outcome: SimOutcome, class_of: Sequence[str], slides: Array, begin: float, last: float, metrics: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Sum a run up for each class of queries."""
     stale = outcome.staleness(begin, max(outcome.end, last + 1e-12)) if "staleness" in metrics else None
@@ -50,7 +50,7 @@ def by_class(
     return found
 
 
-def over_time(outcome: Outcome, last: float, metrics: Sequence[str]) -> list[dict[str, Any]]:
+def over_time(outcome: SimOutcome, last: float, metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Average the answers of each stretch of time; the memory is the most in it."""
     edges = np.linspace(0.0, max(outcome.end, last), PARTS + 1)
     part = np.clip(np.searchsorted(edges, outcome.done, side="left") - 1, 0, PARTS - 1)
@@ -74,7 +74,7 @@ def _summed(name: str, values: Array) -> dict[str, float]:
     return {f"{name}_average": found.average, f"{name}_maximum": found.maximum, f"{name}_norm": found.norm}
 
 
-def _tardiness(outcome: Outcome, slides: Array, last: float) -> Array:
+def _tardiness(outcome: SimOutcome, slides: Array, last: float) -> Array:
     """Return how late the answers of all aggregates were."""
     found = [tardiness(outcome, slides, last, query) for query in np.flatnonzero(slides > 0).tolist()]
     return np.concatenate(found) if found else np.zeros(0)

@@ -1,4 +1,4 @@
-"""A seed comes in; the queries of the papers' experiments go out."""
+"""Draws the queries of the papers' experiments from a seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.sim.network import Operator, Query
+from penstock.sim.network import Operator, SimQuery
 
 SELECT, JOIN, PROJECT = range(3)
 STEPS: Final = 100  # values are whole numbers from 1 to 100 (Sharaf 2007, §3.7)
@@ -20,7 +20,7 @@ def scaled(costs: Sequence[float], utilization: float, gap: float) -> float:
 
 def three_operators(
     queries: int, seed: int, utilization: float, gap: float, *, highest: float = 1.0, one_cost: bool = False
-) -> list[Query]:
+) -> list[SimQuery]:
     """Draw select, join with a table, and project: one cost class and one selectivity a query (S07 §3.7)."""
     draw = np.random.default_rng([seed, 1])
     lowest = 0.1
@@ -30,5 +30,5 @@ def three_operators(
     found = []
     for number, (cost, chance) in enumerate(zip(costs * unit, chances, strict=True)):
         steps = Operator(cost, chance, SELECT), Operator(cost, chance, JOIN), Operator(cost, 1.0, PROJECT)
-        found.append(Query(f"q{number}", steps))
+        found.append(SimQuery(f"q{number}", steps))
     return found

@@ -1,1 +1,1 @@
-"""Where answers go."""
+"""Delivers answers to sinks: files, memory, the terminal."""

@@ -1,4 +1,4 @@
-"""Answer tables by definition in, the same by query name to every sink out; sinks that lag catch up from the log."""
+"""Delivers a stream's answers to every sink; sinks that lag catch up from the answer log."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Delivery:
         detail += [f"{other}: {f.error.what}" for other, f in others]
         kept = "The answers are kept in the state folder and are delivered at the next start"
         lost = "The answers are in memory until the engine ends"
-        hint = f"{kept}; mend the sink first." if self._durable else f"{lost}: mend the sink, and process again before."
+        hint = (
+            f"{kept}; fix the sink first." if self._durable else f"{lost}: fix the sink and process again before that."
+        )
         what = f'sink {name} lacks answers of stream "{self.stream}": {failing.error.what}'
         return SinkError(what, detail="\n".join(detail) or None, hint=hint)
 

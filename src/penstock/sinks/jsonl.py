@@ -1,4 +1,4 @@
-"""Answers in, lines of JSON out: one object an answer, files that roll by size."""
+"""Writes answers as lines of JSON, to files that roll by size."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 
 from penstock.printable import json_text
 from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.sinks.row_values import plain_rows
+from penstock.sinks.settings import FolderForm, WholeForm
 from penstock.store.faults import reached, tear
 from penstock.store.files import sync_folder
-from penstock.store.row_values import plain_rows
 
 MOST_ROWS: Final = 10_000  # that are text in memory at a time
 
@@ -24,7 +25,12 @@ class JsonLinesSink:
 
     kind = "jsonl"
 
-    def __init__(self, folder: str | os.PathLike[str], *, roll_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self,
+        folder: Annotated[str | os.PathLike[str], FolderForm("where the files go")],
+        *,
+        roll_bytes: Annotated[int, WholeForm("bytes of a file, then the next one begins")] = 64 << 20,
+    ) -> None:
         """Write into a folder, made if need be."""
         self.folder, self.roll_bytes = Path(folder), roll_bytes
 

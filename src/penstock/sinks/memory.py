@@ -1,4 +1,4 @@
-"""Answers in, tables of the running process out: rebuilt from the answer log at every start."""
+"""Keeps answers as tables in the running process, rebuilt from the answer log at every start."""
 
 from __future__ import annotations
 

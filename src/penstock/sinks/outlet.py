@@ -1,4 +1,4 @@
-"""One sink of one stream: its answers in, written, or kept back with the error and tried again later."""
+"""Writes one stream's answers to one sink, and retries a sink that fails."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Outlet:
         """Forget a failure that is over."""
         if self.failing is not None:
             attempts, self.failing = self.failing.attempts, None
-            self._log(logging.WARNING, f"sink {self.name} has everything again, after {attempts} failed attempts")
+            self._log(logging.WARNING, f"sink {self.name} has caught up, after {attempts} failed attempts")
 
     def _log(self, level: int, text: str) -> None:
         """Log something about the sink."""

@@ -1,4 +1,4 @@
-"""Answers in, Parquet files out: a file for each list of columns, rolled by size or time, visible by rename."""
+"""Writes answers to Parquet files: one for each list of columns, rolled by size or time, visible by rename."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.sinks.protocol import Progressing, WriteLarge, cannot_write
+from penstock.sinks.settings import FolderForm, WholeForm
 from penstock.store.faults import reached
 from penstock.store.files import sync_folder
-
-WriteLarge = Callable[[pa.Table, Path, str], list[Path]]  # by the executors: table, folder, name → drafts written
 
 
 class ParquetSink:
     """Writes ``<folder>/<stream>-<state>-<commit>-<columns>.parquet``; queries with equal columns share a file."""
 
+    kind = "parquet"
+
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: Annotated[str | os.PathLike[str], FolderForm("where the files go")],
         *,
-        roll_bytes: int = 128 << 20,
-        roll_seconds: float = 60.0,
-        large_rows: int = 4_000_000,
+        roll_bytes: Annotated[int, WholeForm("bytes of answers that are worth a file")] = 128 << 20,
+        roll_seconds: Annotated[float, WholeForm("how long answers wait for others")] = 60.0,
+        large_rows: Annotated[int, WholeForm("answers with more rows are written by the executors")] = 4_000_000,
     ) -> None:
         """Write into a folder, made if need be; from ``large_rows`` answers on, executors write."""
         self.folder, self.roll_bytes, self.roll_seconds, self.large_rows = (

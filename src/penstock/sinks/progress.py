@@ -1,4 +1,4 @@
-"""A stream's sinks in, where each remembers how far it came out: found again when sinks are added or change places."""
+"""Remembers which commit each sink has reached, also when sinks are added or change places."""
 
 from __future__ import annotations
 

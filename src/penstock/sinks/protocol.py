@@ -1,14 +1,16 @@
-"""What a sink is: answers of a commit in, kept exactly once out."""
+"""Defines what a sink is: it takes the answers of a commit and keeps them exactly once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from penstock.errors import SinkError
+
+WriteLarge: TypeAlias = Callable[[pa.Table, Path, str], list[Path]]  # by executors: table, folder, name → drafts
 
 
 class SinkWriter(Protocol):
@@ -32,10 +34,21 @@ class SinkWriter(Protocol):
 
 
 class Sink(Protocol):
-    """A place where answers go; it opens a writer for each stream."""
+    """A place where answers go; it opens a writer for each stream.
+
+    ``kind`` and ``place``, if it has them, are its name in status and progress: ``place`` is the text that tells it
+    from others of its kind, such as an address without passwords. One with a ``folder`` has that for its place.
+    """
 
     def open(self, stream: str, memory: Progressing) -> SinkWriter:
         """Open the writer of one stream; ``memory`` holds how far it came."""
+
+
+@runtime_checkable
+class ByExecutors(Protocol):
+    """A sink that lets executors write answers of many rows."""
+
+    write_large: WriteLarge | None  # set by an engine that has executors
 
 
 class Progressing(Protocol):
@@ -53,20 +66,28 @@ class Progressing(Protocol):
 
 
 def names_of(sinks: Sequence[Sink]) -> list[str]:
-    """Name sinks by kind and folder, as ``parquet answers``; the second of the same name is numbered."""
+    """Name sinks by kind and place, as ``parquet answers``; the second of the same name is numbered."""
     names: list[str] = []
     for sink in sinks:
         kind = str(getattr(sink, "kind", type(sink).__name__.removesuffix("Sink").lower()))
-        folder = getattr(sink, "folder", None)
-        name = kind if folder is None else f"{kind} {Path(folder).absolute()}"
+        place = place_of(sink)
+        name = kind if place is None else f"{kind} {place}"
         repeated = sum(known == name or known.startswith(f"{name} #") for known in names)
         names.append(f"{name} #{repeated + 1}" if repeated else name)
     return names
+
+
+def place_of(sink: Sink) -> str | None:
+    """Return where a sink writes; None: it does not say."""
+    place, folder = getattr(sink, "place", None), getattr(sink, "folder", None)
+    if place is None and folder is not None:
+        return str(Path(folder).absolute())
+    return place
 
 
 def cannot_write(path: Path, error: OSError) -> SinkError:
     """Word a sink's failure to write."""
     return SinkError(
         f"cannot write answers to {path}: {error.strerror}",
-        hint="Free space or mend permissions, then start again: answers that were not written are written then.",
+        hint="Free space or fix permissions, then start again: answers that were not written are written then.",
     )

@@ -1,4 +1,4 @@
-"""Answers in, lines on a terminal out: the one sink that is at-least-once."""
+"""Prints answers as lines on a terminal; this is the one sink that is at-least-once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.printable import json_text, shown
 from penstock.sinks.protocol import Progressing
-from penstock.store.row_values import plain_rows
+from penstock.sinks.row_values import plain_rows
 
 
 class TerminalSink:

@@ -1,1 +1,1 @@
-"""Everything that touches Spark."""
+"""Runs everything that needs Spark; no other package imports pyspark."""

@@ -1,4 +1,4 @@
-"""A Spark exception in, what it says about a query's data out."""
+"""Finds which expression of a query failed on a row, and explains it with Spark's message."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.evaluate.typed import Definition
-from penstock.language.reading import names_in
+from penstock.language.binding.columns_read import names_in
 from penstock.model.derived import NUMBER
 from penstock.model.instants import format_instant
 from penstock.model.query import Query
-from penstock.spark.attempted import NOT_COMPUTED
-from penstock.spark.computed import why_not_computed
-from penstock.spark.literals import quoted
+from penstock.spark.job.attempting_writer import NOT_COMPUTED
+from penstock.spark.job.literals import quoted
+from penstock.spark.job.partials import PartialsJob
 from penstock.spark.messages import message_of
-from penstock.spark.partials import PartialsJob
+from penstock.spark.sources.computed_columns import why_not_computed
 
 
 def explain_failure(

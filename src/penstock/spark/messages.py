@@ -1,4 +1,4 @@
-"""An exception of Spark's in, the sentence that says what happened out."""
+"""Finds the sentence in a Spark exception that says what happened."""
 
 from __future__ import annotations
 

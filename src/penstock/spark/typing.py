@@ -1,4 +1,4 @@
-"""A bound query in, the same query with Spark's types out, or the reason why Spark refuses it."""
+"""Asks Spark for the types of a bound query's expressions, or says why Spark refuses it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.aggregates import bind_aggregate
-from penstock.evaluate.bound import is_comparable
 from penstock.evaluate.finishing import WINDOW_TYPES, grouping_types
+from penstock.evaluate.functions.binding import bind_aggregate
+from penstock.evaluate.functions.bound import is_comparable
 from penstock.evaluate.typed import TypedQuery
-from penstock.language.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
-from penstock.language.predicates import read_predicate
-from penstock.language.reading import names_in
-from penstock.language.same import normal
+from penstock.language.binding.columns_read import names_in
+from penstock.language.predicates.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
+from penstock.language.predicates.normalize import normal
+from penstock.language.predicates.split import read_predicate
 from penstock.model.function import Function
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream, Table
-from penstock.spark.literals import quoted
+from penstock.spark.job.literals import quoted
 from penstock.spark.messages import message_of
-from penstock.spark.own_session import made_in
-from penstock.spark.session import telling_the_end
+from penstock.spark.session.embedded import telling_the_end
+from penstock.spark.session.own_session import made_in
 
 
 class Typer:
@@ -124,7 +124,7 @@ class Typer:
         """Refuse aggregates that depend on the order of rows which cannot be told apart."""
         for name, found in zip(row, self._typed(known, row, query), strict=True):
             if not is_comparable(_arrow(found, name, query)):
-                what = f"first() and last() need rows that can be put in order, and {name} is {found.simpleString()}"
+                what = f"first() and last() need rows that can be put in order, but {name} is {found.simpleString()}"
                 raise Unsupported(what, detail=query.text, hint="Use arg_min(x, ts) or arg_max(x, ts).")
 
     @staticmethod
@@ -132,7 +132,7 @@ class Typer:
         """Refuse a condition that is not a boolean."""
         for text, found in zip(texts, types, strict=False):
             if not isinstance(found, T.BooleanType | T.NullType):
-                raise WrongType(f"{clause} needs a boolean, and {text} is {found.simpleString()}", detail=query.text)
+                raise WrongType(f"{clause} needs a boolean, but {text} is {found.simpleString()}", detail=query.text)
 
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> list[Column]:

@@ -1,1 +1,1 @@
-"""What is kept: catalog changes, commits and partials, answers; files become visible whole."""
+"""Keeps durable state: catalog changes, commits and partials, answers; files become visible whole."""

@@ -1,4 +1,4 @@
-"""Parts of answers in, one checked file of them out, and back: Arrow streams one behind the other, then an index.
+"""Writes and reads checked files of answers: Arrow streams one after the other, then an index.
 
 The file ends with its index (one sealed line of JSON), the index's length in 8 bytes, least first, and a mark.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, overload
 
 import pyarrow as pa
 
-from penstock.store.answer_parts import Holds, by_query, look_at
+from penstock.store.answer_parts import AnswerContents, by_query, look_at
 from penstock.store.arrow_files import arrow_stream
 from penstock.store.files import checksum, damaged, seal, unseal, write_whole
 
@@ -22,13 +22,13 @@ TAIL: Final = 16  # bytes behind the index: its length and the mark
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnswerPart:
     """One table in a file of answers."""
 
     offset: int
     length: int
     sum: str
-    holds: Holds
+    holds: AnswerContents
     file: str = ""  # of its own, beside the one with the index; none: in that one
 
     def to_record(self) -> dict[str, Any]:
@@ -39,11 +39,11 @@ class Part:
         return told | ({"file": self.file} if self.file else {})
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Part:
+    def from_record(record: Mapping[str, Any]) -> AnswerPart:
         """Read back what was written."""
         runs = tuple((first, last) for first, last in record["definitions"])
-        holds = Holds(record["rows"], runs, record["first_end_us"], record["last_end_us"])
-        return Part(record["offset"], record["length"], record["sum"], holds, record.get("file", ""))
+        holds = AnswerContents(record["rows"], runs, record["first_end_us"], record["last_end_us"])
+        return AnswerPart(record["offset"], record["length"], record["sum"], holds, record.get("file", ""))
 
 
 class AnswersTogether(Protocol):
@@ -66,14 +66,14 @@ class AnswersTogether(Protocol):
         """Return how many batches are in it."""
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[AnswerPart, ...]:
         """Return its tables."""
 
     @property
     def size(self) -> int:
         """Return how many bytes its answers take."""
 
-    def read(self, part: Part) -> pa.Table:
+    def read(self, part: AnswerPart) -> pa.Table:
         """Read one table."""
 
 
@@ -86,14 +86,14 @@ class AnswerFile:
     last: int
     after: int  # the last commit with answers before these; −1: none
     weight: int  # batches in it
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
 
     @property
     def size(self) -> int:
         """Return how many bytes its answers take."""
         return sum(part.length for part in self.parts)
 
-    def read(self, part: Part) -> pa.Table:
+    def read(self, part: AnswerPart) -> pa.Table:
         """Read one part; a file that is gone raises FileNotFoundError: compaction may have replaced it."""
         path = self.path.with_name(part.file) if part.file else self.path
         try:
@@ -137,7 +137,7 @@ class PassingAnswers:
     last: int
     after: int
     weight: int
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
     tables: tuple[pa.Table, ...]
 
     @property
@@ -145,14 +145,14 @@ class PassingAnswers:
         """Return how many bytes its answers take."""
         return sum(part.length for part in self.parts)
 
-    def read(self, part: Part) -> pa.Table:
+    def read(self, part: AnswerPart) -> pa.Table:
         """Return one table."""
         return self.tables[part.offset]
 
 
 def hold_in_memory(about: tuple[int, int, int, int], tables: Sequence[pa.Table]) -> PassingAnswers:
     """Hold tables; a part's offset is its number."""
-    parts = [Part(number, table.nbytes, "", look_at(table)) for number, table in enumerate(tables)]
+    parts = [AnswerPart(number, table.nbytes, "", look_at(table)) for number, table in enumerate(tables)]
     return PassingAnswers(*about, tuple(parts), tuple(tables))
 
 
@@ -162,7 +162,7 @@ def file_name(first: int, last: int) -> str:
 
 
 def write_answers(
-    about: AnswerFile, tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+    about: AnswerFile, tables: Sequence[pa.Table], point: str, written: Sequence[AnswerPart] = ()
 ) -> AnswerFile:
     """Write tables as a file; ``about`` says in which folder, and which commits they are of.
 
@@ -171,7 +171,7 @@ def write_answers(
     streams = [arrow_stream(table) for table in tables]
     offset, parts = 0, []
     for stream, table in zip(streams, tables, strict=True):
-        parts.append(Part(offset, len(stream), checksum(stream), look_at(table)))
+        parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table)))
         offset += len(stream)
     made = replace(about, path=about.path / file_name(about.first, about.last), parts=(*parts, *written))
     index = seal(_record(made))
@@ -180,7 +180,7 @@ def write_answers(
     return made
 
 
-def write_parts(folder: Path, name: str, tables: Sequence[pa.Table]) -> list[Part]:
+def write_parts(folder: Path, name: str, tables: Sequence[pa.Table]) -> list[AnswerPart]:
     """Write tables to a file that nobody reads before an index names it; a part holds the answers of one query."""
     each = [part for table in tables for part in by_query(table)]
     if not each:
@@ -190,7 +190,7 @@ def write_parts(folder: Path, name: str, tables: Sequence[pa.Table]) -> list[Par
         for table in each:
             stream = arrow_stream(table)
             file.write(stream)
-            parts.append(Part(offset, len(stream), checksum(stream), look_at(table), name))
+            parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table), name))
             offset += len(stream)
         file.flush()
         os.fsync(file.fileno())
@@ -240,7 +240,7 @@ def _record(file: AnswerFile) -> dict[str, Any]:
 
 def _about(path: Path, record: dict[str, Any]) -> AnswerFile:
     """Read an index from JSON values."""
-    parts = [Part.from_record(one) for one in record["parts"]]
+    parts = [AnswerPart.from_record(one) for one in record["parts"]]
     numbers = record["first"], record["last"], record["after"], record["weight"]
     if path.name != file_name(*numbers[:2]):
         raise ValueError("it is another file's content")

@@ -1,4 +1,4 @@
-"""Tables of answers in, the same by query, by commit or put together out, with what each of them holds."""
+"""Splits tables of answers by query or commit, merges them, and describes what each holds."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.model.arrays import Int64Array
 
 DEFINITION: Final = "#definition"  # first column of every answer table: which query's answer a row is
 COMMIT: Final = "#commit"  # last column where answers of several commits are together: which commit's a row is
 END: Final = "window_end"
 MOST_ROWS: Final = 8_192  # of a part: to read one query's answers, no more than that of the others' is read
 
-Int64Array = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class AnswerContents:
     """What a table of answers holds: enough to know whether it has to be read."""
 
     rows: int
@@ -41,13 +40,13 @@ class Holds:
         return all(one in keep and self.high_us < keep[one] for one in each)
 
 
-def look_at(table: pa.Table) -> Holds:
+def look_at(table: pa.Table) -> AnswerContents:
     """Say what a table holds."""
     definitions = np.unique(_numbers(table, DEFINITION))
     runs = np.split(definitions, np.flatnonzero(np.diff(definitions) != 1) + 1) if len(definitions) else []
     ends = _ends(table)
     low, high = (int(ends.min()), int(ends.max())) if ends is not None and len(ends) else (None, None)
-    return Holds(table.num_rows, tuple((int(run[0]), int(run[-1])) for run in runs), low, high)
+    return AnswerContents(table.num_rows, tuple((int(run[0]), int(run[-1])) for run in runs), low, high)
 
 
 def of_queries(table: pa.Table, definitions: Iterable[int], keep: Mapping[int, int]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Answers in, kept by batch, out again by query: the durable source of results and sinks."""
+"""Keeps the answer log: answers are appended by commit, and read by query or by sinks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 from penstock.errors import StateError
 from penstock.store.answer_files import (
     AnswerFile,
+    AnswerPart,
     AnswersTogether,
     LargeTables,
-    Part,
     PassingAnswers,
     file_name,
     hold_in_memory,
@@ -55,7 +55,7 @@ class AnswerLog(ABC):
         self._keep: dict[int, int] = {}
         self._changing = threading.Lock()
 
-    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[Part] = ()) -> None:
+    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = ()) -> None:
         """Make a batch's answers durable; one without answers leaves nothing behind.
 
         Parts that executors have ``written`` to files of their own hold from now on, together with the tables.
@@ -67,7 +67,7 @@ class AnswerLog(ABC):
             self._last, self._new = batch, self._new + 1
 
     @abstractmethod
-    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part] | None:
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[AnswerPart] | None:
         """Write answers of a batch to a file that :meth:`append` is to name; None: memory is all there is."""
 
     def last(self) -> int | None:
@@ -123,7 +123,11 @@ class AnswerLog(ABC):
 
     @abstractmethod
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> AnswersTogether:
         """Keep tables together: first and last commit, the last one before them, batches."""
 
@@ -195,7 +199,11 @@ class MemoryAnswerLog(AnswerLog):
         """Do nothing: there is no folder."""
 
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> PassingAnswers:
         """Hold tables; without a folder, executors write nothing."""
         return hold_in_memory(about, tables)
@@ -221,12 +229,16 @@ class DiskAnswerLog(AnswerLog):
         self._files, self._last, self._new = found_files(folder)
         self._tidy(self._files)
 
-    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[Part]:
+    def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[AnswerPart]:
         """Write answers to a file of their own."""
         return write_parts(self.folder, f"{batch:012d}-{uuid.uuid4().hex[:12]}.spread", tables)
 
     def _write(
-        self, about: tuple[int, int, int, int], tables: Sequence[pa.Table], point: str, written: Sequence[Part] = ()
+        self,
+        about: tuple[int, int, int, int],
+        tables: Sequence[pa.Table],
+        point: str,
+        written: Sequence[AnswerPart] = (),
     ) -> AnswerFile:
         """Write tables to one file."""
         return write_answers(AnswerFile(self.folder, *about, ()), tables, point, written)
@@ -252,7 +264,7 @@ def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
     try:
         last, names = int(record["last"]), [str(name) for name in record["files"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(folder / LIST, "it is no list of answers") from error
+        raise damaged(folder / LIST, "it is not a list of answers") from error
     files = [read_index(folder / name) for name in names]
     alone = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".answers"]
     later = [name for name in alone if int(name[:12]) > last]  # files of several commits hold once they are listed
@@ -260,7 +272,7 @@ def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
         file = read_index(folder / name)
         if file.after != last:
             lost = folder / (file_name(file.after, file.after) if listed or last >= 0 else LIST)
-            raise damaged(lost, "it is not there, and later answers are")
+            raise damaged(lost, "it does not exist, but later answers do")
         last = file.last
         files.append(file)
     return tuple(files), last, len(later)

@@ -1,4 +1,4 @@
-"""Tables in, checked bytes of Arrow files and streams out, and back."""
+"""Writes and reads tables as Arrow files and streams with checksums."""
 
 from __future__ import annotations
 

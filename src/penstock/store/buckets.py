@@ -1,4 +1,4 @@
-"""A table and the bucket of each row in, a file with a checked stretch for each bucket out, and back."""
+"""Writes and reads files of rows by bucket of their keys, each bucket with a checksum."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.model.arrays import Int64Array
 from penstock.store.arrow_files import arrow_stream
 from penstock.store.files import checksum, damaged
 
-Int64Array = npt.NDArray[np.int64]
 GroupingName = tuple[str, tuple[str, ...]]  # tree, keys
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ByteRange:
     """Where the rows of one bucket are in a file: one Arrow stream."""
 
     bucket: int
@@ -35,7 +34,7 @@ class BucketFile:
     """A file of rows by bucket, known by its stretches; it holds once something durable names it."""
 
     name: str
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ByteRange, ...]
     groupings: tuple[GroupingName, ...]  # whose partials its rows are
 
     @property
@@ -56,7 +55,7 @@ class BucketFile:
     def from_record(record: Mapping[str, Any]) -> BucketFile:
         """Read back what was written."""
         groupings = tuple((tree, tuple(keys)) for tree, keys in record["groupings"])
-        return BucketFile(record["name"], tuple(Stretch(**one) for one in record["stretches"]), groupings)
+        return BucketFile(record["name"], tuple(ByteRange(**one) for one in record["stretches"]), groupings)
 
 
 def write_buckets(
@@ -72,7 +71,7 @@ def write_buckets(
         for bucket, start, end in zip(present, first, [*first[1:], len(buckets)], strict=True):
             content = arrow_stream(table.slice(int(start), int(end - start)))
             file.write(content)
-            stretches.append(Stretch(int(bucket), offset, len(content), checksum(content), int(end - start)))
+            stretches.append(ByteRange(int(bucket), offset, len(content), checksum(content), int(end - start)))
             offset += len(content)
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Catalog changes in, a durable list of them out: one row of ``catalog.db`` each, committed before it is acknowledged.
+"""Keeps the durable log of catalog changes in ``catalog.db``: a change is committed before it is acknowledged.
 
 The file is an SQLite database with one table, ``changes``, that any SQLite reader may look into while an engine runs.
 """
@@ -212,7 +212,7 @@ def _refuse_newer(connection: sa.Connection, path: Path) -> None:
     """Refuse a database that a later version wrote."""
     found = int(connection.execute(sa.text("PRAGMA user_version")).scalar_one())
     if found > SCHEMA:
-        what = f"the catalog {path} has format {found}, and this version reads {SCHEMA}"
+        what = f"the catalog {path} has format {found}, but this version reads {SCHEMA}"
         raise StateError(what, hint="Use the version of Penstock that wrote it, or a later one.")
 
 
@@ -226,7 +226,7 @@ def _worded(path: Path, error: DBAPIError | OSError) -> StateError:
         what = f"another program holds the catalog {path} locked"
         return StateError(what, detail=why, hint="Close what has it open, then try again.")
     if kind.startswith(_WRITING):
-        hint = "Free space or mend permissions, then try again: nothing that was acknowledged is lost."
+        hint = "Free space or fix permissions, then try again: nothing that was acknowledged is lost."
         return StateError(f"cannot write {path}: {why}", hint=hint)
     return damaged(path, why)
 

@@ -1,4 +1,4 @@
-"""Spark's checkpoint of a stream and its last commit in; nothing, or an error if they do not belong together, out."""
+"""Checks that Spark's checkpoint of a stream belongs to the stream's last commit."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def check_checkpoint(checkpoint: Path, last: Commit | None, stream: str) -> None
     finished = max(_numbers(checkpoint / "commits"), default=-1)
     if last is None or not last.source:
         if finished > batch and batch < 0:
-            raise _refused(stream, f"batch {finished} was read from it, and no commit tells of it")
+            raise _refused(stream, f"it has read batch {finished}, but there is no commit of it")
         return
     if found is None:
-        raise _refused(stream, f"there is none at {checkpoint}, and batches up to {batch} were read from one")
+        raise _refused(stream, f"there is no checkpoint at {checkpoint}, but batches up to {batch} were read with one")
     if last.checkpoint is not None and found != last.checkpoint:
-        raise _refused(stream, f"it has the id {found}, and the commits were made with {last.checkpoint}")
+        raise _refused(stream, f"its id is {found}, but the commits were made with {last.checkpoint}")
     if batch not in _numbers(checkpoint / "offsets"):
         raise _refused(stream, f"it does not know batch {batch}, the last that was committed")
     if finished > batch:
-        raise _refused(stream, f"batch {finished} was read from it, and the last committed one is {batch}")
+        raise _refused(stream, f"it has read batch {finished}, but the last committed batch is {batch}")
     _check_position(checkpoint / "offsets" / str(batch), last)
 
 

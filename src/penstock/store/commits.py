@@ -1,4 +1,4 @@
-"""Batches in, one atomic record each out, with the partials it brought: what a restart goes on from."""
+"""Keeps the commit log: an atomic record of each batch, with its partials, from which a restart goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
 from penstock.store.invalid import Invalid
-from penstock.store.listing import Kept, Listing, check_files, later_numbers, read_list, sweep, write_list
+from penstock.store.manifest import KeptCommits, Manifest, check_files, later_numbers, read_list, sweep, write_list
 
 FORMAT: Final = 2
 READABLE: Final = (1, 2)  # a commit of format 1 lacks fields that have defaults
@@ -44,6 +44,12 @@ class Counts:
         return self.ingested == self.on_time + self.corrected + self.late + self.invalid + self.duplicate
 
 
+Needed = Callable[[pa.Table], pa.Table]  # what is kept of partials that are put together
+PauseKind = Literal["by hand", "by an error", "by the engine"]
+BY_HAND: Final = "paused by hand"
+BY_A_DEFECT: Final = "a defect of Penstock"
+
+
 @dataclass(frozen=True, slots=True)
 class Paused:
     """Why a query answers no more, and from which window on it may answer again."""
@@ -52,6 +58,13 @@ class Paused:
     resume_end_us: int  # end of the first window after the failure
     ts_us: int  # of the failing row, or the end of the failing window
     reason: str
+
+    @property
+    def kind(self) -> PauseKind:
+        """Say who paused the query; records hold the reason alone, which begins with that."""
+        if self.reason.startswith(BY_HAND):
+            return "by hand"
+        return "by the engine" if self.reason.startswith(BY_A_DEFECT) else "by an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +142,7 @@ def read_commit(path: Path) -> tuple[Commit, str | None]:
     try:
         return Commit.from_record(record), record.get("shape")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise damaged(path, "it is no commit") from error
+        raise damaged(path, "it is not a commit") from error
 
 
 def last_commit(folder: Path) -> Commit | None:
@@ -153,7 +166,7 @@ class CommitLog(Protocol):
     def expire(self, before_us: int) -> None:
         """Forget partials all of whose labels are before the time."""
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Put the partials of small batches together, now and then."""
 
 
@@ -179,7 +192,7 @@ class MemoryCommitLog:
     def expire(self, before_us: int) -> None:
         """Do nothing: no partials are kept here."""
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Do nothing: no partials are kept here."""
 
 
@@ -192,7 +205,6 @@ class DiskCommitLog:
     def __init__(self, folder: Path) -> None:
         """Open the folder, making it if need be, and remove what a crash left."""
         self.folder = folder
-        self.needed: Callable[[pa.Table], pa.Table] = lambda partials: partials  # of those that are put together
         make_folder(folder)
         self._through, self._kept, self._last = found_commits(folder)
         sweep(folder, self._kept)
@@ -231,39 +243,39 @@ class DiskCommitLog:
         needed = [k for k in earlier if k.weight and k.highest is not None and k.highest >= before_us]
         self._kept = [*needed, last]
 
-    def compact(self) -> None:
+    def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Every few commits, put the partials of small batches together and remove what is not needed."""
         if self._last is None or self._last.number - self._through <= FAN:
             return
         earlier, last = [k for k in self._kept[:-1] if k.weight], self._kept[-1]
         files = [Weighed(k.weight, k.shape, self._size(k)) for k in earlier]
         for stretch in reversed(list(worth_merging(files))):
-            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop])]
-        write_list(self.folder, Listing(last.number - 1, tuple(earlier)))
+            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop], needed)]
+        write_list(self.folder, Manifest(last.number - 1, tuple(earlier)))
         self._through, self._kept = last.number - 1, [*earlier, last]
         sweep(self.folder, self._kept)
 
-    def _merge(self, files: Sequence[Kept]) -> Kept:
+    def _merge(self, files: Sequence[KeptCommits], needed: Needed) -> KeptCommits:
         """Write the partials of neighbours as one file, under a name of its own."""
-        content = arrow_file(self.needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
+        content = arrow_file(needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
         highest = max(k.highest for k in files if k.highest is not None)
         weight = sum(k.weight for k in files)
-        merged = Kept(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
+        merged = KeptCommits(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
         assert merged.partials is not None
         write_whole(self.folder / merged.partials, lambda file: file.write(content), "compaction.partials")
         return merged
 
-    def _table(self, kept: Kept) -> pa.Table:
+    def _table(self, kept: KeptCommits) -> pa.Table:
         """Read the partials of a commit."""
         assert kept.partials is not None
         return read_arrow_file(self.folder / kept.partials, kept.sum)
 
-    def _size(self, kept: Kept) -> int:
+    def _size(self, kept: KeptCommits) -> int:
         """Return how long the file of a commit's partials is."""
         return (self.folder / kept.partials).stat().st_size if kept.partials else 0
 
 
-def found_commits(folder: Path) -> tuple[int, list[Kept], Commit | None]:
+def found_commits(folder: Path) -> tuple[int, list[KeptCommits], Commit | None]:
     """Read how far the list goes, which commits are kept, and the last one; nothing is changed."""
     listing = read_list(folder)
     kept, last = list(listing.kept), None
@@ -274,10 +286,10 @@ def found_commits(folder: Path) -> tuple[int, list[Kept], Commit | None]:
     return listing.through, kept, last
 
 
-def _kept(commit: Commit, shape: str | None) -> Kept:
+def _kept(commit: Commit, shape: str | None) -> KeptCommits:
     """Tell of a commit what deciding on its files takes."""
     has_partials = commit.partials_sum is not None
-    return Kept(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
+    return KeptCommits(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
 
 
 def _shape(commit: Commit, partials: pa.Table) -> str | None:

@@ -1,4 +1,4 @@
-"""Files in the order of their commits in, the neighbours worth putting together out.
+"""Chooses which neighbouring files compaction merges.
 
 Sixteen files of one size make one of the next, so n batches leave in the order of log n files, and every row is
 written again at most log n times.

@@ -1,4 +1,4 @@
-"""A state folder in, a verified copy of it out, and back: backups that an engine can go on from.
+"""Copies a state folder to a verified backup, and restores one.
 
 The order makes a copy whole even while Spark, between two batches, notes what it has done: its marks of finished
 batches come first, then everything of ours, then what Spark knew before each batch.
@@ -101,7 +101,7 @@ def _check_seal(backup: Path) -> None:
     """Check every file of a backup against the list that was written with it."""
     if not (backup / SEAL).exists():
         hint = "Name a folder that `penstock state backup` made."
-        raise StateError(f"{backup} is no backup: it has no {SEAL}", hint=hint)
+        raise StateError(f"{backup} is not a backup: it has no {SEAL}", hint=hint)
     told: dict[str, Any] = read_record(backup / SEAL)["files"]
     for name, (size, seal) in told.items():
         try:

@@ -1,4 +1,4 @@
-"""Names of durable writes in, calls of a test's hook out: where a test may stop, tear or fail a write.
+"""Names every durable write, so that tests can stop, tear or fail it.
 
 Every durable write has a name of :data:`POINTS` and reaches three moments: ``<name>.before`` (nothing is on disk),
 ``<name>.torn`` (half of it is) and ``<name>.after`` (all of it is, and nothing that follows). Without a hook, as

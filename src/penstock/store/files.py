@@ -1,4 +1,4 @@
-"""Bytes in, durable files out: a file becomes visible whole, by rename, or not at all."""
+"""Writes durable files: a file becomes visible whole, by rename, or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.store.faults import reached, tear
 
 RESTORE: Final = "Run `penstock state verify`, then restore the state folder from a backup, or start with an empty one."
 
-MEND: Final = "Free space or mend permissions, then start again: nothing that was committed is lost."
+MEND: Final = "Free space or fix permissions, then start again: nothing that was committed is lost."
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], point: str = "record") -> None:

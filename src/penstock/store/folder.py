@@ -1,4 +1,4 @@
-"""A path in, the places of a state folder out; one engine at a time."""
+"""Lays out the state folder, and locks it for one engine at a time."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ class StateFolder:
         marker = self.path / "format"
         if not marker.exists():
             if any((self.path / name).exists() for name in MADE_LATER):
-                raise damaged(marker, "it is not there, and other files of the state are")
+                raise damaged(marker, "it does not exist, but other files of the state do")
             write_record(marker, {"format": FORMAT, "id": uuid.uuid4().hex[:8]}, "format")
         record = read_record(marker)
         found, name = record.get("format"), record.get("id")
         if not isinstance(found, int) or not isinstance(name, str):
-            raise damaged(marker, "it does not tell format and id")
+            raise damaged(marker, "it holds no format and id")
         if found > FORMAT:
             hint = "Use the version of Penstock that wrote it, or a newer one."
             raise StateError(f"the state folder {self.path} has format {found}, newer than {FORMAT}", hint=hint)
@@ -146,7 +146,7 @@ class StateFolder:
         """Miss a catalog that is gone: without it, the commits of its queries would be taken for those of others."""
         streams = self.path / "commits"
         if streams.is_dir() and any(streams.iterdir()) and not (self.catalog.exists() and self.catalog.stat().st_size):
-            raise damaged(self.catalog, "it is not there, and commits are")
+            raise damaged(self.catalog, "it does not exist, but commits do")
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def take_lock(path: Path) -> int:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o644)
     except OSError as error:
-        hint = "Choose a folder that this user may write to, or mend its permissions."
+        hint = "Choose a folder that this user may write to, or fix its permissions."
         raise StateError(f"cannot use {path} as a state folder: {error.strerror}", hint=hint) from error
     for attempt in range(PATIENCE + 1):
         try:

@@ -1,4 +1,4 @@
-"""Why rows have no usable time: each reason is counted on its own, in the labels of the batch's one job.
+"""Counts the rows without a usable time by reason, from the labels of the batch's one job.
 
 A valid row's label is its slice. A row without a time has none; the others have one of these labels, which no slice
 has, so that counting by reason takes no further aggregate.
@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there: see FLOOR in spark/writer.py
+from penstock.share.partial_schema import GROUPING, LABEL, LAST_TIME, has_groupings, stream_rows
+
+_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there: see FLOOR in spark/job/writer.py
 FAILED: Final = _BELOW_ALL  # the expression of the time failed
 AHEAD: Final = _BELOW_ALL - 1  # of the clock, by more than max_ahead
 TOO_EARLY: Final = _BELOW_ALL - 2  # to be counted in 64 bits
@@ -43,15 +45,15 @@ class Invalid:
 
 def without_reasons(partials: pa.Table, clock_us: int) -> tuple[Invalid, pa.Table]:
     """Read from a batch's partials why rows are invalid; they have no label any more afterwards."""
-    labels = partials["label"]
+    labels = partials[LABEL]
     values = labels.fill_null(0).to_numpy()
     told = values <= FAILED
     if not labels.null_count and not told.any():
         return Invalid(), partials
-    counted = (partials["base"] if "base" in partials.column_names else partials["rows"]).to_numpy()
+    counted = stream_rows(partials).to_numpy()
     first = np.ones(len(values), np.bool_)  # of all groupings that carry every row
-    if "grouping" in partials.column_names:
-        first = partials["grouping"].to_numpy() == 0
+    if has_groupings(partials):
+        first = partials[GROUPING].to_numpy() == 0
     ahead = (values == AHEAD) & first
     found = Invalid(
         no_time=int(counted[labels.is_null().to_numpy() & first].sum()),
@@ -60,6 +62,6 @@ def without_reasons(partials: pa.Table, clock_us: int) -> tuple[Invalid, pa.Tabl
         too_early=int(counted[(values == TOO_EARLY) & first].sum()),
     )
     if found.ahead:
-        found = replace(found, ahead_by_us=int(partials["last"].to_numpy()[ahead].max()) - clock_us)
+        found = replace(found, ahead_by_us=int(partials[LAST_TIME].to_numpy()[ahead].max()) - clock_us)
     unlabelled = pa.array(values, mask=told | labels.is_null().to_numpy())
-    return found, partials.set_column(partials.column_names.index("label"), "label", unlabelled)
+    return found, partials.set_column(partials.column_names.index(LABEL), LABEL, unlabelled)

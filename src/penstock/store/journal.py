@@ -1,4 +1,4 @@
-"""The catalog of a format 1 state folder, a log of one sealed line a change, in; changes as they are kept today out."""
+"""Reads the catalog of a format 1 state folder, a log with one sealed line for each change."""
 
 from __future__ import annotations
 

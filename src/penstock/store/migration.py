@@ -1,4 +1,4 @@
-"""A state folder of format 1 in, the same folder as format 2 reads it out; killed in the middle, it starts over.
+"""Migrates a state folder of format 1 to format 2; killed in the middle, it starts over.
 
 Format 1 kept the catalog in a log, partials without checksums and with fewer counts, and answers without an index.
 Every step leaves a file as it was or as it is to be, and does nothing to one that it finds done.
@@ -13,12 +13,13 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.share.partial_schema import CORRECTED_COUNT, LATE_COUNT, TOUCHED_COUNT
 from penstock.store.answer_files import AnswerFile, read_format_1, read_index, write_answers
 from penstock.store.arrow_files import arrow_file, read_arrow_file
 from penstock.store.changes import migrate_journal
 from penstock.store.commits import Commit, read_commit
 from penstock.store.files import checksum, names_in, write_record, write_whole
-from penstock.store.listing import LIST, Kept, Listing, write_list
+from penstock.store.manifest import LIST, KeptCommits, Manifest, write_list
 
 POINT: Final = "migration"
 
@@ -39,8 +40,10 @@ def _migrate_commits(folder: Path) -> None:
     numbers = [int(name[:12]) for name in names_in(folder) if name.endswith(".json")]
     commits = [_with_sum(folder, number) for number in numbers]
     if commits:
-        kept = [Kept(c.number, c.number, 1, c.highest, c.partials_sum, None) for c in commits[:-1] if c.partials_sum]
-        write_list(folder, Listing(commits[-1].number - 1, tuple(kept)), POINT)
+        kept = [
+            KeptCommits(c.number, c.number, 1, c.highest, c.partials_sum, None) for c in commits[:-1] if c.partials_sum
+        ]
+        write_list(folder, Manifest(commits[-1].number - 1, tuple(kept)), POINT)
 
 
 def _with_sum(folder: Path, number: int) -> Commit:
@@ -57,10 +60,10 @@ def _with_sum(folder: Path, number: int) -> Commit:
 
 def _counted(partials: pa.Table) -> pa.Table:
     """Add the counts of rows corrected to partials that count late rows in a column of their own."""
-    if "late" not in partials.column_names or "corrected" in partials.column_names:
+    if LATE_COUNT not in partials.column_names or CORRECTED_COUNT in partials.column_names:
         return partials
     nothing = pa.array([0] * partials.num_rows, pa.int64())
-    return partials.append_column("corrected", nothing).append_column("touched", nothing)
+    return partials.append_column(CORRECTED_COUNT, nothing).append_column(TOUCHED_COUNT, nothing)
 
 
 def _migrate_answers(folder: Path) -> None:

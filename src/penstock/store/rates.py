@@ -1,4 +1,4 @@
-"""Rates that calibration measured come in and are kept with the machine they hold for; those of this machine go out."""
+"""Keeps the rates that calibration measured, with the machine they hold for."""
 
 from __future__ import annotations
 

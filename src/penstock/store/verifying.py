@@ -1,4 +1,4 @@
-"""A state folder in, everything that is wrong with it out: every file is read, and all must belong together."""
+"""Verifies a state folder: reads every file and checks that all belong together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.store.buckets import read_bucket
 from penstock.store.changes import read_changes
 from penstock.store.checkpoints import check_checkpoint
 from penstock.store.commits import Commit, found_commits, read_commit
+from penstock.store.executor_state import ExecutorStateFolder
 from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
-from penstock.store.spread import SpreadFolder
 
 DRAFT: Final = ".tmp"  # of a file that Spark was writing when its process ended; nothing reads it
 WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
@@ -44,7 +44,7 @@ def verify_state(folder: Path) -> Verified:
     """Read every file of a state folder that no engine uses, and check that they belong together."""
     if not (folder / "format").exists():
         raise StateError(
-            f"{folder} is no state folder: it has no file named format", hint="Name the folder of a state."
+            f"{folder} is not a state folder: it has no file named format", hint="Name the folder of a state."
         )
     streams = sorted({path.name for part in ("commits", "answers") for path in _folders(folder / part)})
     problems = list(_problems(folder, streams))
@@ -60,17 +60,18 @@ def check_together(folder: Path, stream: str, last: Commit | None, answered: int
     number = -1 if last is None else last.number
     if last is not None and last.catalog_version > version:
         raise _apart(
-            stream, f"a commit was made with version {last.catalog_version} of the catalog, which has {version}"
+            stream,
+            f"a commit was made with version {last.catalog_version} of the catalog, but its last version is {version}",
         )
     if answered is not None and answered > number:
-        raise _apart(stream, f"there are answers of commit {answered}, and the last commit is {number}")
+        raise _apart(stream, f"there are answers of commit {answered}, but the last commit is {number}")
     expected = None if last is None else last.answered
     if expected is not None and (answered is None or answered < expected):
         raise _apart(stream, f"the answers of commit {expected} are missing")
     for path in _progress_of(folder, stream):
         delivered = read_record(path).get("delivered", -1)
         if isinstance(delivered, int) and delivered > number:
-            raise _apart(stream, f"{path} tells of commit {delivered}, and the last commit is {number}")
+            raise _apart(stream, f"{path} has reached commit {delivered}, but the last commit is {number}")
     check_checkpoint(folder / "checkpoint" / stream, last, stream)
 
 
@@ -129,10 +130,10 @@ def _spread_problems(folder: Path) -> Iterator[StateError]:
     """Read all partials of a stream that the executors keep."""
     if not folder.exists():
         return
-    if (problem := _problem_of(SpreadFolder, folder)) is not None:
+    if (problem := _problem_of(ExecutorStateFolder, folder)) is not None:
         yield problem
         return
-    for file in (file for entry in SpreadFolder(folder).entries for file in entry.files):
+    for file in (file for entry in ExecutorStateFolder(folder).entries for file in entry.files):
         found = (_problem_of(read_bucket, folder, file, stretch.bucket) for stretch in file.stretches)
         if (problem := next((one for one in found if one is not None), None)) is not None:
             yield problem
@@ -142,7 +143,7 @@ def _catalog_version(folder: Path) -> int:
     """Read the catalog and return its version."""
     path = folder / "catalog.db"
     if not (path.exists() and path.stat().st_size) and any(_folders(folder / "commits")):
-        raise damaged(path, "it is not there, and commits are")
+        raise damaged(path, "it does not exist, but commits do")
     return max((change["version"] for change in read_changes(path)), default=0)
 
 
@@ -178,7 +179,7 @@ def _check_sums(path: Path, sums: Path) -> None:
         raise damaged(path, error) from error
     step = int.from_bytes(told[4:8], "big")
     if told[:4] != b"crc\0" or not step:
-        raise damaged(sums, "it is no list of checksums")
+        raise damaged(sums, "it is not a list of checksums")
     found = [zlib.crc32(content[start : start + step]).to_bytes(4, "big") for start in range(0, len(content), step)]
     if b"".join(found) != told[8:]:
         raise damaged(path, "its checksum does not match")
@@ -191,7 +192,7 @@ def _problem_of(check: Callable[..., object], *about: object) -> StateError | No
     except StateError as error:
         return error
     except OSError as error:
-        return StateError(f"cannot read {error.filename}: {error.strerror}", hint="Mend its permissions.")
+        return StateError(f"cannot read {error.filename}: {error.strerror}", hint="Fix its permissions.")
     return None
 
 

@@ -1,1 +1,1 @@
-"""One stream at work: batches in, commits and answers out."""
+"""Runs one stream: processes its batches, commits each step and answers its queries."""

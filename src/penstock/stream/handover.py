@@ -1,4 +1,4 @@
-"""Says which windows of a query are answered by which of its definitions, so that each is answered by one of them.
+"""Decides which definition of a query answers a window, so that exactly one does.
 
 A definition that replaces another answers the windows that begin at the change or later. The one before answers the
 others, and stays until these are final. What a query had answered when it was dropped is remembered while it could be
@@ -16,18 +16,22 @@ from penstock.stream.progress import Progress
 
 def has_left(progress: Progress, definition: Definition) -> bool:
     """Tell whether a definition that was replaced has answered its last window, and will revise none."""
-    watermark, following = progress.watermark_us, progress.next_ends.get(definition.id)
-    if watermark is None or progress.ended:
-        return progress.ended
-    last, revise_us = progress.last_own_end(definition), definition.typed.revise_us
+    watermark, following = progress.clock.watermark_us, progress.windows.next_ends.get(definition.id)
+    if watermark is None or progress.clock.ended:
+        return progress.clock.ended
+    last, revise_us = progress.windows.last_own_end(definition), definition.typed.revise_us
     listed = watermark > last if following is None else following > last
     return listed and (not revise_us or watermark - revise_us >= last)
 
 
 def said_before(progress: Progress, definition: Definition) -> int | None:
     """Return the time before which the windows begin that a query has answered; None: it has answered none."""
-    window, following = definition.query.window, progress.next_ends.get(definition.id)
-    if following is None or isinstance(window, RowsWindow) or following == progress.first_ends.get(definition.id):
+    window, following = definition.query.window, progress.windows.next_ends.get(definition.id)
+    if (
+        following is None
+        or isinstance(window, RowsWindow)
+        or following == progress.windows.first_ends.get(definition.id)
+    ):
         return None
     return following - window.slide_us - window.range_us + 1
 
@@ -38,14 +42,14 @@ def part_with(progress: Progress, before: Plan | None, plan: Plan) -> None:
     for definition in (d for d in (before.definitions if before else ()) if d.id not in current):
         said, name = said_before(progress, definition), definition.name.lower()
         if said is not None:
-            progress.departed[name] = max(said, progress.departed.get(name, said))
-    if progress.departed:
-        for name in progress.departed.keys() & {d.name.lower() for d in plan.definitions}:
-            del progress.departed[name]
+            progress.windows.departed[name] = max(said, progress.windows.departed.get(name, said))
+    if progress.windows.departed:
+        for name in progress.windows.departed.keys() & {d.name.lower() for d in plan.definitions}:
+            del progress.windows.departed[name]
 
 
 def forget_departed(progress: Progress, layout: Layout, watermark_us: int, kept_us: int) -> None:
     """Forget what dropped queries have answered once nothing is stored that it could be answered again from."""
-    if progress.departed:
-        floor = min([watermark_us - kept_us, *progress.floors(layout).values()])
-        progress.departed = {name: time for name, time in progress.departed.items() if time > floor}
+    if progress.windows.departed:
+        floor = min([watermark_us - kept_us, *progress.windows.floors(layout).values()])
+        progress.windows.departed = {name: time for name, time in progress.windows.departed.items() if time > floor}

@@ -1,4 +1,4 @@
-"""Rows of a batch in, those to count out: duplicates are left out, invalid rows put aside, and rows kept if asked."""
+"""Filters the rows of a batch: drops duplicates, writes dead letters, and keeps rows where a query asks for it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
-from penstock.spark.arriving import files_of
-from penstock.spark.aside import example_of, keep_aside
-from penstock.spark.computed import doubtful_columns
-from penstock.spark.duplicates import Duplicates
-from penstock.spark.nanoseconds import by_rounding
-from penstock.spark.sources import FILE_FORMATS, read_whole
-from penstock.spark.waiting import Waiting
-from penstock.spark.writer import Bounds
+from penstock.spark.job.writer import Bounds
+from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
+from penstock.spark.kept_rows.duplicates import Duplicates
+from penstock.spark.kept_rows.row_buffer import RowBuffer
+from penstock.spark.sources.computed_columns import doubtful_columns
+from penstock.spark.sources.readers import Position
+from penstock.spark.sources.reading import read_whole
 from penstock.store.invalid import Invalid
-from penstock.stream.computing import Computed
-from penstock.stream.past import Past, Places
-from penstock.stream.progress import NEVER
+from penstock.stream.batch_job import BatchPartials
+from penstock.stream.past_rows import PastRows, Places
+from penstock.stream.query_windows import NEVER
 from penstock.stream.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ class Intake:
     def __init__(self, session: SparkSession, stream: Stream, places: Places) -> None:
         """Open the folders of keys and rows."""
         self.stream, self.places = stream, places
-        self.past = Past(session, stream, places)
-        self.waiting = Waiting(session, places.waiting, stream)
+        self.past = PastRows(session, stream, places)
+        self.waiting = RowBuffer(session, places.waiting, stream)
         self.doubtful = doubtful_columns(session, stream.columns)  # computed ones that may fail on a row
         self._explained = False  # a time that failed; one example tells enough
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
@@ -52,7 +51,7 @@ class Intake:
         finally:
             self.duplicates.release()
 
-    def put_aside(self, rows: DataFrame, number: int, arrival: Arrival, computed: Computed) -> Invalid:
+    def put_aside(self, rows: DataFrame, number: int, arrival: Arrival, computed: BatchPartials) -> Invalid:
         """Keep a batch's invalid rows where they can be looked at; return why they are, with an example if need be."""
         told, judged = computed.job.invalid, computed.bounds
         folder = None if self.places.invalid is None else self.places.invalid / f"{number:012d}"
@@ -65,13 +64,8 @@ class Intake:
         return replace(told, example=example_of(rows, time, folder))
 
     def _whole(self, session: SparkSession, batch_id: int, source: str) -> DataFrame | None:
-        """Read the files of a batch once more; None: it has none, or times that Spark does not read."""
-        if self.stream.format not in FILE_FORMATS or not source:
-            return None
-        paths = files_of(self.stream, self.places.checkpoint, batch_id, source)
-        if self.stream.format == "parquet" and any(by_rounding(self.stream.columns, paths)):
-            return None
-        return read_whole(session, self.stream, paths)
+        """Read a batch once more with all its columns; None: its source cannot do that."""
+        return read_whole(session, self.stream, Position(self.places.checkpoint, source), batch_id)
 
     def kept_for_us(self, definitions: Iterable[Definition]) -> int:
         """Return for how long rows are kept; 0: not at all."""

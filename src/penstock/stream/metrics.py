@@ -1,4 +1,4 @@
-"""What a pipeline has done: seconds by step, batches and answers."""
+"""Measures what a pipeline has done: seconds by step, batches and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.share.signing import Sent
+from penstock.kernel.signing import Sent
 
 
 @dataclass(slots=True)

@@ -1,14 +1,16 @@
-"""The catalog as one batch sees it, fixed before the batch is processed."""
+"""Defines the catalog as one batch sees it, fixed before the batch is processed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.catalog import Control
+from penstock.catalog import Catalog, Control
+from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Table
 from penstock.share.plan import Plan
+from penstock.store.commits import Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +21,28 @@ class Snapshot:
     definitions: tuple[Definition, ...]
     tables: Mapping[str, Table]
     controls: tuple[Control, ...] = ()
+    paused: frozenset[int] = frozenset()  # definitions that users paused
     numbered: frozenset[int] = frozenset()  # queries with windows of rows, which wait for the stream's rows
 
     def is_of(self, plan: Plan) -> bool:
         """Tell whether a plan is of this version; queries with windows of rows may begin between two."""
         return plan.version == self.version and len(plan.definitions) == len(self.definitions)
+
+
+class CommittedCatalog:
+    """The catalog as the committed steps of a stream saw it; their records say who was paused."""
+
+    def __init__(self, catalog: Catalog, stream: str) -> None:
+        """Read the versions of a catalog."""
+        self.catalog, self.stream = catalog, stream
+
+    def at(self, commit: Commit) -> Snapshot:
+        """Return the catalog as a committed step saw it."""
+        version = commit.catalog_version
+        if version > self.catalog.version:
+            raise StateError(
+                f'a commit of stream "{self.stream}" was made under catalog version {version}, '
+                f"but the catalog ends at {self.catalog.version}",
+                hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
+            )
+        return Snapshot(version, self.catalog.snapshot(self.stream, version)[1], self.catalog.tables())

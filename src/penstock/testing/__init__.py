@@ -1,4 +1,4 @@
-"""Tests of queries: rows with timestamps in, answers out, batches and clock as the test says.
+"""Tests queries: a test gives rows with timestamps, decides on batches and the clock, and compares answers.
 
 One query, one call. Times are ISO text, datetimes, or seconds since an epoch (2026-01-05 00:00:00 unless given), so
 that a test reads like a timeline:

@@ -1,4 +1,4 @@
-"""Declared streams, queries and rows in, answers out: an engine whose batches and clock a test decides on."""
+"""Runs an engine that a test feeds by hand, batch by batch, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from penstock.engine import Engine
 from penstock.errors import MalformedSQL, SourceError
+from penstock.kernel.synopsis import Kernel
 from penstock.language.duration import parse_duration
-from penstock.language.parse import CreateStream, CreateTable, parse_script
+from penstock.language.grammar.parse import CreateStream, CreateTable, parse_script
 from penstock.model.schema import Column, Stream, Table
-from penstock.model.strategy import SPREAD_OVER, StrategyName
+from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName
 from penstock.sinks.protocol import Sink
-from penstock.spark.literals import quoted
-from penstock.spark.rows import columns_in, frame_of, schema_of
-from penstock.spark.set_for_now import INTERPRETED, set_for_now
-from penstock.spark.sources import check_columns
-from penstock.store.commits import Counts
-from penstock.store.row_values import python_rows
-from penstock.store.synopsis import Kernel
-from penstock.stream.entered import Entered
+from penstock.sinks.row_values import python_rows
+from penstock.spark.job.literals import quoted
+from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
+from penstock.spark.sources.frames import check_columns
+from penstock.spark.sources.rows import columns_in, frame_of, schema_of
+from penstock.store.commits import BY_HAND, Counts
+from penstock.stream.admitted import Admitted
 from penstock.testing.clock import EPOCH, Instant, ManualClock, checked_instant
 from penstock.testing.comparison import compare
 from penstock.testing.values import Rows, arrow_rows, inferred_schema
@@ -61,7 +61,7 @@ class TestBed:
         state: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
         compiled: bool = False,
-        spread_over: int = SPREAD_OVER,
+        max_driver_groups: int = MAX_DRIVER_GROUPS,
     ) -> None:
         """Open an engine, on the embedded Spark unless a session is given."""
         self.clock = ManualClock(_AFTER_ALL_ROWS) if clock is None else clock
@@ -73,7 +73,7 @@ class TestBed:
             kernel=kernel,
             sinks=sinks,
             clock=self.clock,
-            spread_over=spread_over,
+            max_driver_groups=max_driver_groups,
         )
         self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS
         self._schemas: dict[str, pa.Schema] = {}
@@ -114,7 +114,7 @@ class TestBed:
         with self._working():
             self.engine.create_table(name, arrow_rows(rows, found, owner, self.epoch))
 
-    def query(self, name: str, text: str) -> Entered:
+    def query(self, name: str, text: str) -> Admitted:
         """Enter a query between two batches; the return value says from which window on it is answered."""
         with self._working():
             return self.engine.create_query(name, text)
@@ -128,7 +128,7 @@ class TestBed:
         table = arrow_rows(rows, self._schema(at_work.stream), f'stream "{at_work.stream.name}"', self.epoch)
         with self._working():
             frame = frame_of(self.engine.session, table, columns)
-            at_work.process(frame, at_work.pipeline.progress.batch + 1 if number is None else number)
+            at_work.process(frame, at_work.pipeline.progress.clock.batch + 1 if number is None else number)
 
     def feed_in_cuts(self, stream: str, rows: Rows, cuts: Sequence[int]) -> None:
         """Give a stream rows in batches of so many rows each; together they must be all rows."""
@@ -184,12 +184,14 @@ class TestBed:
     def paused(self, query: str) -> str | None:
         """Return why a query is paused, or None if it is not."""
         definition = self.engine.catalog.query(query)
-        found = self.engine.stream(definition.query.stream).pipeline.progress.paused.get(definition.id)
+        found = self.engine.stream(definition.query.stream).pipeline.progress.windows.paused.get(definition.id)
+        if found is None and self.engine.catalog.user_paused(query):  # it has not begun yet
+            return BY_HAND
         return None if found is None else found.reason
 
     def counts(self, stream: str) -> Counts:
         """Return how many rows came, and how many of them were on time, late and invalid."""
-        return self.engine.stream(stream).pipeline.progress.counts
+        return self.engine.stream(stream).pipeline.progress.clock.counts
 
     def reports(self, stream: str) -> list[str]:
         """Return what a stream has to say: paused queries, silences that were not answered."""

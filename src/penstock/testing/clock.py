@@ -1,4 +1,4 @@
-"""Instants as tests write them in, microseconds and a clock that stands still out."""
+"""Reads instants as tests write them, and provides a clock that stands still until it is moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_instant(value: Instant, epoch: datetime = EPOCH) -> datetime:
     """Read a point in time; without a zone it is UTC."""
     match value:
         case bool():
-            raise ValueError("a boolean is no time")
+            raise ValueError("a boolean is not a time")
         case datetime():
             found = value
         case date():

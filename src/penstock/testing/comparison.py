@@ -1,4 +1,4 @@
-"""Answers found and answers expected in, their differences in words out."""
+"""Compares answers with those expected, and describes the differences in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from penstock.errors import nearest
 from penstock.model.instants import format_instant, format_local
-from penstock.store.row_values import python_rows
+from penstock.sinks.row_values import python_rows
 from penstock.testing.clock import EPOCH, micros
 from penstock.testing.values import read_value
 
@@ -80,7 +80,9 @@ def _in_row(
             value = read_value(raw, kind, epoch)
             same = same_value(_plain(row[name], kind), value)
         except (ValueError, TypeError) as error:
-            differences.append(f"row {number}: {name} is {kind}, and {raw!r} is expected, which it cannot be: {error}")
+            differences.append(
+                f"row {number}: {name} is {kind}, but the expected value {raw!r} cannot be read as one: {error}"
+            )
             continue
         if not same:
             differences.append(f"row {number}{_window(row)}: {name} is {_shown(row[name])}, expected {_shown(value)}")

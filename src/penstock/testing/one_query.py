@@ -1,4 +1,4 @@
-"""One query and its rows in, its answers out, in one call."""
+"""Answers one query over given rows, in one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryFailed, SourceError, UnknownStream, nearest
 from penstock.model.schema import Stream, Table
-from penstock.spark.rows import columns_in
+from penstock.spark.sources.rows import columns_in
 from penstock.testing.bed import Columns, TestBed
 from penstock.testing.clock import EPOCH, Instant, ManualClock
 from penstock.testing.values import Rows, inferred_schema
@@ -84,7 +84,7 @@ def _cuts(rows: Mapping[str, Rows], cuts: Cuts | None) -> dict[str, Sequence[int
         return whole
     if isinstance(cuts, Mapping):
         for stream in cuts.keys() - rows.keys():
-            raise SourceError(f'there are cuts for "{stream}", and no rows', hint=nearest(stream, rows))
+            raise SourceError(f'there are cuts for "{stream}", but no rows', hint=nearest(stream, rows))
         return whole | dict(cuts)
     if len(rows) != 1:
         hint = "Write them by stream: {'trades': [2, 3]}."

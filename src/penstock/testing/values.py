@@ -1,4 +1,4 @@
-"""Rows as people write them in, Arrow rows of declared types out, or the row and the column that do not fit."""
+"""Converts rows as people write them into Arrow rows of declared types, or names the row that does not fit."""
 
 from __future__ import annotations
 
@@ -159,24 +159,24 @@ def _date(value: Any, _type: pa.DataType, _epoch: datetime) -> date:
 def _decimal(value: Any, _type: pa.DataType, _epoch: datetime) -> Decimal:
     """Read an exact number; a double counts as it is printed."""
     if isinstance(value, bool):
-        raise ValueError("a boolean is no number")
+        raise ValueError("a boolean is not a number")
     try:
         return Decimal(str(value))
     except InvalidOperation:
-        raise ValueError("this is no decimal number") from None
+        raise ValueError("this is not a decimal number") from None
 
 
 def _integer(value: Any, _type: pa.DataType, _epoch: datetime) -> int:
     """Read a whole number."""
     if isinstance(value, bool) or int(value) != (int(value) if isinstance(value, str) else value):
-        raise ValueError("this is no whole number")
+        raise ValueError("this is not a whole number")
     return int(value)
 
 
 def _double(value: Any, _type: pa.DataType, _epoch: datetime) -> float:
     """Read a floating point number; ``NaN`` and ``Infinity`` may be text."""
     if isinstance(value, bool):
-        raise ValueError("a boolean is no number")
+        raise ValueError("a boolean is not a number")
     return float(value)
 
 

@@ -54,7 +54,7 @@ def trouble(spark: SparkSession, scenario: Scenario, done: Counter[str] | None =
 
 
 def main() -> int:
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
     from tests.conftest import KEEP_CODE
 
     options = _options()

@@ -185,7 +185,12 @@ class Answered:
             if standing.ends_before is not None and start >= standing.ends_before:
                 continue  # another's
             if standing.pause is None or (window.kind == "rows" and number <= standing.pause.until):
-                self._say(standing, start, end, query.answer(held, start, end), number)
+                try:
+                    found = query.answer(held, start, end)
+                except Failed:
+                    standing.fail(number - 1, number + window.slide)
+                    continue
+                self._say(standing, start, end, found, number)
 
     # -- corrections ---------------------------------------------------------------------------------------------
 
@@ -216,7 +221,13 @@ class Answered:
 
     def _revise(self, standing: Standing, end: int, groups: set[Group]) -> None:
         start = end - standing.query.window.length
-        now = standing.query.answer(self.rows_in(start, end), start, end)
+        if standing.pause is not None and end > standing.pause.until:  # an earlier one has failed
+            return
+        try:
+            now = standing.query.answer(self.rows_in(start, end), start, end)
+        except Failed:
+            standing.fail(end - 1, standing.query.window.end_after(end))
+            return
         for group in groups:
             known = standing.last.get((end, group))
             stands = known is not None and known.op != "retract"

@@ -21,12 +21,14 @@ Line = tuple[Any, ...]
 Lines = Counter[Line]
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
+NEAR_ZERO = 1e-12  # where numbers of usual size cancel out, what is left is rounding
+
 
 def plain(value: Any) -> Any:
     """Write a value so that equal ones are equal: doubles to ten digits, times in microseconds."""
     match value:
         case float():
-            return "NaN" if math.isnan(value) else f"{value + 0.0:.9e}"
+            return "NaN" if math.isnan(value) else f"{value + 0.0 if abs(value) > NEAR_ZERO else 0.0:.9e}"
         case Decimal():
             return format(value, "f")
         case datetime():

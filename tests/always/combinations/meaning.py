@@ -28,7 +28,9 @@ class Stream(Answered):
         """Enter a query whose first window the engine has named; None before the first row."""
         said = [end - one.query.window.length for one in self._former(name) for end in one.answered]
         if not query.window.of_rows:
-            self.check_first_end(query, first_end, [] if query.asks_past else said)
+            known = [(one.query.window, one.next_end) for one in self._former(name) if one.next_end is not None]
+            passed = [end - window.slide - window.length for window, end in known]
+            self.check_first_end(query, first_end, *(([], []) if query.asks_past else (said, passed)))
         return self._enter(name, query, first_end, now)
 
     def _former(self, name: str) -> list[Standing]:
@@ -50,10 +52,13 @@ class Stream(Answered):
             self._answer_due(standing, self.watermark)
         self.lead()
 
-    def check_first_end(self, query: Query, first_end: int | None, said: Sequence[int] = ()) -> None:
+    def check_first_end(
+        self, query: Query, first_end: int | None, said: Sequence[int] = (), passed: Sequence[int] = ()
+    ) -> None:
         """A first window is a window, holds nothing that is not stored, and is not put off without need.
 
-        ``said`` are the starts of windows that a query of that name has answered; what it said is not said again.
+        ``said`` are the starts of windows that a query of that name has answered; what it said is not said again, and
+        nor are windows that it ``passed`` over because they were empty.
         """
         window = query.window
         if (first_end is None) != (self.greatest is None):
@@ -62,7 +67,7 @@ class Stream(Answered):
             return
         if (first_end - window.phase) % window.slide:
             raise Disagreement(f"{first_end} is no window end of {query.sql()}")
-        latest = window.end_at_or_after(max([self.greatest, *said]) + 1 + window.length)
+        latest = window.end_at_or_after(max([self.greatest, *said, *passed]) + 1 + window.length)
         if not self.first < first_end <= latest:
             raise Disagreement(f"first window {first_end} is not in ({self.first}, {latest}]: {query.sql()}")
         if said and first_end - window.length <= max(said):

@@ -10,7 +10,8 @@ from penstock.model.schema import Column, Stream
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink
-from penstock.store import faults, spread
+from penstock.store import executor_state as spread
+from penstock.store import faults
 from penstock.testing import ManualClock, TestBed
 from tests.always.combinations.scenario import EPOCH, Setting
 from tests.always.combinations.thresholds import Thresholds
@@ -73,7 +74,7 @@ class Mortal:
             kernel=setting.kernel,
             state=self.folder / "state" if setting.durable else None,
             sinks=sinks,
-            spread_over=setting.spread_over,
+            max_driver_groups=setting.max_driver_groups,
         )
         engine = self.bed.engine
         if "s" not in engine.catalog.stream_names():
@@ -85,7 +86,7 @@ class Mortal:
                 engine.execute(CAPPED)
             for name in engine.catalog.stream_names():
                 engine.stream(name)
-            for at_work in list(engine._at_work.values()):  # what was changed before the end takes effect
+            for at_work in list(engine.streams.runners.values()):  # what was changed before the end takes effect
                 at_work.settle()
         self.opened()
 

@@ -72,12 +72,12 @@ class _Drawing:
         choice, chance = self.random.choice, self.chance
         strategy = choice(["shared paired", "shared paired", "weave", *STRATEGIES])
         durable = chance(0.85)
-        spread_over = 2 if chance(0.5) else DRIVER
+        max_driver_groups = 2 if chance(0.5) else DRIVER
         retain_rows = choice([0, 0, 0, 20 * SECOND, 60 * SECOND])
         return Setting(
             strategy=strategy,
             kernel=choice(["fast", "fast", "scan"]),
-            spread_over=spread_over,
+            max_driver_groups=max_driver_groups,
             durable=durable,
             lateness=choice([0, 2, 5]) * SECOND,
             max_ahead=15 * SECOND,

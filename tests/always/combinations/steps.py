@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import StrategyName
 from penstock.store.faults import MOMENTS, POINTS
-from penstock.store.synopsis import Kernel
 from tests.always.combinations.expressions import (
     Row,
 )
@@ -28,7 +28,7 @@ class Setting:
 
     strategy: StrategyName
     kernel: Kernel
-    spread_over: int
+    max_driver_groups: int
     durable: bool
     lateness: int
     max_ahead: int
@@ -43,7 +43,7 @@ class Setting:
     @property
     def spreads(self) -> bool:
         """Tell whether executors may keep groupings."""
-        return self.durable and self.spread_over < DRIVER and self.strategy != "weave"
+        return self.durable and self.max_driver_groups < DRIVER and self.strategy != "weave"
 
 
 @dataclass(frozen=True, slots=True)

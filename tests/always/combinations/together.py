@@ -94,7 +94,7 @@ class Together:
 
     def _feed(self, step: Step) -> bool:
         columns = [pa.array([row[field.name] for row in step.rows], field.type) for field in SCHEMA]
-        table, number = pa.table(columns, schema=SCHEMA), self._progress("s").batch + 1
+        table, number = pa.table(columns, schema=SCHEMA), self._progress("s").clock.batch + 1
         self._outlive()
         self.mortal.take(lambda: self.mortal.bed.feed("s", table, number=number))
         self._sent = table, number
@@ -107,7 +107,7 @@ class Together:
         since = stream.at
         self.mortal.take(self._tick)
         died = len(self.mortal.kills) > kills
-        if died and self._progress("s").watermark_us == stream.watermark:
+        if died and self._progress("s").clock.watermark_us == stream.watermark:
             return True  # it died before the heartbeat was committed, and idleness counts anew
         stream.at = since
         stream.heartbeat(step.at)
@@ -204,9 +204,9 @@ class Together:
         before = self._definition(name)
         self.mortal.take(change, done=lambda: self._definition(name) != before)
         definition = self.engine.catalog.query(name)
-        if definition.id not in self._progress(stream).starts:
+        if definition.id not in self._progress(stream).windows.starts:
             self._settle(stream)
-        return self._progress(stream).first_ends.get(definition.id)
+        return self._progress(stream).windows.first_ends.get(definition.id)
 
     def _has_all(self, query: Query) -> bool:
         """Tell whether the stream and the table that a query reads are there."""
@@ -255,7 +255,7 @@ class Together:
             return self._with_hint("backfill", refused)
         if stream.watermark is not None and standing.first_end is not None:
             progress, definition = self._progress("s"), self.engine.catalog.query(name).id
-            number = stream.backfill(name, progress.first_ends[definition], progress.starts[definition])
+            number = stream.backfill(name, progress.windows.first_ends[definition], progress.windows.starts[definition])
             unknown = len(self.mortal.kills) > kills or standing.query.grouped  # an empty group is no answer
             assert unknown or found == {name: number}, f"{found}, the model {number}"
         return True
@@ -293,7 +293,7 @@ class Together:
     def check(self) -> None:
         """Compare time, counts, who is paused, and every query's answers."""
         for name, stream in self.streams.items():
-            watermark, counts = self._progress(name).watermark_us, self.mortal.bed.counts(name)
+            watermark, counts = self._progress(name).clock.watermark_us, self.mortal.bed.counts(name)
             assert watermark == stream.watermark, f"watermark of {name}: {watermark}, the model {stream.watermark}"
             found = {term: getattr(counts, term) for term in TERMS}
             wanted = {term: stream.counts[term] for term in TERMS}
@@ -337,6 +337,6 @@ class Together:
     def _count(self) -> None:
         """Count what was done and seen."""
         standings = [s for stream in self.streams.values() for s in stream.ever]
-        spread = sum(len(at_work.pipeline.groupings.spread) for at_work in self.engine._at_work.values())
+        spread = sum(len(at_work.pipeline.groupings.spread) for at_work in self.engine.streams.runners.values())
         deaths = {"death in a step": len(self.mortal.kills), "groupings kept by executors": spread}
         self.done.update(deaths | seen_of(standings))

@@ -27,12 +27,12 @@ def run(trial: Trial, files: int = FILES, kills: int = KILLS) -> None:
     source, questions = trial.folder / "files", mixed(12)
     write_files(source, range(files))
     model = expected(files, questions)
-    for name, spread_over in (("driver", 50_000), ("executors", 2)):
+    for name, max_driver_groups in (("driver", 50_000), ("executors", 2)):
         state, stops = trial.folder / name, 0
         killer = Killer(random.Random(name), kills)
         with killer:
             while True:
-                with Engine(state, spark=spark, spread_over=spread_over) as engine:
+                with Engine(state, spark=spark, max_driver_groups=max_driver_groups) as engine:
                     prepare(engine, source, questions)
                     try:
                         engine.process_available(flush=True)

@@ -30,7 +30,7 @@ WINDOWS = ((10, 5), (20, 10), (13, 3), (30, 15), (8, 8), (60, 20), (45, 9))
 
 def session(memory: str = "1g", **settings: str) -> SparkSession:
     """Start Spark for short plans."""
-    from penstock.spark.session import embedded
+    from penstock.spark.session.embedded import embedded
 
     return embedded(cores=2, memory=memory, settings={**INTERPRETED, **settings})
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from penstock.engine import Engine
 from penstock.errors import PenstockError
-from penstock.spark import in_child
-from penstock.spark.functions import IDLE, WATCHED
-from penstock.spark.running import BATCH_SETTINGS
+from penstock.spark.functions import child_processes as in_child
+from penstock.spark.functions.register import IDLE, WATCHED
+from penstock.spark.sources.streaming_query import BATCH_SETTINGS
 from tests.always.extremes.fields import expected, judge, prepare, session, write_files, wrong
 from tests.always.extremes.trial import Trial, memory_mb
 
@@ -235,5 +235,5 @@ def _kill_workers() -> None:
 
 def _reason(engine: Engine) -> str | None:
     definition = engine.catalog.query("bad")
-    found = engine.stream("s").pipeline.progress.paused.get(definition.id)
+    found = engine.stream("s").pipeline.progress.windows.paused.get(definition.id)
     return None if found is None else found.reason

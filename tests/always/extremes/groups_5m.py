@@ -75,8 +75,8 @@ def _try(
         def watched(*arguments: object) -> None:
             began = perf_counter()
             process(*arguments)  # type: ignore[arg-type]
-            trial.measure(f"{place}_batch_{pipeline.progress.batch}_s", perf_counter() - began)
-            trial.memory(f"{place}_batch_{pipeline.progress.batch}")
+            trial.measure(f"{place}_batch_{pipeline.progress.clock.batch}_s", perf_counter() - began)
+            trial.memory(f"{place}_batch_{pipeline.progress.clock.batch}")
 
         pipeline.process = watched  # type: ignore[assignment,method-assign]
         engine.process_available()

@@ -66,9 +66,9 @@ def _go_away(
         raise
     prepare(engine, files)
     if running:
-        before = engine.stream("s").pipeline.progress.number
+        before = engine.stream("s").pipeline.progress.clock.number
         engine.start()
-        _until(lambda: engine.stream("s").pipeline.progress.number > before + draw.randint(0, 4))
+        _until(lambda: engine.stream("s").pipeline.progress.clock.number > before + draw.randint(0, 4))
         time.sleep(draw.uniform(0, 0.4))
         way(engine)
         _until(lambda: not engine.running)

@@ -1,1 +1,1 @@
-"""One policy a file."""
+"""Defines the scheduling policies, one in each file."""

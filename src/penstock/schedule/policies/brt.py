@@ -1,4 +1,4 @@
-"""Waiting tuples in, a balance of rate and wait out: the least ℓ2 norm of responses (Sharaf 2007, Eq. 3.8)."""
+"""Balances output rate and wait, for the least ℓ2 norm of response times (Sharaf 2007, Eq. 3.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, a balance of rate and stretch out: the least ℓ2 norm of slowdowns (Sharaf 2007, Eq. 3.7)."""
+"""Balances normalized rate and stretch, for the least ℓ2 norm of slowdowns (Sharaf 2007, Eq. 3.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, those on the steepest segment of a lower envelope out (Babcock et al. 2004, §4.1, §5)."""
+"""Runs the tuples on the steepest segment of a lower envelope first (Babcock et al. 2004, §4.1, §5)."""
 
 from __future__ import annotations
 

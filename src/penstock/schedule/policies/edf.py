@@ -1,4 +1,4 @@
-"""Waiting tuples in, the one whose answer is due first out (Golab et al. 2006, §4.1; Sharaf 2007, §3.5.1)."""
+"""Runs the tuple whose answer is due first (Golab et al. 2006, §4.1; Sharaf 2007, §3.5.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the query that regains freshness soonest out (Sharaf 2007, Eq. 4.11, 4.12 and 4.15)."""
+"""Runs the query that regains freshness soonest (Sharaf 2007, Eq. 4.11, 4.12 and 4.15)."""
 
 from __future__ import annotations
 

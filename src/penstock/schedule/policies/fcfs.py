@@ -1,4 +1,4 @@
-"""Waiting tuples in, the one that came first out: the least maximum response (Sharaf 2007, §3.2.1)."""
+"""Runs the tuple that came first, for the least maximum response time (Sharaf 2007, §3.2.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the operator that frees most memory in its own time out (Babcock et al. 2004, §4.2)."""
+"""Runs the operator that frees the most memory for its time (Babcock et al. 2004, §4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the highest normalized output rate out: the least average slowdown (Sharaf 2007, Eq. 3.4)."""
+"""Runs the highest normalized output rate, for the least average slowdown (Sharaf 2007, Eq. 3.4)."""
 
 from __future__ import annotations
 

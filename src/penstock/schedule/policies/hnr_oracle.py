@@ -1,4 +1,4 @@
-"""Waiting tuples and their fates in, the highest exact normalized rate out (Sharaf 2007, §3.8.1.10)."""
+"""Runs the highest normalized rate, knowing which tuples will pass (Sharaf 2007, §3.8.1.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the highest output rate out: the least average response (Sharaf 2007, Eq. 3.1)."""
+"""Runs the highest output rate, for the least average response time (Sharaf 2007, Eq. 3.1)."""
 
 from __future__ import annotations
 

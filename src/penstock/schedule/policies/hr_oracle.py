@@ -1,4 +1,4 @@
-"""Waiting tuples and their fates in, the query that gives an answer soonest out (Sharaf 2007, §3.8.1.10)."""
+"""Runs the query that answers soonest, knowing which tuples will pass (Sharaf 2007, §3.8.1.10)."""
 
 from __future__ import annotations
 

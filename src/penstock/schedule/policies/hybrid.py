@@ -1,4 +1,4 @@
-"""Waiting tuples in, EDF for what can be in time and HR for the rest out (Sharaf 2007, §3.5.2)."""
+"""Runs EDF for what can still be on time, and HR for the rest (Sharaf 2007, §3.5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the greatest stretch so far out: the least maximum slowdown (Sharaf 2007, Eq. 3.6)."""
+"""Runs the tuple with the greatest stretch so far, for the least maximum slowdown (Sharaf 2007, Eq. 3.6)."""
 
 from __future__ import annotations
 

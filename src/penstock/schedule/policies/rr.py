@@ -1,4 +1,4 @@
-"""Waiting tuples in, queries in turn out, the best rate within each (Aurora's two levels; Sharaf 2007, §3.7)."""
+"""Serves queries in turn, the best rate first within each (Aurora's two levels; Sharaf 2007, §3.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting tuples in, the one with the least time left out (Sharaf 2007, §3.7)."""
+"""Runs the tuple with the least processing time left (Sharaf 2007, §3.7)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Queries and what work costs come in; which queries share a tree goes out (Guirguis et al. 2011)."""
+"""Decides by cost which queries share a tree: Weave Share (Guirguis et al. 2011)."""

@@ -1,4 +1,4 @@
-"""Strands and the price of each step come in; what a tree costs a second of event time goes out.
+"""Estimates what a tree of queries costs for each second of event time.
 
 Two prices of the same form. `UnitCosts` is Eq. 1 to 5 of Guirguis et al. (2011): a row and a merged slice cost one
 each, so a tree costs λ + E·Ω. `MeasuredCosts` asks what this engine does: a row finds its slice in every tree and is
@@ -16,14 +16,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
-from penstock.share.weave.strands import FloatArray, Places, Strand
+from penstock.share.weave.plan_queries import Places, PlanQuery
 
 
 class Weighing(Protocol):
     """The costs of trees, one a row; trees are merged into one another."""
 
-    def knows(self, strand: Strand) -> bool:
+    def knows(self, strand: PlanQuery) -> bool:
         """Tell whether rows can hold a strand."""
 
     def costs(self, rates: FloatArray, rows: Places) -> FloatArray:
@@ -35,7 +36,7 @@ class Weighing(Protocol):
     def merge(self, row: int, other: int) -> None:
         """Let a tree take another one's strands."""
 
-    def put(self, row: int, strands: Sequence[Strand]) -> None:
+    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
         """Let a tree hold just these strands."""
 
     def stand(self, rates: FloatArray, rows: Places) -> float:
@@ -45,7 +46,7 @@ class Weighing(Protocol):
 class Costs(Protocol):
     """Prices, from which a weighing of trees is made."""
 
-    def weighing(self, strands: Sequence[Strand], rows: int) -> Weighing:
+    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
         """Make room for trees of such strands, none of which is held yet."""
 
     def among(self, crowd: float) -> Costs:
@@ -58,7 +59,7 @@ class UnitCosts:
 
     rows_per_second: float
 
-    def weighing(self, strands: Sequence[Strand], rows: int) -> Weighing:
+    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
         """Weigh trees by λ + E·Ω (Eq. 1)."""
         return UnitWeighing(self.rows_per_second, np.zeros(rows))
 
@@ -74,7 +75,7 @@ class UnitWeighing:
     rows_per_second: float
     overlaps: FloatArray
 
-    def knows(self, strand: Strand) -> bool:
+    def knows(self, strand: PlanQuery) -> bool:
         """Take every strand."""
         return True
 
@@ -91,7 +92,7 @@ class UnitWeighing:
         """Add up overlap factors (Eq. 2)."""
         self.overlaps[row] += self.overlaps[other]
 
-    def put(self, row: int, strands: Sequence[Strand]) -> None:
+    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
         """Add up overlap factors (Eq. 2)."""
         self.overlaps[row] = sum(strand.overlap for strand in strands)
 
@@ -155,7 +156,7 @@ class MeasuredCosts:
     rates: Rates
     load: Load
 
-    def weighing(self, strands: Sequence[Strand], rows: int) -> Weighing:
+    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
         """Weigh trees by rows copied, partials made and windows answered."""
         conditions = 2 * (1 + max((s.condition for s in strands), default=0))  # some may come
         held = [np.zeros((rows, conditions), np.bool_) for _ in self.load.groups]
@@ -176,7 +177,7 @@ class MeasuredWeighing:
     held: list[np.ndarray]  # grouping → [tree, condition]
     crowd: float
 
-    def knows(self, strand: Strand) -> bool:
+    def knows(self, strand: PlanQuery) -> bool:
         """Take strands whose condition has a number here."""
         return strand.grouping < len(self.held) and strand.condition < self.held[0].shape[1]
 
@@ -195,7 +196,7 @@ class MeasuredWeighing:
         for part in self.held:
             part[row] |= part[other]
 
-    def put(self, row: int, strands: Sequence[Strand]) -> None:
+    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
         """Add up evaluations, and hold each condition once."""
         self.answered[row] = 0.0
         for part in self.held:
@@ -204,7 +205,7 @@ class MeasuredWeighing:
             self.answered[row] += self._answering(strand)
             self.held[strand.grouping][row, strand.condition] = True
 
-    def _answering(self, strand: Strand) -> FloatArray:
+    def _answering(self, strand: PlanQuery) -> FloatArray:
         """Return the evaluations of a strand, weighed by how they are merged."""
         windows, long_s = SECOND / strand.window.slide_us, strand.window.range_us / SECOND
         answers = self.load.groups[strand.grouping] * windows

@@ -1,4 +1,4 @@
-"""A run of Weave Share comes in; how many operations it takes with none, one, two and all three optimizations goes out.
+"""Counts the operations that a run of Weave Share takes with none, one, two and all optimizations.
 
 The counts are those that `naive.py` makes one by one (Guirguis et al. 2011, §8), computed from edge counts alone: with
 250 queries the written loops would take days.
@@ -12,12 +12,13 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
 from penstock.share.slices import edges_of
-from penstock.share.weave.board import Board
 from penstock.share.weave.costs import Costs
 from penstock.share.weave.density import scale_of
-from penstock.share.weave.strands import FloatArray, Places, Strand, Woven
+from penstock.share.weave.plan_queries import Places, PlanQuery, WovenTrees
+from penstock.share.weave.tree_costs import TreeCosts
 from penstock.share.weave.weaving import weave
 
 STEPS: Final = ("naive", "cost lookup", "edge bitmap", "probing order")
@@ -27,7 +28,7 @@ STEPS: Final = ("naive", "cost lookup", "edge bitmap", "probing order")
 class Counted:
     """Operations as optimizations are added one by one, in the order of `STEPS`."""
 
-    woven: Woven
+    woven: WovenTrees
     operations: tuple[float, ...]
 
     @property
@@ -39,7 +40,7 @@ class Counted:
 class Tally:
     """Sums of operations while trees are merged."""
 
-    def __init__(self, strands: Sequence[Strand]) -> None:
+    def __init__(self, strands: Sequence[PlanQuery]) -> None:
         """Count time in granules; every strand begins as a tree."""
         edges = [edges_of(s.window, "paired") for s in strands]
         self._granule = scale_of(p for each in edges for p in each).granule
@@ -49,47 +50,47 @@ class Tally:
         self.sums = np.zeros(4)
         self._first = True
 
-    def see(self, board: Board) -> None:
+    def see(self, tree_costs: TreeCosts) -> None:
         """Add what an iteration over all pairs of trees takes."""
-        rows = board.alive
-        written, probes, fewest = self._pairs(board, rows, rows)
+        rows = tree_costs.alive
+        written, probes, fewest = self._pairs(tree_costs, rows, rows)
         later = np.triu(np.ones_like(written), 1)
         self.sums[0] += (written * later).sum()
         if self._first:
             self.sums[1:] += [(part * later).sum() for part in (written, probes, fewest)]
         self._first = False
 
-    def merge(self, board: Board, first: int, second: int) -> None:
+    def merge(self, tree_costs: TreeCosts, first: int, second: int) -> None:
         """Add what a merge takes, and the pairs that have to be computed again after it (§8.1)."""
         slide = np.lcm(self._slides[first], self._slides[second])
-        _, probes, fewest = self._pairs(board, np.array([first]), np.array([second]))
+        _, probes, fewest = self._pairs(tree_costs, np.array([first]), np.array([second]))
         self.sums[2:] += probes[0, 0], fewest[0, 0]
-        board.merge(first, second)
+        tree_costs.merge(first, second)
         self._slides[first] = slide
         self._sizes[first] += self._sizes[second]
         self._written[first] += self._written[second]
-        rows = board.alive
+        rows = tree_costs.alive
         before, after = rows[rows < first], rows[rows > first]
         for ours, theirs in ((before, np.array([first])), (np.array([first]), after)):
-            self.sums[1:] += [part.sum() for part in self._pairs(board, ours, theirs)]
+            self.sums[1:] += [part.sum() for part in self._pairs(tree_costs, ours, theirs)]
 
-    def _pairs(self, board: Board, ours: Places, theirs: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _pairs(self, tree_costs: TreeCosts, ours: Places, theirs: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return for pairs of trees the comparisons as written, the probes, and the probes of the smaller tree."""
         slides = np.lcm.outer(self._slides[ours], self._slides[theirs]).astype(np.float64)
         written = 2 * np.outer(self._sizes[ours], self._written[theirs]) * slides
-        first, second = (board.rates(rows) * self._granule / SECOND for rows in (ours, theirs))
+        first, second = (tree_costs.rates(rows) * self._granule / SECOND for rows in (ours, theirs))
         return written, second * slides, np.minimum.outer(first, second) * slides
 
 
-def counted_weave(strands: Sequence[Strand], costs: Costs) -> Counted:
+def counted_weave(strands: Sequence[PlanQuery], costs: Costs) -> Counted:
     """Weave, and count what it would have taken at each stage of optimization."""
-    board, tally = Board(strands, costs), Tally(strands)
-    shadow = Board(strands, costs)
+    tree_costs, tally = TreeCosts(strands, costs), Tally(strands)
+    shadow = TreeCosts(strands, costs)
     tally.see(shadow)
 
-    def watch(_: Board, first: int, second: int) -> None:
+    def watch(_: TreeCosts, first: int, second: int) -> None:
         tally.merge(shadow, first, second)
         tally.see(shadow)
 
-    weave(board, watch)
-    return Counted(board.woven(), tuple(np.rint(tally.sums).tolist()))
+    weave(tree_costs, watch)
+    return Counted(tree_costs.woven(), tuple(np.rint(tally.sums).tolist()))

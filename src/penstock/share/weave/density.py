@@ -1,4 +1,4 @@
-"""Windows come in; how often they have an edge goes out: counted where the composite slide allows, else estimated."""
+"""Computes how often windows have an edge: exactly below a size limit, by sampling beyond it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import BoolArray
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
 from penstock.share.slices import Progression, SliceManager
 from penstock.share.weave.pairs import common_edges
-from penstock.share.weave.sampling import BoolArray, Density, sampled_density
+from penstock.share.weave.sampling import Density, sampled_density
 
 MOST_BITS: Final = 1 << 20  # of a bitmap of edges: composite slides up to so many granules are counted
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class GranuleScale:
     """Times as whole granules from an origin: the smaller numbers of progressions that have all of them in common."""
 
     origin: int
@@ -39,12 +40,12 @@ class Scale:
         return marked
 
 
-def scale_of(progressions: Iterable[Progression]) -> Scale:
+def scale_of(progressions: Iterable[Progression]) -> GranuleScale:
     """Find the coarsest scale on which all progressions are whole."""
     known = tuple(progressions)
     origin = known[0].phase
     granule = math.gcd(*(part for p in known for part in (p.step, p.phase - origin)))
-    return Scale(origin, granule, math.lcm(*(p.step // granule for p in known)))
+    return GranuleScale(origin, granule, math.lcm(*(p.step // granule for p in known)))
 
 
 def progressions_of(windows: Iterable[Window]) -> tuple[Progression, ...]:

@@ -1,4 +1,4 @@
-"""Strands and prices come in; the plan of Weave Share as it is written goes out, with every operation counted.
+"""Runs Weave Share as the paper writes it, and counts every operation.
 
 Guirguis et al. (2011), Figure 2 and §8: the loops over all pairs of trees, where common edges are counted by checking
 each edge of each query of one tree against each query of the other. The three optimizations can be switched on one by
@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.model.arrays import Int64Array
 from penstock.model.duration import SECOND
-from penstock.share.slices import Int64Array, Progression, edges_of
+from penstock.share.slices import Progression, edges_of
 from penstock.share.weave.costs import Costs, Weighing
-from penstock.share.weave.density import Scale, scale_of
-from penstock.share.weave.strands import Strand, Woven
+from penstock.share.weave.density import GranuleScale, scale_of
+from penstock.share.weave.plan_queries import PlanQuery, WovenTrees
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class Optimizations:
     """Which optimizations of §8 are used."""
 
     lookup: bool = False  # what merging a pair saves is computed once (§8.1)
@@ -30,7 +31,7 @@ class How:
 
 
 @dataclass(slots=True)
-class _Tree:
+class _NaiveTree:
     """A tree by its row among the costs: the edges of its queries, and how many distinct ones."""
 
     row: int
@@ -48,13 +49,13 @@ class _Tree:
 class Naive:
     """The algorithm with its count of operations: comparisons of edges, or probes and insertions of bitmaps."""
 
-    strands: Sequence[Strand]
+    strands: Sequence[PlanQuery]
     costs: Costs
-    how: How = field(default_factory=How)
+    how: Optimizations = field(default_factory=Optimizations)
     operations: int = 0
     comparisons: int = 0
 
-    def run(self) -> Woven:
+    def run(self) -> WovenTrees:
         """Merge the best pair of trees until no merge lowers the cost."""
         weighing = self.costs.weighing(self.strands, len(self.strands))
         trees = self._alone(weighing)
@@ -71,30 +72,30 @@ class Naive:
                         best, pair, common = saved[0], (first, second), saved[1]
             if pair is None:
                 costs = tuple(self._cost(tree, weighing, unit) for tree in trees)
-                return Woven(tuple(tuple(sorted(t.members)) for t in trees), costs, self.comparisons)
+                return WovenTrees(tuple(tuple(sorted(t.members)) for t in trees), costs, self.comparisons)
             self._merge(*pair, common, weighing)
             trees.remove(pair[1])
             known = {rows: saved for rows, saved in known.items() if not {t.row for t in pair} & set(rows)}
 
-    def _alone(self, weighing: Weighing) -> list[_Tree]:
+    def _alone(self, weighing: Weighing) -> list[_NaiveTree]:
         """Make a tree of each strand."""
         scale, trees = self._scale(), []
         for row, strand in enumerate(self.strands):
             edges = tuple(scale.within(p) for p in edges_of(strand.window, "paired"))
             weighing.put(row, [strand])
-            trees.append(_Tree(row, [row], [edges], edges[0].step, len(edges)))
+            trees.append(_NaiveTree(row, [row], [edges], edges[0].step, len(edges)))
         return trees
 
-    def _scale(self) -> Scale:
+    def _scale(self) -> GranuleScale:
         """Count time in granules."""
         return scale_of(p for s in self.strands for p in edges_of(s.window, "paired"))
 
-    def _cost(self, tree: _Tree, weighing: Weighing, unit: int) -> float:
+    def _cost(self, tree: _NaiveTree, weighing: Weighing, unit: int) -> float:
         """Return a tree's cost."""
         rate = np.array([tree.count * SECOND / (tree.slide * unit)])
         return float(weighing.costs(rate, np.array([tree.row]))[0])
 
-    def _reduction(self, first: _Tree, second: _Tree, weighing: Weighing, unit: int) -> tuple[float, int]:
+    def _reduction(self, first: _NaiveTree, second: _NaiveTree, weighing: Weighing, unit: int) -> tuple[float, int]:
         """Return what merging two trees saves (Eq. 5), and their common edges."""
         self.comparisons += 1
         slide = math.lcm(first.slide, second.slide)
@@ -104,7 +105,7 @@ class Naive:
         merged = float(weighing.merged(first.row, np.array([second.row]), rate)[0])
         return self._cost(first, weighing, unit) + self._cost(second, weighing, unit) - merged, common
 
-    def _common(self, first: _Tree, second: _Tree, slide: int) -> int:
+    def _common(self, first: _NaiveTree, second: _NaiveTree, slide: int) -> int:
         """Count the common edges of two trees in their composite slide."""
         if self.how.bitmap:
             probed, probing = self._ordered(first, second)
@@ -123,12 +124,12 @@ class Naive:
                 found.append(listed[hit])
         return len(np.unique(np.concatenate(found)))
 
-    def _ordered(self, first: _Tree, second: _Tree) -> tuple[_Tree, _Tree]:
+    def _ordered(self, first: _NaiveTree, second: _NaiveTree) -> tuple[_NaiveTree, _NaiveTree]:
         """Return the tree that is probed, then the one that probes."""
         fewer = first.count * second.slide < second.count * first.slide
         return (second, first) if self.how.probing and fewer else (first, second)
 
-    def _merge(self, first: _Tree, second: _Tree, common: int, weighing: Weighing) -> None:
+    def _merge(self, first: _NaiveTree, second: _NaiveTree, common: int, weighing: Weighing) -> None:
         """Put the second tree into the first."""
         slide = math.lcm(first.slide, second.slide)
         if self.how.bitmap:

@@ -1,4 +1,4 @@
-"""Two windows come in; how many of their edges fall together goes out, exactly, by gcd and remainders.
+"""Counts exactly the edges that two windows have in common, by gcd and remainders.
 
 Weaveability is the share of common edges among all edges of a composite slide (Guirguis, Sharaf, Chrysanthis and
 Labrinidis 2011, §4.3, Definition 1). Edges are those of paired slices, with OFFSETs where windows have them.

@@ -1,4 +1,4 @@
-"""Definitions and what a stream was seen to bring come in; strands, prices and names of trees go out."""
+"""Translates definitions and the observed load of a stream into the weaver's queries, costs and tree names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 
 from penstock.evaluate.typed import Condition, Definition
 from penstock.share.weave.costs import DEFAULT_RATES, Load, MeasuredCosts, Rates
-from penstock.share.weave.loom import Loom
-from penstock.share.weave.strands import Merging, Strand
+from penstock.share.weave.incremental import IncrementalPlanner
+from penstock.share.weave.plan_queries import Merging, PlanQuery
 
 ASSUMED_RATE: Final = 1_000.0  # rows a second, before any came
 ASSUMED_GROUPS: Final = 100.0
@@ -22,7 +22,7 @@ Keys = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedLoad:
     """What a stream was seen to bring: rows and batches a second, groups by their keys and how rows fill them."""
 
     rows_per_second: float | None = None
@@ -31,7 +31,7 @@ class Seen:
     batches_per_second: float = 0.0
     filled: Mapping[Keys, float] = field(default_factory=dict)  # groups that rows fall into as if alike
 
-    def drifted(self, since: Seen) -> bool:
+    def drifted(self, since: ObservedLoad) -> bool:
         """Tell whether the stream has become another one since it was looked at last."""
         pairs = [(self.rows_per_second or ASSUMED_RATE, since.rows_per_second or ASSUMED_RATE)]
         pairs += [(count, since.groups.get(keys, ASSUMED_GROUPS)) for keys, count in self.groups.items() if keys]
@@ -46,13 +46,13 @@ class Numbers:
     keys: dict[Keys, int] = field(default_factory=dict)
     conditions: dict[Condition, int] = field(default_factory=dict)
 
-    def strand(self, definition: Definition) -> Strand:
+    def strand(self, definition: Definition) -> PlanQuery:
         """Return a query as the weaver sees it."""
         grouping = self.keys.setdefault(definition.query.keys, len(self.keys))
         number = self.conditions.setdefault(definition.typed.condition, len(self.conditions))
-        return Strand(definition.query.window, grouping, number, self._merging(definition))
+        return PlanQuery(definition.query.window, grouping, number, self._merging(definition))
 
-    def costs(self, rates: Rates, seen: Seen) -> MeasuredCosts:
+    def costs(self, rates: Rates, seen: ObservedLoad) -> MeasuredCosts:
         """Put what was seen in the order of groupings; some that may come are assumed."""
         groups = [1.0 if not keys else float(seen.groups.get(keys) or ASSUMED_GROUPS) for keys in self.keys]
         filled = [seen.filled.get(keys, known) for keys, known in zip(self.keys, groups, strict=True)]
@@ -69,19 +69,21 @@ class Numbers:
         return "prefix" if all(c.invertible for c in definition.typed.components) else "tree"
 
 
-def loom_of(definitions: Iterable[Definition], numbers: Numbers, rates: Rates, seen: Seen) -> Loom[int]:
+def planner_of(
+    definitions: Iterable[Definition], numbers: Numbers, rates: Rates, seen: ObservedLoad
+) -> IncrementalPlanner[int]:
     """Make a plan of queries, each a tree of its own until it is woven or laid out."""
     strands = {d.id: numbers.strand(d) for d in definitions}
-    loom: Loom[int] = Loom(numbers.costs(rates, seen), bound=True)
-    loom.strands = strands
-    return loom
+    planner: IncrementalPlanner[int] = IncrementalPlanner(numbers.costs(rates, seen), bound=True)
+    planner.strands = strands
+    return planner
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WovenSoFar:
     """What is known of a stream when a plan is explained: what it brings, prices, and the trees woven so far."""
 
-    seen: Seen = field(default_factory=Seen)
+    seen: ObservedLoad = field(default_factory=ObservedLoad)
     rates: Rates = DEFAULT_RATES
     trees: Mapping[int, str] = field(default_factory=dict)  # definition → tree
 
@@ -89,20 +91,20 @@ class Standing:
         """Name the tree of every query; those in none so far are woven in, or all from scratch."""
         known = [d for d in definitions if d.id in self.trees]
         if not known:
-            loom = loom_of(definitions, Numbers(), self.rates, self.seen)
-            if loom.strands:
-                loom.reconstruct()
-            return named(loom.trees, {})
+            planner = planner_of(definitions, Numbers(), self.rates, self.seen)
+            if planner.strands:
+                planner.reconstruct()
+            return named(planner.trees, {})
         numbers = Numbers()
         strands = {d.id: numbers.strand(d) for d in definitions}
-        loom = loom_of(known, numbers, self.rates, self.seen)
+        planner = planner_of(known, numbers, self.rates, self.seen)
         by_tree: dict[str, list[int]] = {}
         for definition in known:
             by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
-        loom.lay_out(list(by_tree.values()))
-        for number in strands.keys() - loom.strands.keys():
-            loom.add(number, strands[number])
-        return named(loom.trees, self.trees)
+        planner.lay_out(list(by_tree.values()))
+        for number in strands.keys() - planner.strands.keys():
+            planner.add(number, strands[number])
+        return named(planner.trees, self.trees)
 
 
 def named(trees: Iterable[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Arithmetic progressions come in; the density of their union goes out, estimated, with a bound that holds at 99.9 %.
+"""Estimates the density of a union of arithmetic progressions, with a bound that holds at 99.9 %.
 
 A few dozen co-prime slides have a composite slide of 10³⁰: no bitmap holds it. Karp and Luby (1983) estimate the size
 of a union by drawing from its parts: a progression is drawn by its density, a time within it at random, and the mean
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.share.slices import Int64Array, Progression
+from penstock.model.arrays import BoolArray, Int64Array
+from penstock.share.slices import Progression
 
-BoolArray = npt.NDArray[np.bool_]
 CONFIDENCE: Final = 0.999
 DRAWN: Final = 8_192  # times, for one estimate
 SEED: Final = 20_11
@@ -46,7 +45,7 @@ class Density:
         return abs(value - self.value) <= self.error + 1e-12 * value
 
 
-class Times:
+class DrawnTimes:
     """Drawn times, known by their residues modulo co-prime factors."""
 
     def __init__(self, steps: Iterable[int]) -> None:
@@ -90,7 +89,7 @@ def sampled_density(progressions: Sequence[Progression], *, drawn: int = DRAWN, 
     draw = np.random.default_rng(seed)
     parts = np.array([1.0 / p.step for p in progressions])
     chosen = draw.choice(len(parts), size=drawn, p=parts / parts.sum())
-    times = Times([p.step for p in progressions])
+    times = DrawnTimes([p.step for p in progressions])
     times.draw(progressions, chosen, draw)
     holding = np.zeros(drawn, np.int64)
     for progression in progressions:

@@ -1,4 +1,4 @@
-"""Trees of one window each come in; the edge rates of their pairs go out: exact, by gcd, for many at once."""
+"""Computes the edge rates of pairs of trees with one window each, exactly and for many pairs at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray
 from penstock.model.window import Window
 from penstock.share.slices import edges_of
-from penstock.share.weave.strands import FloatArray, Places
+from penstock.share.weave.plan_queries import Places
 
 SEVERAL: Final = 0  # the slide of a row whose tree has more than one window
 

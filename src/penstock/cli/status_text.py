@@ -1,0 +1,148 @@
+"""Writes a status as lines for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Final
+
+from penstock.cli.arguments import number_of
+from penstock.cli.moments import about, clock_time, moment
+from penstock.cli.reasons import invalid_text, too_late_text
+from penstock.cli.reporting import columns_text
+from penstock.printable import shown, visible
+
+WIDTH: Final = 80
+_TERMS: Final = ("on_time", "corrected", "late", "invalid", "duplicate")
+_MOST: Final = 10  # paused queries that a status shows; penstock queries shows all
+
+
+def status_text(found: dict[str, Any]) -> str:
+    """Word a whole status."""
+    lines = [_head(found)]
+    for stream in found["streams"]:
+        mine = [
+            (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
+        ]
+        lines += ["", *_stream_lines(stream, too_late_text(mine))]
+    paused = [query for query in found["queries"] if query["state"] == "paused"]
+    if paused:
+        lines += ["", "paused queries", *(line for query in paused[:_MOST] for line in _paused_lines(query))]
+    if len(paused) > _MOST:
+        lines.append(f"  … and {len(paused) - _MOST} more: penstock queries")
+    return "\n".join(lines)
+
+
+def _head(found: dict[str, Any]) -> str:
+    """Word whether an engine runs."""
+    if not found["running"]:
+        return f"{shown(found['folder'])}: no engine runs; this is what the last one left"
+    since = found["since_us"]
+    began = f", since {clock_time(since)}" if since is not None else ""
+    head = f"{shown(found['folder'])}: running, process {found['pid']}{began}"
+    return head if found["answers_requests"] else head + "\n  it takes no requests now; this is its last commit"
+
+
+def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
+    """Word where a stream stands; ``too_late`` says which queries missed rows."""
+    lines = [f"{shown(stream['stream'])}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
+    if stream["failure"]:
+        lines += _wrapped("stopped", stream["failure"])
+    lines += _wrapped("rows", _law(stream))
+    if stream["counts"]["invalid"]:
+        lines += _wrapped("invalid", invalid_text(stream["invalid_reasons"]))
+    if too_late:
+        lines += _wrapped("too late", f"rows too late for windows already final: {too_late}")
+    paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
+    lines += _wrapped("queries", f"{stream['queries']:,}{paused}; {stream['open_windows']:,} windows open")
+    beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
+    ended = ", ended" if stream["ended"] else ""
+    lines += _wrapped("batches", f"{number_of(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
+    for sink in stream["sinks"]:
+        lines += _wrapped("sink", _sink(sink))
+    return lines
+
+
+def _behind(stream: dict[str, Any]) -> str:
+    """Word how far a stream is behind the clock."""
+    behind = stream["behind_us"]
+    if behind is None:
+        return ""
+    return f", {about(-behind)} ahead of the clock" if behind < 0 else f", {about(behind)} behind the clock"
+
+
+def _law(stream: dict[str, Any]) -> str:
+    """Word what became of the rows."""
+    counts = stream["counts"]
+    terms = " + ".join(f"{counts[term]:,} {term.replace('_', ' ')}" for term in _TERMS)
+    holds = "(adds up)" if stream["law_holds"] else "(DOES NOT ADD UP: please report it)"
+    return f"{counts['ingested']:,} ingested = {terms} {holds}"
+
+
+def _sink(sink: dict[str, Any]) -> str:
+    """Word how a sink is."""
+    lag = f"{number_of(sink['lag'], 'commit', 'commits')} behind" if sink["lag"] else "has everything"
+    if not sink["failure"]:
+        return f"{sink['sink']}: {lag}"
+    since = f" since {clock_time(sink['since_us'])}" if sink["since_us"] is not None else ""
+    return (
+        f"{sink['sink']}: {lag}, fails{since} ({number_of(sink['attempts'], 'attempt', 'attempts')}): {sink['failure']}"
+    )
+
+
+def _paused_lines(query: dict[str, Any]) -> list[str]:
+    """Word why a query is paused."""
+    return _folded(f"  {shown(query['query'])}: {visible(query['why'] or '')}", "    ")
+
+
+def queries_text(found: dict[str, Any]) -> str:
+    """List all queries, stream by stream."""
+    parts = []
+    for stream in found["streams"]:
+        mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
+        parts.append(
+            "\n".join([f"{shown(stream['stream'])}: {number_of(len(mine), 'query', 'queries')}", *_listed(mine)])
+        )
+    return "\n\n".join(parts) or "there are no streams"
+
+
+def _listed(queries: list[dict[str, Any]]) -> list[str]:
+    """List the queries of a stream in columns, each with what is to say about it below."""
+    if not queries:
+        return []
+    rows = [(q["query"], q["window"], q["state"], _next(q)) for q in queries]
+    head, *lines = columns_text(("query", "window", "state", "next window ends"), rows).splitlines()
+    listed = [f"  {head}"]
+    for query, line in zip(queries, lines, strict=True):
+        listed += [f"  {line}", *(told for text in _remarks(query) for told in _folded(f"    {text}", "    "))]
+    return listed
+
+
+def _next(query: dict[str, Any]) -> str:
+    """Word a query's next window."""
+    return "" if query["next_end_us"] is None else moment(query["next_end_us"])
+
+
+def _remarks(query: dict[str, Any]) -> list[str]:
+    """Say what else there is to a query."""
+    remarks = [visible(query["why"])] if query["why"] else []
+    if query["ends_us"] is not None:
+        remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
+    if query["state"] == "finishing":
+        remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
+    if query["skipped"]:
+        remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
+    if query["too_late"]:
+        remarks.append(f"{number_of(query['too_late'], 'row', 'rows')} came too late for it")
+    if query["origin"] == "added":
+        remarks.append("added by a command; penstock drop removes it")
+    return remarks
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    """Put a title before a text, folded to the width of a terminal."""
+    return _folded(f"  {title:<9}{visible(text)}", " " * 11)
+
+
+def _folded(text: str, indent: str) -> list[str]:
+    """Fold a line."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,1 @@
+"""Defines the mergeable parts of aggregates: counts, sums, frequency tables, sketches, users' states."""

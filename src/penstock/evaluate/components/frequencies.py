@@ -1,0 +1,209 @@
+"""Merges exact frequency tables: the distinct values of a column and how often each came.
+
+A frequency table holds all that count(DISTINCT), median, percentile, mode and top need, so that any number of them
+over one column share it (Gray et al. 1997, §5: holistic aggregates need unbounded state; this is the state). Tables
+merge by adding counts. A table that would hold more than ``MOST_VALUES`` values is dropped and marked as too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.evaluate.components.component import Array, Column, Component
+from penstock.evaluate.components.reading import comparable, whole
+from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.model.arrays import Int64Array
+
+MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """Distinct values in Spark's order, NaN last, and the weight of each: its count, or the sum of its weights."""
+
+    values: Array
+    weights: Array
+    negative: bool = False  # some single weight is below 0
+    overflown: bool = False  # there were too many values, and they are gone
+
+    def __len__(self) -> int:
+        """Count the distinct values."""
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory the table takes."""
+        objects = (a for a in (self.values, self.weights) if a.dtype.hasobject)
+        return int(self.values.nbytes + self.weights.nbytes + sum(64 * len(a) for a in objects))
+
+
+def read_frequencies(component: Component, column: Column) -> Iterator[Frequencies | None]:
+    """Read tables from structs of sorted values ``v`` and where the runs of each begin and end."""
+    array = whole(column)
+    values = _values(component, pc.struct_field(array, [0]))
+    found, lengths = read_counts(pc.struct_field(array, [1]))
+    ends = np.cumsum(lengths)  # of no row there are none, where numpy's split would see one piece
+    counts = (found[end - length : end] for end, length in zip(ends, lengths, strict=True))
+    yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
+
+
+def read_weights(component: Component, column: Column) -> Iterator[Frequencies | None]:
+    """Read tables from structs of sorted values ``v``, their weights, and the least single weight."""
+    array = whole(column)
+    values = _values(component, pc.struct_field(array, [0]))
+    lists, least = pc.struct_field(array, [1]), pc.struct_field(array, [2]).to_pylist()
+    weights = _weights(lists.flatten())
+    at = list_bounds(lists)
+    for row, own in enumerate(values):
+        below = least[row] is not None and least[row] < 0
+        yield table_of(own, weights[at[row] : at[row + 1]], below)
+
+
+def read_counts(lists: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """Read how often each value came from lists of where runs begin and the last one ends; also, how many there are."""
+    edges, at = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.int64), list_bounds(lists)
+    listed = np.diff(at)
+    begins = np.ones(len(edges), np.bool_)
+    begins[at[1:][listed > 0] - 1] = False
+    places = np.flatnonzero(begins)
+    return edges[places + 1] - edges[places], np.maximum(listed - 1, 0)
+
+
+def list_bounds(lists: pa.Array) -> Int64Array:
+    """Return where each list begins and ends in the flat array of all."""
+    at = np.asarray(lists.offsets, np.int64)
+    return at - at[0] if len(at) else at
+
+
+def table_of(values: Array, weights: Array, negative: bool = False) -> Frequencies | None:
+    """Make a table, or nothing of nothing; of too many values, a mark."""
+    if not len(values):
+        return None
+    if len(values) > MOST_VALUES:
+        return Frequencies(values[:0], weights[:0], overflown=True)
+    return Frequencies(values, weights, negative)
+
+
+def _values(component: Component, lists: pa.Array) -> Iterator[Array]:
+    """Read the values of each row, as they compare."""
+    flat, at = lists.flatten(), list_bounds(lists)
+    found = _tuples(flat) if pa.types.is_struct(flat.type) else read_values(component, flat)
+    for row in range(len(lists)):
+        yield found[at[row] : at[row + 1]]
+
+
+def read_values(component: Component, flat: pa.Array) -> Array:
+    """Read single values, as they compare."""
+    assert component.type is not None
+    found, _ = comparable(component.type, flat, 0)
+    return found + 0.0 if found.dtype == np.float64 else found  # -0.0 is 0.0
+
+
+def _tuples(flat: pa.Array) -> Array:
+    """Read several values as one that can be told from others: NaN equals NaN, -0.0 equals 0.0."""
+    columns = []
+    for field in range(flat.type.num_fields):
+        column = pc.struct_field(flat, [field])
+        if pa.types.is_string(column.type):
+            column = column.cast(pa.binary())
+        columns.append([_told(value) for value in raw_values(column)])
+    return objects(list(zip(*columns, strict=True)))
+
+
+def _told(value: Any) -> Any:
+    """Return a value that equals itself."""
+    if isinstance(value, float):
+        return (1, 0.0) if value != value else (0, value + 0.0)
+    return value
+
+
+def _weights(flat: pa.Array) -> Array:
+    """Read weights: doubles as they are, integers and decimals as whole numbers of their least unit."""
+    if pa.types.is_floating(flat.type):
+        return np.asarray(flat.to_numpy(zero_copy_only=False), np.float64)
+    scale = flat.type.scale if pa.types.is_decimal(flat.type) else 0
+    return objects([unscaled(value, scale) for value in flat.to_pylist()])
+
+
+def unscaled(value: Decimal | int, scale: int) -> int:
+    """Return a decimal as a whole number of its least unit."""
+    if isinstance(value, int):
+        return int(value * 10**scale)
+    sign, digits, exponent = value.as_tuple()
+    size: int = int("".join(map(str, digits)) or "0") * 10 ** (scale + int(exponent))
+    return -size if sign else size
+
+
+def objects(values: Sequence[Any]) -> Array:
+    """Make an array of objects, one a value; numpy by itself would take tuples apart."""
+    found = np.empty(len(values), object)
+    for place, value in enumerate(values):
+        found[place] = value
+    return found
+
+
+def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:
+    """Add tables up."""
+    if any(table.overflown for table in tables):
+        return next(table for table in tables if table.overflown)
+    negative = any(table.negative for table in tables)
+    values = np.concatenate([table.values for table in tables])
+    weights = np.concatenate([table.weights for table in tables])
+    if values.dtype.hasobject:
+        values, weights = _added(values, weights)
+    else:
+        order = np.argsort(values, kind="stable")
+        values, weights = values[order], weights[order]
+        starts = runs(values)
+        values, weights = values[starts], np.add.reduceat(weights, starts)
+    found = table_of(values, weights, negative)
+    assert found is not None
+    return found
+
+
+def merge_many(groups: Sequence[Sequence[Frequencies]]) -> list[Frequencies]:
+    """Add up the tables of each of many groups: all in one go where values are numbers and weights are counts."""
+    tables = [table for group in groups for table in group]
+    plain = all(not t.overflown and not t.negative and not t.weights.dtype.hasobject for t in tables)
+    if not plain or tables[0].values.dtype.hasobject:
+        return [merge_frequencies(group) for group in groups]
+    sizes = [sum(len(table) for table in group) for group in groups]
+    values, weights = (np.concatenate(parts) for parts in zip(*((t.values, t.weights) for t in tables), strict=True))
+    owner = np.repeat(np.arange(len(groups)), sizes)
+    order = np.lexsort((values, owner))
+    values, weights = values[order], weights[order]
+    starts = runs(values, owner)
+    values, weights, owner = values[starts], np.add.reduceat(weights, starts), owner[starts]
+    bounds = [*np.searchsorted(owner, np.arange(len(groups))).tolist(), len(owner)]
+    found = [table_of(values[lo:hi], weights[lo:hi]) for lo, hi in pairwise(bounds)]
+    return [table for table in found if table is not None]
+
+
+def runs(values: Array, owner: Array | None = None) -> Array:
+    """Return where each run of equal values, of one owner, begins; NaN equals NaN."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    changes = values[1:] != values[:-1]
+    if values.dtype == np.float64:
+        changes &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+    if owner is not None:
+        changes |= owner[1:] != owner[:-1]
+    return np.concatenate([[0], np.flatnonzero(changes) + 1]).astype(np.int64)
+
+
+def _added(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Add the weights of equal objects up, and sort."""
+    found: dict[Any, Any] = {}
+    for value, weight in zip(values, weights.tolist(), strict=True):
+        found[value] = found[value] + weight if value in found else weight
+    ordered = sorted(found)
+    totals = [found[value] for value in ordered]
+    return objects(ordered), (objects(totals) if weights.dtype.hasobject else np.array(totals, weights.dtype))

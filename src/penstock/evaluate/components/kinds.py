@@ -1,0 +1,37 @@
+"""Lists the kinds of components; a new one is a class and a line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.evaluate.components.component import Component
+from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.four_moments import FourMoments
+from penstock.evaluate.components.moments import Moments
+from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum, SumPresence
+from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
+from penstock.evaluate.components.sketches import FrequentItems, HllSketch, KllSketch, ThetaSketch
+from penstock.evaluate.components.user_states import UserState
+from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
+
+KINDS: Final[tuple[type[Component], ...]] = (
+    Count,
+    SumPresence,
+    ExactSum,
+    FloatSum,
+    Least,
+    Greatest,
+    Moments,
+    FourMoments,
+    FrequencyTable,
+    WeightTable,
+    LeastBy,
+    GreatestBy,
+    FirstRow,
+    LastRow,
+    HllSketch,
+    ThetaSketch,
+    KllSketch,
+    FrequentItems,
+    UserState,
+)

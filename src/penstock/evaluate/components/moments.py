@@ -1,0 +1,53 @@
+"""The mean of an argument and how far its values are from it, merged without losing digits to large means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from penstock.evaluate.components.component import Column, Component, Plane, Planes, Values, Written
+from penstock.evaluate.components.reading import doubles, integers
+
+DOUBLE: Final = Plane(np.dtype(np.float64), 0.0)
+
+
+class Moments(Component):
+    """A triple (n, mean, m2) with m2 the sum of squared distances from the mean."""
+
+    __slots__ = ()
+    kind: ClassVar = "moments"
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say what the triple is."""
+        return (Plane(np.dtype(np.int64), 0), DOUBLE, DOUBLE)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Tell the triple."""
+        return (": values", ": mean", ": sum of squared distances from the mean")
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Let Spark compute the mean and the variance."""
+        assert self.argument is not None
+        x = f"cast({value(self.argument)} as double)"
+        return [f"count({x})", f"avg({x})", f"var_pop({x}) * count({x})"]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read count, avg and m2."""
+        return (integers(columns[0]), doubles(columns[1]), doubles(columns[2]))
+
+    def combine(self, a: Planes, b: Planes) -> Planes:
+        """Merge counts, means and squared distances (Chan, Golub and LeVeque 1979)."""
+        n = a[0] + b[0]
+        with np.errstate(all="ignore"):
+            delta = b[1] - a[1]
+            share = b[0] / np.maximum(n, 1)
+            mean = a[1] + delta * share
+            m2 = a[2] + b[2] + delta * delta * (a[0] * share)
+        # An empty side must not touch the other: 0 · inf² would be NaN.
+        for empty, other in ((a[0] == 0, b), (b[0] == 0, a)):
+            mean, m2 = np.where(empty, other[1], mean), np.where(empty, other[2], m2)
+        return (n, mean, m2)

@@ -1,0 +1,181 @@
+"""Picks the one value that comes first or last by something: arg_min, arg_max, first and last.
+
+Spark picks one struct per slice and group. A struct holds what it is picked by, then the value itself. NULL comes
+before all values and NaN after all numbers, as Spark orders them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.evaluate.components.component import Column, Written
+from penstock.evaluate.components.lift_text import struct_of
+from penstock.evaluate.components.reading import whole
+from penstock.evaluate.components.states import State
+from penstock.evaluate.expressions.raw_times import raw_values
+
+Ranked: TypeAlias = tuple[Any, Any]  # what it is picked by, as Python compares it, and the value
+
+HEX: Final = ("0123456789ABCDEF", "FEDCBA9876543210")
+
+
+class Picked(State):
+    """A value, and what it is picked by."""
+
+    __slots__ = ()
+
+    def read_states(self, column: Column) -> Iterator[Ranked | None]:
+        """Read the structs picked."""
+        return read_ranked(column)
+
+    def merge(self, states: Sequence[Ranked]) -> Ranked:
+        """Pick the one that comes first."""
+        return min(states, key=_by_rank)
+
+
+class LeastBy(Picked):
+    """The value where another is least; of several the least."""
+
+    __slots__ = ()
+    kind: ClassVar = "arg_min"
+
+    def lift_state(self, value: Written, time: str) -> str:
+        """Pick the least pair."""
+        assert self.argument is not None
+        x, y = value(self.argument), value(self.more[0])
+        return _picked("min", struct_of([y, x]), [f"({y}) IS NOT NULL"])
+
+
+class GreatestBy(Picked):
+    """The value where another is greatest; of several the least."""
+
+    __slots__ = ()
+    kind: ClassVar = "arg_max"
+
+    def lift_state(self, value: Written, time: str) -> str:
+        """Pick the least pair in the order turned around."""
+        assert self.argument is not None
+        x, y = value(self.argument), value(self.more[0])
+        return _picked("min", struct_of([*_turned(y, self.types[0]), x]), [f"({y}) IS NOT NULL"])
+
+
+class InOrder(Picked):
+    """The value of the first or last row by time, then a hash of the row, then the row itself, which is in ``more``.
+
+    With a ``size``, rows in which it is NULL are passed over.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _function(self) -> str:
+        """Name Spark's function that picks the struct."""
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        """Leave out the columns of the row."""
+        return (self.argument or "*",)
+
+    def lift_state(self, value: Written, time: str) -> str:
+        """Pick a row."""
+        assert self.argument is not None
+        x, row = value(self.argument), [value(column) for column in self.more]
+        struct = f"named_struct('t', {time}, 'h', xxhash64({', '.join(row)}), 'c', {struct_of(row)}, 'x', {x})"
+        wanted = [f"({x}) IS NOT NULL"] if self.size else []
+        wanted += [f"({value(self.keep)})"] if self.keep is not None else []
+        return _picked(self._function, struct, wanted)
+
+
+class FirstRow(InOrder):
+    """The value of the first row."""
+
+    __slots__ = ()
+    kind: ClassVar = "first"
+
+    @property
+    def _function(self) -> str:
+        """Name the function."""
+        return "min"
+
+
+class LastRow(InOrder):
+    """The value of the last row."""
+
+    __slots__ = ()
+    kind: ClassVar = "last"
+
+    @property
+    def _function(self) -> str:
+        """Name the function."""
+        return "max"
+
+    def merge(self, states: Sequence[Ranked]) -> Ranked:
+        """Pick the one that comes last."""
+        return max(states, key=_by_rank)
+
+
+def read_ranked(column: Column) -> Iterator[Ranked | None]:
+    """Read lists of one struct, whose last field is the value, or none."""
+    lists = whole(column)
+    structs, held = lists.flatten(), pc.list_value_length(lists).to_pylist()
+    fields = [_listed(pc.struct_field(structs, [i])) for i in range(structs.type.num_fields)]
+    found = ((tuple(_rank(value) for value in row), row[-1]) for row in zip(*fields, strict=True))
+    for length in held:
+        yield next(found) if length else None
+
+
+def _listed(array: pa.Array) -> list[Any]:
+    """List values; strings as bytes, which they are compared by and need not be UTF-8, times as whole numbers."""
+    if pa.types.is_struct(array.type):
+        fields = [_listed(pc.struct_field(array, [i])) for i in range(array.type.num_fields)]
+        return [values if ok else None for ok, values in zip(array.is_valid().to_pylist(), zip(*fields), strict=True)]  # noqa: B905
+    if pa.types.is_string(array.type):
+        array = array.cast(pa.binary())
+    return raw_values(array)
+
+
+def _rank(value: Any) -> Any:
+    """Return a key by which Python orders values as Spark does."""
+    match value:
+        case None:
+            return (0,)
+        case float():
+            return (2,) if value != value else (1, value)
+        case tuple() | list():
+            return (1, tuple(_rank(part) for part in value))
+    return (1, value)
+
+
+def _by_rank(state: Ranked) -> Any:
+    """Return what a state is picked by."""
+    return state[0]
+
+
+def _turned(y: str, type_: pa.DataType) -> list[str]:
+    """Write values whose order is that of y turned around, so that the greatest y comes with the least x."""
+    if pa.types.is_floating(type_):
+        return [f"NOT isnan({y})", f"-({y})"]
+    if pa.types.is_decimal(type_):
+        return [f"-({y})"]
+    if pa.types.is_boolean(type_):
+        return [f"NOT ({y})"]
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):  # a longer one comes after its beginning: G is above F
+        return [f"concat(translate(hex({y}), '{HEX[0]}', '{HEX[1]}'), 'G')"]
+    if pa.types.is_date32(type_):
+        return [f"~unix_date({y})"]
+    if pa.types.is_timestamp(type_):
+        return [f"~unix_micros(cast({y} as timestamp))"]
+    return [f"~({y})"]
+
+
+def _picked(function: str, struct: str, wanted: Sequence[str]) -> str:
+    """Pick a struct among the rows wanted; in a list, of one or none, because Arrow refuses a struct that is NULL and
+    has fields that are never."""
+    taken = f"CASE WHEN {' AND '.join(wanted)} THEN {struct} END" if wanted else struct
+    return f"filter(array({function}({taken})), e -> e IS NOT NULL)"

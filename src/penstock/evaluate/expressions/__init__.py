@@ -1,0 +1,1 @@
+"""Evaluates expressions over keys and aggregates in Arrow, with Spark's results."""

@@ -1,0 +1,344 @@
+"""Compiles canonical Spark SQL over keys and aggregates into functions over Arrow columns.
+
+Only a listed set of operators and types compiles; for these the result equals Spark's in type, value and failure
+(ANSI mode, UTC). For everything else ``compile_expression`` returns None, and Spark itself evaluates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+
+from penstock.evaluate.expressions import operators
+from penstock.evaluate.expressions.coercion import (
+    COMPARED,
+    Columns,
+    Node,
+    Operation,
+    Unlisted,
+    arithmetic_type,
+    binary,
+    common_type,
+    comparable_type,
+    constant,
+    literal_as,
+    number_literal,
+    string_literal,
+    ternary,
+    unary,
+    widen,
+)
+from penstock.evaluate.expressions.operators import Evaluated
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MAX_DEPTH: Final = 60  # deeper ones go to Spark rather than down the interpreter's stack
+MAX_DOUBLES_IN_LIST: Final = 10  # Spark hashes longer lists, where −0.0 and 0.0 may differ
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An expression ready to run: call it on a table to get one value per row, of exactly ``type``."""
+
+    type: pa.DataType
+    operation: Operation
+    names: tuple[str, ...]  # the columns it reads
+
+    def __call__(self, table: pa.Table | Columns) -> Evaluated:
+        """Evaluate on every row."""
+        columns = {name: _contiguous(table[name]) for name in self.names}
+        count = table.num_rows if isinstance(table, pa.Table) else max(map(len, table.values()), default=0)
+        return self.operation(columns, count)
+
+
+def compile_expression(text: str, types: Mapping[str, pa.DataType]) -> Compiled | None:
+    """Compile canonical Spark SQL over typed columns, or return None if Spark has to evaluate it."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    if "\\" in text:  # an escape, which dialects read differently
+        return None
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+        node = _compile(cast("exp.Expression", tree), types, 0)
+    except (SqlglotError, RecursionError, Unlisted):
+        return None
+    if pa.types.is_null(node.type):
+        return None
+    read = {column.name for column in tree.find_all(_nodes().Column)}
+    return Compiled(node.type, node.operation, tuple(sorted(read)))
+
+
+def _compile(tree: exp.Expression, types: Mapping[str, pa.DataType], depth: int) -> Node:
+    """Compile one node by its kind, its children first."""
+    if depth > MAX_DEPTH:
+        raise Unlisted
+    rule = _rules().get(type(tree))
+    if rule is None or any(value for name, value in tree.args.items() if name not in rule.arguments):
+        raise Unlisted
+    return rule.build(tree, lambda child: _compile(child, types, depth + 1), types)
+
+
+Child = Callable[[Any], Node]
+
+
+def _column(tree: exp.Column, _: Child, types: Mapping[str, pa.DataType]) -> Node:
+    """Read a column."""
+    name = tree.name
+    if name not in types:
+        raise Unlisted
+    return Node(types[name], lambda columns, _: Evaluated(columns[name]))
+
+
+def _literal(tree: exp.Literal, _: Child, __: Any) -> Node:
+    """Type a literal as Spark does: 10 is an int, 10.5 a decimal(3,1), 1e1 a double."""
+    return string_literal(tree.this) if tree.is_string else number_literal(tree.this)
+
+
+def _boolean(tree: exp.Boolean, _: Child, __: Any) -> Node:
+    """Make true or false."""
+    return constant(bool(tree.this), pa.bool_())
+
+
+def _null(_: exp.Null, __: Child, ___: Any) -> Node:
+    """Make a null, whose type its neighbours decide."""
+    return constant(None, pa.null())
+
+
+def _paren(tree: exp.Paren, child: Child, _: Any) -> Node:
+    """Look through parentheses; what stood in them is no longer a bare literal."""
+    return child(tree.this)
+
+
+def _negate(tree: exp.Neg, child: Child, _: Any) -> Node:
+    """Change the sign; a minus right before a number belongs to the number, so −2147483648 is an int."""
+    if isinstance(tree.this, _nodes().Literal) and not tree.this.is_string:
+        return number_literal(f"-{tree.this.this}")
+    operand = child(_operand(tree.this))
+    return unary(operators.negate, arithmetic_type([operand]), operand)
+
+
+def _absolute(tree: exp.Abs, child: Child, _: Any) -> Node:
+    """Drop the sign."""
+    operand = child(tree.this)
+    return unary(operators.absolute, arithmetic_type([operand]), operand)
+
+
+def _arithmetic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
+    """Compute on two numbers, in the wider of their types."""
+
+    def build(tree: exp.Binary, child: Child, _: Any) -> Node:
+        """Compile both sides and widen them."""
+        left, right = child(_operand(tree.left)), child(_operand(tree.right))
+        type_ = arithmetic_type([left, right])
+        return binary(step, type_, widen(left, type_), widen(right, type_))
+
+    return build
+
+
+def _divide(tree: exp.Div, child: Child, _: Any) -> Node:
+    """Divide as doubles, which is what Spark does with all but decimals."""
+    left, right = child(_operand(tree.left)), child(_operand(tree.right))
+    arithmetic_type([left, right])
+    return binary(operators.divide, pa.float64(), widen(left, pa.float64()), widen(right, pa.float64()))
+
+
+def _comparison(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
+    """Compare two values in their common type."""
+
+    def build(tree: exp.Binary, child: Child, _: Any) -> Node:
+        """Compile both sides and compare."""
+        return _compared(step, child(_operand(tree.left)), child(_operand(tree.right)))
+
+    return build
+
+
+def _compared(step: Callable[[Evaluated, Evaluated], Evaluated], left: Node, right: Node) -> Node:
+    """Bring both sides to one type and compare."""
+    type_ = comparable_type([left, right])
+    return binary(step, pa.bool_(), widen(left, type_), widen(right, type_))
+
+
+def _between(tree: exp.Between, child: Child, _: Any) -> Node:
+    """Expand to two comparisons, each coerced on its own."""
+    value = child(_operand(tree.this))
+    low = _compared(COMPARE[">="], value, child(_operand(tree.args["low"])))
+    high = _compared(COMPARE["<="], value, child(_operand(tree.args["high"])))
+    return binary(operators.both, pa.bool_(), low, high)
+
+
+def _in(tree: exp.In, child: Child, _: Any) -> Node:
+    """Look a value up in a list of literals."""
+    value, members = child(_operand(tree.this)), [child(member) for member in tree.expressions]
+    if not members or not all(member.is_literal for member in members):
+        raise Unlisted
+    type_ = common_type([value, *members])
+    if type_ not in COMPARED or (pa.types.is_floating(type_) and len(members) > MAX_DOUBLES_IN_LIST):
+        raise Unlisted
+    known = [literal_as(member, type_) for member in members if member.value is not None]
+    array, has_null = pa.array(known, type_), len(known) < len(members)
+    operand = widen(value, type_).operation
+    return Node(pa.bool_(), lambda columns, count: operators.among(operand(columns, count), array, has_null))
+
+
+def _logic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
+    """Combine two truth values."""
+
+    def build(tree: exp.Binary, child: Child, _: Any) -> Node:
+        """Compile both sides, which must be boolean."""
+        return binary(step, pa.bool_(), _truth(child(tree.left)), _truth(child(tree.right)))
+
+    return build
+
+
+def _not(tree: exp.Not, child: Child, _: Any) -> Node:
+    """Negate a truth value."""
+    return unary(operators.invert, pa.bool_(), _truth(child(tree.this)))
+
+
+def _is(tree: exp.Is, child: Child, _: Any) -> Node:
+    """Test for null."""
+    operand = child(_operand(tree.this))
+    if not isinstance(tree.expression, _nodes().Null) or pa.types.is_null(operand.type):
+        raise Unlisted
+    return unary(operators.is_null, pa.bool_(), operand)
+
+
+def _differs(tree: exp.NullSafeNEQ, child: Child, _: Any) -> Node:
+    """Compare with null equal to null, and turn it round."""
+    compared = _compared(operators.same, child(_operand(tree.left)), child(_operand(tree.right)))
+    return unary(operators.invert, pa.bool_(), compared)
+
+
+def _if(tree: exp.If, child: Child, _: Any) -> Node:
+    """Choose between two values."""
+    if tree.args.get("false") is None:
+        raise Unlisted
+    return _choose([(child(tree.this), child(tree.args["true"]))], child(tree.args["false"]))
+
+
+def _case(tree: exp.Case, child: Child, _: Any) -> Node:
+    """Choose the first branch whose condition is true; ``CASE x WHEN y`` compares x with y anew for each."""
+    branches = []
+    for branch in tree.args["ifs"]:
+        condition = child(branch.this)
+        if tree.this is not None:
+            condition = _compared(COMPARE["="], child(tree.this), condition)
+        branches.append((condition, child(branch.args["true"])))
+    default = tree.args.get("default")
+    return _choose(branches, constant(None, pa.null()) if default is None else child(default))
+
+
+def _choose(branches: Sequence[tuple[Node, Node]], default: Node) -> Node:
+    """Nest the branches from the last to the first, all in one type."""
+    type_ = common_type([*(value for _, value in branches), default])
+    node = widen(default, type_)
+    for condition, value in reversed(branches):
+        node = ternary(_truth(condition), widen(value, type_), node)
+    return node
+
+
+def _coalesce(tree: exp.Coalesce, child: Child, _: Any) -> Node:
+    """Take the first value that is not null."""
+    operands = [child(operand) for operand in (tree.this, *tree.expressions)]
+    type_ = common_type(operands)
+    runs = [widen(operand, type_).operation for operand in operands]
+    return Node(type_, lambda columns, count: operators.first_known([run(columns, count) for run in runs]))
+
+
+def _cast(tree: exp.Cast, child: Child, _: Any) -> Node:
+    """Widen integers and doubles; no such cast can fail."""
+    target = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "INT": pa.int32()}.get(tree.to.this.name)
+    operand = child(tree.this)
+    if target is None or common_type([operand, Node(target, operand.operation)]) != target:
+        raise Unlisted
+    widened = widen(operand, target)
+    return Node(target, widened.operation)
+
+
+def _operand(tree: Any) -> Any:
+    """Refuse a bare predicate as an operand: Spark's grammar binds ``a = b IN (1)`` otherwise than most."""
+    nodes = _nodes()
+    if isinstance(tree, nodes.Predicate | nodes.Not | nodes.Connector | nodes.In | nodes.Is | nodes.Between) and (
+        not isinstance(tree, nodes.Func)
+    ):
+        raise Unlisted
+    return tree
+
+
+def _truth(node: Node) -> Node:
+    """Require a boolean, or a null taken for one."""
+    return widen(node, pa.bool_())
+
+
+def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+Build = Callable[[Any, Child, Mapping[str, pa.DataType]], Node]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRule:
+    """How one kind of node compiles, and which of its parts are understood."""
+
+    build: Build
+    arguments: tuple[str, ...] = ("this", "expression")
+
+
+COMPARE: Final[dict[str, Callable[[Evaluated, Evaluated], Evaluated]]] = {
+    symbol: (lambda left, right, symbol=symbol: operators.compare(symbol, left, right))  # type: ignore[misc]
+    for symbol in operators.COMPARISONS
+}
+
+
+def _nodes() -> Any:
+    """Import the parser's node classes only when something is compiled."""
+    from sqlglot import expressions
+
+    return expressions
+
+
+@cache
+def _rules() -> Mapping[type, CompileRule]:
+    """Return the listed set: every kind of node that compiles."""
+    nodes = _nodes()
+    return {
+        nodes.Column: CompileRule(_column, ("this",)),
+        nodes.Literal: CompileRule(_literal, ("this", "is_string")),
+        nodes.Boolean: CompileRule(_boolean, ("this",)),
+        nodes.Null: CompileRule(_null, ()),
+        nodes.Paren: CompileRule(_paren, ("this",)),
+        nodes.Neg: CompileRule(_negate, ("this",)),
+        nodes.Abs: CompileRule(_absolute, ("this",)),
+        nodes.Add: CompileRule(_arithmetic(operators.add)),
+        nodes.Sub: CompileRule(_arithmetic(operators.subtract)),
+        nodes.Mul: CompileRule(_arithmetic(operators.multiply)),
+        nodes.Mod: CompileRule(_arithmetic(operators.remainder)),
+        nodes.Div: CompileRule(_divide, ("this", "expression", "typed", "safe")),
+        nodes.EQ: CompileRule(_comparison(COMPARE["="])),
+        nodes.NEQ: CompileRule(_comparison(COMPARE["<>"])),
+        nodes.LT: CompileRule(_comparison(COMPARE["<"])),
+        nodes.LTE: CompileRule(_comparison(COMPARE["<="])),
+        nodes.GT: CompileRule(_comparison(COMPARE[">"])),
+        nodes.GTE: CompileRule(_comparison(COMPARE[">="])),
+        nodes.NullSafeEQ: CompileRule(_comparison(operators.same)),
+        nodes.NullSafeNEQ: CompileRule(_differs),
+        nodes.Between: CompileRule(_between, ("this", "low", "high")),
+        nodes.In: CompileRule(_in, ("this", "expressions")),
+        nodes.And: CompileRule(_logic(operators.both)),
+        nodes.Or: CompileRule(_logic(operators.any_of)),
+        nodes.Not: CompileRule(_not, ("this",)),
+        nodes.Is: CompileRule(_is),
+        nodes.If: CompileRule(_if, ("this", "true", "false")),
+        nodes.Case: CompileRule(_case, ("this", "ifs", "default")),
+        nodes.Coalesce: CompileRule(_coalesce, ("this", "expressions")),
+        nodes.Cast: CompileRule(_cast, ("this", "to", "_type")),
+        nodes.TryCast: CompileRule(_cast, ("this", "to", "_type", "safe")),
+    }

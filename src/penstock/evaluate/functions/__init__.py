@@ -1,0 +1,1 @@
+"""Defines aggregate functions: what each stores, and how it makes its answer of that."""

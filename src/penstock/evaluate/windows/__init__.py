@@ -1,0 +1,1 @@
+"""Merges the partials of sliding windows, by prefix sums, trees or scans."""

@@ -1,0 +1,306 @@
+"""Stores the partials of one predicate by slice and group, and merges them for each window.
+
+Two strategies with the same answers: `DenseLane` keeps running prefixes and trees, so an evaluation costs O(1) or
+O(log slices) per group; `ScanLane` merges every partial of the window, as the papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from penstock.evaluate.components.numbers import Component, Planes, Values
+from penstock.evaluate.components.states import State
+from penstock.evaluate.components.user_states import UserState
+from penstock.evaluate.components.value_tables import FrequencyTable
+from penstock.evaluate.windows.frequency_index import FrequencyIndex
+from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
+from penstock.evaluate.windows.partials import (
+    Distinct,
+    Merged,
+    Order,
+    Partials,
+    compact,
+    concatenate,
+    fill_empty,
+    join_planes,
+    no_partials,
+)
+from penstock.evaluate.windows.prefix_sums import PrefixSums
+from penstock.evaluate.windows.scan import MOST_CELLS, ScanLane
+from penstock.evaluate.windows.segment_tree import SegmentTree
+from penstock.evaluate.windows.subtract_on_evict import SubtractOnEvict
+from penstock.model.arrays import Int64Array
+
+__all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
+
+
+class Lane(Protocol):
+    """The partials of one predicate of one grouping, by slice label (the slice's start) and group."""
+
+    components: tuple[Component, ...]  # the first counts rows
+    operations: int  # merges of partials so far, as K06 counts final operations
+
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
+        """Take partials in any order; those of one label and group combine. ``distinct`` are their labels, if known."""
+
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
+
+    def expire(self, before: int) -> None:
+        """Forget labels before a time; they are never asked for again."""
+
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+
+    def hold(self, components: Sequence[Component]) -> Lane:
+        """Return a lane with just these components, rows first; what is stored holds nothing of the new ones."""
+
+    def groups(self) -> Int64Array:
+        """Return the groups that the lane may hold something of."""
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Take groups' new numbers, in the same order as the old ones."""
+
+    @property
+    def cells(self) -> int:
+        """Return how many cells the lane stores per component."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory frequency tables, sketches and other states of the lane take."""
+
+
+class Structure(Protocol):
+    """One component of a dense lane, as an array of slices by columns that answers stretches of slices."""
+
+    def place(self, rows: Int64Array, slices: int, columns: int) -> None:
+        """Make room for slices and columns; the slice stored as i becomes ``rows[i]``."""
+
+    def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
+        """Combine values into (slice, column) pairs, which are distinct unless the component's values scatter."""
+
+    def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
+        """Return the values of slices lo … hi - 1, [evaluation, column], and the operations per column."""
+
+    def keep(self, first: int, columns: Int64Array) -> None:
+        """Forget the slices before ``first`` and all but the given columns."""
+
+    def cells(self) -> Planes:
+        """Return what each slice holds, [slice, column]."""
+
+
+class DenseLane:
+    """A lane of arrays [slice, column]: prefixes for what can be subtracted, trees for what can only be combined.
+
+    ``operations`` counts, per evaluation and column, one subtraction and the tree nodes combined.
+    """
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        """Begin without partials; the first component counts rows."""
+        self.components = tuple(components)
+        self.operations = 0
+        self._structures = [_structure_for(c) for c in self.components]
+        self._labels = np.empty(0, np.int64)  # ascending, one per stored slice
+        self._columns = _Columns()
+        self._pending: list[tuple[Partials, Distinct]] = []
+        self._horizon: int | None = None
+
+    def add(
+        self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
+    ) -> None:
+        """Take partials in any order; those of one label and group combine."""
+        planes = tuple(c.planes_of(v) for c, v in zip(self.components, values, strict=True))
+        self.add_partials(Partials(labels, groups, planes), distinct)
+
+    def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
+        """Take partials as flat rows."""
+        distinct = Distinct.of(partials.labels) if distinct is None else distinct
+        if self._horizon is not None and len(partials) and distinct.labels.min() < self._horizon:
+            kept = partials.labels >= self._horizon
+            partials, distinct = partials.take(kept), Distinct.of(partials.labels[kept])
+        if len(partials):
+            self._columns.assign(partials.groups)
+            self._pending.append((partials, distinct))
+
+    def evaluate(
+        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+    ) -> Merged:
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
+        self._settle()
+        lo = np.searchsorted(self._labels, starts)
+        hi = np.maximum(lo, np.searchsorted(self._labels, ends))
+        portion = max(1, MOST_CELLS // max(1, len(self._columns)))
+        order = np.argsort(self._columns.groups if ranks is None else ranks[self._columns.groups])
+        edges = range(0, max(1, len(lo)), portion)
+        parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], order) for i in edges]
+        evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        planes = join_planes([part[2] for part in parts])
+        values = tuple(c.values_from(p) for c, p in zip(self.components, planes, strict=True))
+        merged = Merged(evaluation, group, values)
+        return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
+
+    def expire(self, before: int) -> None:
+        """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised."""
+        self._horizon = before if self._horizon is None else max(before, self._horizon)
+        self._settle()
+        first = int(np.searchsorted(self._labels, self._horizon))
+        if 2 * first < max(1, len(self._labels)):
+            return
+        (rows,), _ = self._structures[0].merge(np.array([first]), np.array([len(self._labels)]))
+        alive = np.flatnonzero(rows[0] > 0)
+        for structure in self._structures:
+            structure.keep(first, alive)
+        self._labels = self._labels[first:].copy()
+        self._columns = _Columns(self._columns.groups[alive])
+
+    def reopen(self, since: int) -> None:
+        """Take labels from a time on again: somebody new needs them, and none of them came yet."""
+        if self._horizon is not None:
+            self._horizon = min(since, self._horizon)
+
+    def hold(self, components: Sequence[Component]) -> DenseLane:
+        """Keep just these components, rows first; what is stored holds nothing of the new ones."""
+        self._settle()
+        known = dict(zip(self.components, self._structures, strict=True))
+        self._structures = [known.get(c) or self._blank(c) for c in components]
+        self.components = tuple(components)
+        return self
+
+    def _blank(self, component: Component) -> Structure:
+        """Make room for a component of which nothing is stored."""
+        structure = _structure_for(component)
+        structure.place(np.empty(0, np.int64), len(self._labels), len(self._columns))
+        return structure
+
+    @property
+    def state_bytes(self) -> int:
+        """Return about how much memory states take."""
+        return sum(
+            structure.nbytes for structure in self._structures if isinstance(structure, LazyStateTree | FrequencyIndex)
+        )
+
+    @property
+    def cells(self) -> int:
+        """Return slices times columns, with what has arrived but is not yet in the arrays."""
+        return len(self._all_labels()) * len(self._columns)
+
+    def groups(self) -> Int64Array:
+        """Return the groups that have a column."""
+        return self._columns.groups
+
+    def renumber(self, moved: Int64Array) -> None:
+        """Take groups' new numbers, in the same order as the old ones."""
+        self._settle()
+        self._columns = _Columns(moved[self._columns.groups])
+
+    def of_group(self, group: int) -> Partials:
+        """Return what is stored of one group."""
+        self._settle()
+        cells = tuple(structure.cells() for structure in self._structures)
+        place = np.flatnonzero(self._columns.groups == group)
+        if not len(place):
+            return no_partials(self.components)
+        rows = np.flatnonzero(cells[0][0][:, place[0]] > 0)
+        planes = tuple(tuple(plane[rows, place[0]] for plane in part) for part in cells)
+        return Partials(self._labels[rows], np.full(len(rows), group, np.int64), planes)
+
+    def to_scan(self) -> ScanLane:
+        """Return a lane with the same partials that scans them; arrivals never pass through the arrays."""
+        lane = ScanLane(self.components)
+        lane.operations = self.operations
+        if self._horizon is not None:
+            lane.expire(self._horizon)
+        cells = tuple(structure.cells() for structure in self._structures)
+        row, column = np.nonzero(cells[0][0] > 0)
+        planes = tuple(tuple(plane[row, column] for plane in part) for part in cells)
+        lane.add_partials(Partials(self._labels[row], self._columns.groups[column], planes))
+        for partials, _ in self._pending:
+            lane.add_partials(partials)
+        return lane
+
+    def _all_labels(self) -> Int64Array:
+        """Return the labels of what is stored and of what has arrived, in order."""
+        if not self._pending:
+            return self._labels
+        return np.unique(np.concatenate([self._labels, *(distinct.held() for _, distinct in self._pending)]))
+
+    def _settle(self) -> None:
+        """Bring arrivals into the arrays."""
+        if not self._pending:
+            return
+        arrived, labels = self._pending, self._all_labels()
+        moved = np.searchsorted(labels, self._labels)
+        self._pending, self._labels = [], labels
+        rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
+        partials = concatenate([partials for partials, _ in arrived])
+        if not all(component.scatters for component in self.components):
+            partials = compact(self.components, Partials(rows, partials.groups, partials.planes))
+            rows = partials.labels
+        columns = self._columns.of(partials.groups)
+        for structure, planes in zip(self._structures, partials.planes, strict=True):
+            structure.place(moved, len(labels), len(self._columns))
+            structure.add(rows, columns, planes)
+
+    def _merge(
+        self, at: int, lo: Int64Array, hi: Int64Array, order: Order
+    ) -> tuple[Int64Array, Int64Array, tuple[Planes, ...]]:
+        """Answer consecutive evaluations, numbered from ``at``, for all columns, given in their order, at once."""
+        (rows,), operations = self._structures[0].merge(lo, hi)
+        held = np.flatnonzero(rows[:, order] > 0)
+        evaluation, place = np.divmod(held, max(1, len(order)))
+        column = order[place]
+        parts: list[Planes] = [(rows[evaluation, column],)]
+        nodes = 0
+        for component, structure in zip(self.components[1:], self._structures[1:], strict=True):
+            merged, steps = structure.merge(lo, hi)
+            nodes = nodes if component.invertible else steps
+            parts.append(tuple(plane[evaluation, column] for plane in merged))
+        self.operations += (operations + nodes) * len(order)
+        return evaluation + at, self._columns.groups[column], tuple(parts)
+
+
+class _Columns:
+    """Which column of the arrays holds which group, in order of arrival."""
+
+    def __init__(self, groups: Int64Array | None = None) -> None:
+        """Begin with some groups, or none."""
+        self.groups = np.empty(0, np.int64) if groups is None else groups
+        self._lookup = np.full(int(self.groups.max(initial=-1)) + 1, -1, np.int64)
+        self._lookup[self.groups] = np.arange(len(self.groups))
+
+    def __len__(self) -> int:
+        """Count the columns."""
+        return len(self.groups)
+
+    def assign(self, groups: Int64Array) -> None:
+        """Give each group that is new a column."""
+        beyond = int(groups.max()) + 1 - len(self._lookup)
+        if beyond > 0:
+            room = max(beyond, len(self._lookup))
+            self._lookup = np.concatenate([self._lookup, np.full(room, -1, np.int64)])
+        new = np.unique(groups[self._lookup[groups] < 0])
+        self._lookup[new] = len(self.groups) + np.arange(len(new))
+        self.groups = np.concatenate([self.groups, new])
+
+    def of(self, groups: Int64Array) -> Int64Array:
+        """Return the columns of groups that have one."""
+        return self._lookup[groups]
+
+
+def _structure_for(component: Component) -> Structure:
+    """Choose how a component answers stretches of slices."""
+    match component:
+        case FrequencyTable() if component.flat:
+            return FrequencyIndex(component)
+        case UserState() if component.slides:
+            return SubtractOnEvict(component)
+        case State():
+            return LazyStateTree(component)
+    return PrefixSums(component, len(component.planes)) if component.invertible else SegmentTree(component)

@@ -1,0 +1,106 @@
+"""Sums counts and exact numbers over any range of slices by one subtraction of running sums.
+
+Prefixes are int64 and wrap around: arithmetic modulo 2^64 keeps differences exact as long as the sum of one limb over
+one window is within int64, however long the stream runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from penstock.evaluate.components.numbers import Component, Planes, widened
+from penstock.model.arrays import Int64Array
+
+WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
+
+
+class PrefixSums:
+    """Running sums of one invertible component: row i of each plane holds, per column, the sum of slices before i.
+
+    Rows of slices that are new hold just what was added to the slice before them, until sums are asked for: they are
+    summed up in place, so that no memory is needed but what they take anyway.
+    """
+
+    def __init__(self, component: Component, planes: int) -> None:
+        """Begin without slices or columns."""
+        self.component = component
+        self._slices, self._columns = 0, 0
+        self._summed = 0  # slices before which rows are sums
+        self._sums = [np.zeros((1, 0), np.int64) for _ in range(planes)]
+
+    def place(self, rows: Int64Array, slices: int, columns: int) -> None:
+        """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
+        between = len(rows) > 0 and rows[-1] != self._slices - 1
+        if between:
+            self._sum_up()
+        self._sums = [_grown(sums, slices + 1, columns) for sums in self._sums]
+        if between:
+            before = np.searchsorted(rows, np.arange(slices), side="right")
+            for sums in self._sums:
+                sums[1 : slices + 1, :columns] = sums[before, :columns]
+            self._summed = slices
+        self._slices, self._columns = slices, columns
+
+    def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
+        """Add values at (slice, column) pairs; only the prefixes from the first of them on are touched."""
+        old = rows < self._summed
+        if old.any():
+            self._correct(rows[old], columns[old], tuple(plane[old] for plane in planes))
+            rows, columns, planes = rows[~old], columns[~old], tuple(plane[~old] for plane in planes)
+        for sums, plane in zip(self._sums, planes, strict=True):
+            np.add.at(sums.reshape(-1), (rows + 1) * sums.shape[1] + columns, plane)
+
+    def _correct(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
+        """Add values to slices that are summed up already."""
+        first = int(rows.min())
+        places = (rows - first) * self._columns + columns
+        for sums, plane in zip(self._sums, planes, strict=True):
+            change = np.zeros((self._summed - first, self._columns), np.int64)
+            np.add.at(change.reshape(-1), places, plane)
+            sums[first + 1 : self._summed + 1, : self._columns] += np.cumsum(change, axis=0, out=change)
+
+    def _sum_up(self) -> None:
+        """Let every row be a sum."""
+        if self._summed == self._slices:
+            return
+        for sums in self._sums:
+            new = sums[self._summed : self._slices + 1, : self._columns]
+            if self._columns < WIDE:
+                np.cumsum(new, axis=0, out=new)
+                continue
+            for row in range(1, len(new)):
+                np.add(new[row], new[row - 1], out=new[row])
+        self._summed = self._slices
+
+    def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
+        """Return the sums over slices lo … hi - 1, [evaluation, column], and the operations per column."""
+        self._sum_up()
+        width = self._columns
+        return tuple(sums[hi, :width] - sums[lo, :width] for sums in self._sums), len(lo)
+
+    def keep(self, first: int, columns: Int64Array) -> None:
+        """Forget the slices before ``first`` and all but the given columns; sums begin at zero again."""
+        self._sum_up()
+        end = self._slices + 1
+        kept = [sums[first:end, columns] - sums[first, columns] for sums in self._sums]
+        self._sums = [np.ascontiguousarray(sums) for sums in kept]  # row by row, as adding takes them to be
+        self._slices, self._columns = self._slices - first, len(columns)
+        self._summed = self._slices
+
+    def cells(self) -> Planes:
+        """Return what each slice holds, [slice, column]."""
+        self._sum_up()
+        return tuple(np.diff(sums[: self._slices + 1, : self._columns], axis=0) for sums in self._sums)
+
+
+def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
+    """Return an array with at least so many rows and columns; rows double, as those without slices take no memory."""
+    have_rows, have_columns = sums.shape
+    if rows <= have_rows and columns <= have_columns:
+        return sums
+    high = have_rows if rows <= have_rows else max(rows, 2 * have_rows)
+    grown = np.zeros((high, widened(have_columns, columns)), np.int64)
+    grown[:have_rows, :have_columns] = sums
+    return grown

@@ -1,0 +1,1 @@
+"""Binds parsed statements to the catalog's names and writes queries in canonical text."""

@@ -1,0 +1,145 @@
+"""Writes a bound query as canonical text, which users read and which binds to an equal query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.language.binding.canonical import Naming, conjunction, render
+from penstock.language.binding.functions import NO_PARENTHESES
+from penstock.language.binding.grouping_sets import write_element
+from penstock.language.binding.joins import From
+from penstock.language.binding.scope import source_number
+from penstock.language.binding.spark_window import CALL, is_window
+from penstock.language.grammar.dialect import Penstock, partition_by
+from penstock.language.grammar.literals import is_plain_word, quote, shortened
+from penstock.language.grammar.readings import RESERVED
+from penstock.language.options import OptionClause, Value
+from penstock.model.duration import format_duration
+from penstock.model.window import RowsWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One output: its name and its resolved expression."""
+
+    name: str
+    value: exp.Expr
+
+
+def write_name(name: str) -> str:
+    """Write a name, in backquotes only where it needs them."""
+    keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != CALL
+    reserved = keyword or name.lower() in RESERVED | NO_PARENTHESES
+    return name if is_plain_word(name) and not reserved else quote(name)
+
+
+def plain_name(value: exp.Expr) -> str:
+    """Name an output that has no alias: a column's or field's own name, or the expression's text."""
+    if isinstance(value, exp.Dot):
+        return str(value.expression.name)
+    return shortened(render(value, lambda column: column.name))
+
+
+def write_query(
+    read: From,
+    items: Sequence[Item],
+    elements: Sequence[exp.Expr],
+    grouped: bool,
+    having: Sequence[exp.Expr],
+    options: Sequence[tuple[str, Value]],
+) -> str:
+    """Write the whole SELECT on one line."""
+    labels = _labels(read)
+    window = _window_name(read, labels)
+    bare = _naming(labels, window, always=bool(read.joins))
+    parts = ["SELECT", ", ".join(_item(item, bare) for item in items)]
+    parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [_window_clause(read)])]
+    parts += _joins(read, labels)
+    if read.filters:
+        parts += ["WHERE", conjunction(read.filters, bare)]
+    if grouped:
+        by_function = [_window_call(read, labels)] if read.start_aligned else []
+        written = [write_element(one, lambda key: render(key, bare)) for one in elements]
+        parts += ["GROUP BY", ", ".join([*by_function, *written])]
+    if having:
+        # An alias may have a column's name, and HAVING would take the alias: a qualified name is never an alias.
+        parts += ["HAVING", conjunction(having, _naming(labels, window, always=True))]
+    if options:
+        parts.append(f"WITH ({', '.join(str(OptionClause(*option)) for option in options)})")
+    return " ".join(parts)
+
+
+def _window_clause(read: From) -> str:
+    """Write the window in brackets."""
+    window = read.window
+    if isinstance(window, RowsWindow):
+        return f"[{partition_by(window.partition)}ROWS {window.range_us} SLIDE {window.slide_us}]"
+    return f"[RANGE {format_duration(window.range_us)}]" if read.asked else str(window)
+
+
+def _window_call(read: From, labels: Sequence[str]) -> str:
+    """Write window(ts, range, slide, startTime), without what Spark takes for granted."""
+    window = read.window
+    start_us = (window.offset_us - window.range_us) % window.slide_us
+    lengths = [window.range_us, window.slide_us, start_us]
+    if not start_us:
+        lengths = lengths[: 1 if window.slide_us == window.range_us else 2]
+    time = f"{write_name(labels[0])}.{write_name(read.time)}" if read.joins else write_name(read.time)
+    written = [f"'{format_duration(length)}'" for length in lengths]
+    return f"{CALL}({', '.join([time, *written])})"
+
+
+def _window_name(read: From, labels: Sequence[str]) -> str:
+    """Name the window of GROUP BY: by its name, unless some source has a column of that name."""
+    taken = any(source.find(CALL) for source in read.scope.sources)
+    return _window_call(read, labels) if taken else CALL
+
+
+def _item(item: Item, naming: Naming) -> str:
+    """Write one output, with an alias unless it is a column of that name."""
+    text = render(item.value, naming)
+    if isinstance(item.value, exp.Column) and item.value.name == item.name:
+        return text
+    return f"{text} AS {write_name(item.name)}"
+
+
+def _labels(read: From) -> list[str]:
+    """Call every source by its own name; a second one of the same name gets a number."""
+    labels: list[str] = []
+    taken = {source.name.lower() for source in read.scope.sources}
+    for source in read.scope.sources:
+        label, number = source.name, 2
+        while label.lower() in (other.lower() for other in labels) or (label != source.name and label.lower() in taken):
+            label, number = f"{source.name}_{number}", number + 1
+        labels.append(label)
+    return labels
+
+
+def _naming(labels: Sequence[str], window: str, always: bool) -> Naming:
+    """Name columns for people, with their source where it is needed or asked for."""
+
+    def name(column: exp.Column) -> str:
+        if is_window(column):
+            return window
+        own = write_name(column.name)
+        if not always and not isinstance(column.parent, exp.Dot):
+            return own
+        return f"{write_name(labels[source_number(column)])}.{own}"
+
+    return name
+
+
+def _joins(read: From, labels: Sequence[str]) -> list[str]:
+    """Write the joins with ON."""
+    parts = []
+    naming = _naming(labels, CALL, always=True)
+    for number, joined in enumerate(read.joins, 1):
+        source, label = read.scope.sources[number], labels[number]
+        alias = "" if label == source.name else f" AS {write_name(label)}"
+        keys = [exp.EQ(this=other.copy(), expression=own.copy()) for other, own in joined.pairs]
+        word = "LEFT JOIN" if joined.kind == "left" else "JOIN"
+        parts.append(f"{word} {write_name(source.name)}{alias} ON {conjunction(keys, naming)}")
+    return parts

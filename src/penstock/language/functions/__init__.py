@@ -1,0 +1,1 @@
+"""Defines the functions and aggregates that users write in SQL or Python."""

@@ -1,0 +1,1 @@
+"""Parses text into statements."""

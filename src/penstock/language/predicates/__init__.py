@@ -1,0 +1,1 @@
+"""Splits WHERE clauses into formulas of single tests, and normalizes them."""

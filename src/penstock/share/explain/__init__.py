@@ -1,0 +1,1 @@
+"""Explains plans as text and as values, and answers what-if questions."""

@@ -1,0 +1,103 @@
+"""Tells which tree one more query would join, with whom, and what that would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from penstock.errors import Unsupported
+from penstock.evaluate.typed import Definition
+from penstock.model.strategy import Strategy
+from penstock.model.window import RowsWindow
+from penstock.printable import shown
+from penstock.share.plan import Plan, plan_queries
+from penstock.share.weave.density import edge_rate, weaveability
+from penstock.share.weave.queries import Numbers, WovenSoFar
+from penstock.share.weave.tree_costs import beside
+
+MOST_NAMES: Final = 8
+MICROS: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What one query more would change; costs are seconds of work a second of event time."""
+
+    stream: str
+    tree: str
+    new_tree: bool
+    beside: tuple[str, ...]  # the other queries of the tree
+    partials_with: tuple[str, ...]  # queries whose partials it would read as they are
+    weaveability: float  # with the tree it joins
+    edges_before: float  # of the tree, a second
+    edges_after: float
+    cost_before: float  # of the whole plan
+    cost_after: float
+    cost_alone: float  # of the query in a pipeline of its own, without reading the rows
+
+    def __str__(self) -> str:
+        """Word it for people."""
+        joins = "would have a tree of its own" if self.new_tree else f"would join tree {self.tree}"
+        more = (self.cost_after - self.cost_before) * MICROS
+        lines = [
+            f"stream {self.stream}: the query {joins}" + (f" beside {_listed(self.beside)}" if self.beside else ""),
+            f"  reads the same partials as {_listed(self.partials_with)}",
+            f"  weaveability {self.weaveability:.2f}; edges {self.edges_before:.4g} → {self.edges_after:.4g} a second",
+            f"  costs {more:,.1f} µs more a second of event time ({self.cost_before * MICROS:,.1f} → "
+            f"{self.cost_after * MICROS:,.1f}); alone it would cost {self.cost_alone * MICROS:,.1f}",
+        ]
+        return "\n".join(map(shown, lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a program reads."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return found | {"beside": list(self.beside), "partials_with": list(self.partials_with)}
+
+
+def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: WovenSoFar) -> WhatIf:
+    """Plan with one query more, and compare."""
+    if isinstance(new.query.window, RowsWindow):
+        raise Unsupported("the cost of a window of rows cannot be estimated", hint="Write a window of time.")
+    woven = strategy == "weave"
+    before = standing.woven(definitions) if woven else None
+    after = replace(standing, trees=before or {}).woven((*definitions, new)) if woven else None
+    planned = plan_queries(definitions, strategy, 0, None, before)
+    wider = plan_queries((*definitions, new), strategy, 0, None, after)
+    [tree] = [t for t in wider.trees if any(d.id == new.id for d in t.definitions)]
+    others = [d for d in tree.definitions if d.id != new.id]
+    own, windows = [new.query.window], [d.query.window for d in others]
+    same = [d.name for d in others if _rows_of(d) == _rows_of(new)]
+    return WhatIf(
+        new.query.stream,
+        tree.name,
+        not others,
+        tuple(d.name for d in others),
+        tuple(same),
+        weaveability(windows, own) if others else 1.0,
+        edge_rate(windows).value if others else 0.0,
+        edge_rate([*windows, *own]).value,
+        *(_cost(plan, standing) for plan in (planned, wider, plan_queries([new], "unshared paired", 0))),
+    )
+
+
+def _cost(plan: Plan, standing: WovenSoFar) -> float:
+    """Return what a plan costs."""
+    numbers = Numbers()
+    place = {d.id: i for i, d in enumerate(plan.definitions)}
+    strands = [numbers.strand(d) for d in plan.definitions]
+    if not strands:
+        return 0.0
+    rows = [[place[d.id] for d in tree.definitions] for tree in plan.trees]
+    return beside(strands, numbers.costs(standing.rates, standing.seen), rows).woven().cost
+
+
+def _rows_of(definition: Definition) -> tuple[object, ...]:
+    """Return what decides which partials a query reads."""
+    return definition.query.keys, definition.typed.condition
+
+
+def _listed(names: Sequence[str]) -> str:
+    """List names, shortened."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return (", ".join(names[:MOST_NAMES]) + more) if names else "no other query"

@@ -1,0 +1,1 @@
+"""What sources of rows there are, known without Spark."""

@@ -1,0 +1,1 @@
+"""Computes the answers that need Spark, or that its executors keep."""

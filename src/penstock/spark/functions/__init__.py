@@ -1,0 +1,1 @@
+"""Runs users' Python functions and aggregates in Spark's workers."""

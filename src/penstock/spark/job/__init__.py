@@ -1,0 +1,1 @@
+"""Aggregates the rows of a batch to partials in one Spark job."""

@@ -1,0 +1,66 @@
+"""Estimates with sketches how many partials each possible grouping of a batch would have.
+
+HyperLogLog++ (Heule, Nunkesser and Hall 2013) counts the distinct (slice, cells, keys) of every candidate at once,
+within a few percent and in a few kilobytes, where rows would have to be aggregated for each to know it exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.share.grouping_rollup import Estimate, Keys, candidates
+from penstock.share.layout import Member
+from penstock.spark.job.jvm_columns import size_in_bytes, written
+from penstock.spark.job.partials import PartialsJob
+from penstock.spark.job.writer import Bounds, Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ERROR: Final = 0.05  # of a sketch, relative
+
+
+def estimate(
+    job: PartialsJob, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds
+) -> dict[str, Estimate]:
+    """Estimate, tree by tree, what the groupings of a layout and their unions would be made of."""
+    writer, layout = job.writer, job.layout
+    asked: dict[tuple[int, Keys, bool], str] = {}  # tree, keys, whether groups are counted and not partials
+    for number, tree in enumerate(layout.plan.trees):
+        members = [m for m in layout.members if m.tree == number]
+        for keys in candidates(tree.groupings):
+            asked[number, keys, False] = _counted(
+                writer, keys, members, [] if writer.direct else [writer.placed(number)]
+            )
+        for member in members:
+            if member.grouping.keys:
+                asked[number, member.grouping.keys, True] = _counted(writer, member.grouping.keys, [member], None)
+    counted = [written(text, f"n{i}") for i, text in enumerate(asked.values())]
+    found = job.rows(batch, tables, bounds).agg(written(f"count_if({writer.valid})", "rows"), *counted).toArrow()
+    numbers = found.to_pylist()[0]
+    sizes: dict[tuple[int, bool], dict[Keys, float]] = {}
+    for i, (number, keys, groups) in enumerate(asked):
+        sizes.setdefault((number, groups), {})[keys] = float(numbers[f"n{i}"])
+    rows = float(numbers["rows"])
+    return {
+        tree.name: Estimate(rows, sizes.get((number, False), {}), sizes.get((number, True), {}))
+        for number, tree in enumerate(layout.plan.trees)
+    }
+
+
+def _counted(writer: Writer, keys: Keys, members: Sequence[Member], label: Sequence[str] | None) -> str:
+    """Write the sketch of a grouping's partials, or of its groups without a ``label``.
+
+    Counted are the rows that one of the groupings takes which it could feed.
+    """
+    fed = [m for m in members if set(m.grouping.keys) <= set(keys)]
+    cells = [name for m in fed if m.signed for name in writer.columns_of(m)] if label is not None else []
+    taken = " OR ".join("true" if not m.signed else f"{name} > 0" for m in fed for name in writer.columns_of(m))
+    hashed = ", ".join([*(label or ()), *cells, *(writer.value(key) for key in keys)]) or "0"
+    return f"approx_count_distinct(IF({writer.valid} AND ({taken}), xxhash64({hashed}), NULL), {ERROR}D)"
+
+
+def is_large(batch: DataFrame, least_bytes: int) -> bool:
+    """Tell whether a batch may be large by what Spark knows of its files, without reading them; unknown: it may be."""
+    return size_in_bytes(batch) >= least_bytes

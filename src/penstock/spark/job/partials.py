@@ -1,0 +1,140 @@
+"""Computes a batch's partials: the single Spark job of a batch.
+
+Every row gets its event time, its place before or after the watermark, its slice, and for each grouping its keys
+and its cell, which tells the conditions that take it; rows with equal ones are aggregated in Catalyst, and cells
+become signatures (one bit for each condition).
+Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``grouping``, ``s0``… (signature),
+``k0``… (keys), ``rows``, ``base`` (rows of the stream itself), ``first`` and ``last`` (times), ``late``, and
+``c0_0``… (partials).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.kernel.signing import Signing
+from penstock.model.query import Join
+from penstock.share.layout import Layout
+from penstock.spark.answers.executor_state import Collecting
+from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
+from penstock.spark.job.attempting_writer import AttemptingWriter
+from penstock.spark.job.jvm_columns import keep, plan, with_texts, written
+from penstock.spark.job.literals import quoted
+from penstock.spark.job.writer import Bounds, Writer
+from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
+from penstock.spark.sources.computed_columns import with_inputs
+from penstock.store.invalid import Invalid, without_reasons
+
+FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
+MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
+COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all cores is little beside copying them
+
+
+class PartialsJob:
+    """The job of one layout: its columns are written once and used for every batch."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Write the columns and keep them in the JVM."""
+        self.layout = layout
+        self.expected_rows = 0  # of a batch
+        self.invalid = Invalid()  # rows of the last batch
+        self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
+        self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
+        watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
+        self._watched_joins = {join.id for d in watched for join in d.query.joins}
+        used = with_inputs({layout.time, *layout.plan.columns}, layout.doubtful)
+        self._used = keep([written(quoted(c)) for c in sorted(used)])
+        self._rows = [keep(columns) for columns in self.writer.rows()]
+        copies = self.writer.copies()
+        self._copies = None if copies is None else keep(copies)
+        self._by = keep(self.writer.by())
+        self._aggregates = keep([*self.writer.statistics(), *self.writer.partials()])
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what the code that Spark generates for the job depends on."""
+        return self.writer.shape
+
+    def run(
+        self,
+        batch: DataFrame,
+        tables: Mapping[str, DataFrame],
+        bounds: Bounds,
+        *,
+        interpreted: bool = False,
+        into: Collecting | None = None,
+    ) -> pa.Table:
+        """Compute a batch's partials; ``interpreted``: without generating code for it.
+
+        Those of spread groupings are written ``into`` files by the executors.
+        """
+        settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
+        with set_for_now(batch.sparkSession, settings):
+            frame = self.frame(batch, tables, bounds)
+            if into is not None:
+                found = into.run(frame, self.layout, self.signing)
+            else:
+                found = self.signing.sign(frame.toArrow())
+        self.invalid, partials = without_reasons(found, bounds.clock_us)
+        return partials
+
+    def compile(self, batch: DataFrame, bounds: Bounds) -> None:
+        """Let Spark plan the job for a batch and generate its code, without running it."""
+        plan(self.frame(batch, {}, bounds))
+
+    def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Build the job for a batch without running it."""
+        rows = self.rows(batch, tables, bounds)
+        if self._copies is not None:
+            rows = self._copies.select(self._spread(rows)).where("__c >= 0")
+        partials = self._by.group(rows, self._aggregates, self.writer.leading(bounds))
+        few = not self.layout.key_types and self.signing.sent.partials <= FEW_PARTIALS
+        return partials.coalesce(1) if few else partials
+
+    def _spread(self, rows: DataFrame) -> DataFrame:
+        """Spread rows that are copied very often over all cores: a small batch comes in one piece."""
+        copies = len(self.layout.members)
+        if copies < COPIES_A_ROW or copies * self.expected_rows < MANY_COPIES:
+            return rows
+        return rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, "__t")
+
+    def rows(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Add to a batch's rows their time, places and cells."""
+        rows = with_texts(self.joined(batch, tables), self.writer.numbers(bounds))
+        for columns in self._rows:
+            rows = columns.select(rows)
+        return rows
+
+    def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+        """Add the columns of the plan's tables to those of the batch."""
+        rows = batch if not self.layout.plan.joins else self._used.select(batch)
+        for join in self.layout.plan.joins:
+            attempted = join.id in self._watched_joins
+            keys = [self.writer.guarded(k) if attempted else k for k in join.stream_keys]
+            rows = _joined(rows, join, keys, tables[join.id], attempted=attempted)
+        return rows
+
+
+def _joined(rows: DataFrame, join: Join, texts: Sequence[str], table: DataFrame, *, attempted: bool) -> DataFrame:
+    """Join a table so that no row is lost: unmatched rows have no ``#`` number, repeated ones count up from 0."""
+    keys = [F.expr(text) for text in texts]
+    if attempted:  # a key that fails matches nothing; the failure itself is charged by the writer
+        rows = rows.select("*", *(attempt_struct(k).alias(f"__j{join.id}.{i}") for i, k in enumerate(keys)))
+        keys = [F.col(quoted(f"__j{join.id}.{i}"))["v"] for i in range(len(keys))]
+    condition: Column = keys[0] == F.col(quoted(f"{join.id}.@0"))
+    for position, key in enumerate(keys[1:], 1):
+        condition = condition & (key == F.col(quoted(f"{join.id}.@{position}")))
+    return rows.join(F.broadcast(table), condition, "left")
+
+
+def time_span(batch: DataFrame, time: str, ahead_us: int) -> tuple[int, int]:
+    """Find the first and last valid time of a batch: a job of its own, for a stretch that cannot be foreseen."""
+    micros = F.expr(f"unix_micros(cast({quoted(time)} as timestamp))")
+    spans = batch.select(micros.alias("t")).where(F.col("t") < ahead_us).agg(F.min("t"), F.max("t")).toArrow()
+    low, high = spans.column(0)[0].as_py(), spans.column(1)[0].as_py()
+    return (0, 0) if low is None else (low, high)

@@ -1,0 +1,1 @@
+"""Keeps rows in Parquet files from batch to batch."""

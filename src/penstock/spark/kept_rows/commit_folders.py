@@ -1,0 +1,242 @@
+"""Keeps rows in a folder of Parquet files for each commit, compacts small ones and deletes old ones.
+
+A folder is named by its commit, ``000000000007``, or by the first and last of several, ``000000000000-000000000007``.
+It is written before its commit: what a crash leaves without one is forgotten at the restart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import StateError
+from penstock.spark.session.own_session import schema_in
+from penstock.store.faults import reached, tear
+from penstock.store.files import MEND, damaged, sync_folder
+
+TIME: Final = "__us"  # a row's time in microseconds; streams have no column of this name
+FAN_IN: Final = 8  # so many folders are put together; Spark lists more than 32 with a job of its own
+LARGEST: Final = 128 << 20  # bytes; a folder of that size is left as it is
+
+_NAME: Final = re.compile(r"(\d{12})(?:-(\d{12}))?")
+_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CommitSpan:
+    """The commits, first to last, whose rows a folder holds."""
+
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        """Name the folder."""
+        return f"{self.first:012d}" if self.first == self.last else f"{self.first:012d}-{self.last:012d}"
+
+    @property
+    def level(self) -> int:
+        """Tell how often such a folder was put together, by the commits it covers."""
+        level, width = 0, self.last - self.first + 1
+        while width >= FAN_IN:
+            level, width = level + 1, width // FAN_IN
+        return level
+
+    def holds(self, other: CommitSpan) -> bool:
+        """Tell whether the other's commits are among these."""
+        return self != other and self.first <= other.first and other.last <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What the footers of a folder's files say."""
+
+    rows: int
+    greatest_us: int
+    bytes: int
+
+
+class CommitFolders:
+    """The folders of one stream and purpose; frames written here have a column ``__us``."""
+
+    def __init__(self, root: Path, point: str) -> None:
+        """List what is there; a folder's footers are read when they are needed. ``point`` names writes for tests."""
+        self.root, self._point = root.absolute(), point
+        self._sizes: dict[CommitSpan, _Size] = {}
+        self._spans = self._listed()
+
+    @property
+    def spans(self) -> tuple[CommitSpan, ...]:
+        """Return what is there, oldest first."""
+        return tuple(self._spans)
+
+    def path(self, span: CommitSpan) -> Path:
+        """Return where a folder is."""
+        return self.root / span.name
+
+    def rows_in(self, span: CommitSpan) -> int:
+        """Return how many rows a folder holds."""
+        return self._size(span).rows
+
+    def bytes_in(self, span: CommitSpan) -> int:
+        """Return how many bytes a folder's files take."""
+        return self._size(span).bytes
+
+    def write(self, rows: DataFrame, number: int) -> None:
+        """Write a commit's rows; the same commit again replaces them, and no rows leave no folder."""
+        span = CommitSpan(number, number)
+        self._forget(span)
+        self._write(rows, self.path(span))
+        self._enter(span)
+
+    def read(self, session: SparkSession, columns: str, since_us: int | None = None) -> DataFrame | None:
+        """Read the columns (as DDL) of all folders that may hold rows since a time; None: there are none."""
+        found = [s for s in self._spans if since_us is None or self._size(s).greatest_us >= since_us]
+        return self._frame(session, columns, found) if found else None
+
+    def passed(self, before_us: int) -> tuple[int, list[CommitSpan]]:
+        """Return the folders that hold no row of the time or later, and the greatest time in them."""
+        found = [s for s in self._spans if self._size(s).greatest_us < before_us]
+        return max((self._size(s).greatest_us for s in found), default=-(1 << 63)), found
+
+    def remove(self, spans: Iterable[CommitSpan]) -> None:
+        """Delete folders."""
+        for span in list(spans):
+            self._forget(span)
+            shutil.rmtree(self.path(span), ignore_errors=True)
+
+    def forget_after(self, number: int) -> None:
+        """Delete the folders of commits that never were; call it before anything else at a restart."""
+        self.remove([s for s in self._spans if s.last > number])
+
+    def compact(
+        self, session: SparkSession, columns: str, chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    ) -> bool:
+        """Put the newest small folders together once there are many; all of them must be of commits that are in."""
+        spans = self._to_merge()
+        if not spans:
+            return False
+        merged = CommitSpan(spans[0].first, spans[-1].last)
+        draft = self.root / f".{merged.name}"
+        self._write(chosen(self._frame(session, columns, spans)).coalesce(1), draft)
+        draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
+        sync_folder(self.root)
+        self.remove(spans)
+        self._enter(merged)
+        return True
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _listed(self) -> list[CommitSpan]:
+        """List the folders, without drafts and without those that others hold too."""
+        if not self.root.is_dir():
+            return []
+        found = []
+        for path in self.root.iterdir():
+            if (match := _NAME.fullmatch(path.name)) is not None:
+                found.append(CommitSpan(int(match[1]), int(match[2] or match[1])))
+            elif path.is_dir() and path.name.startswith("."):
+                shutil.rmtree(path, ignore_errors=True)
+        within = [s for s in found if any(other.holds(s) for other in found)]
+        for span in within:
+            shutil.rmtree(self.path(span), ignore_errors=True)
+        return sorted(set(found) - set(within))
+
+    def _to_merge(self) -> list[CommitSpan]:
+        """Choose the newest folders, none put together more often than the others, once there are enough."""
+        small: list[CommitSpan] = []
+        for span in reversed(self._spans):
+            if self._size(span).bytes >= LARGEST:
+                break
+            small.insert(0, span)
+        for level in sorted({s.level for s in small}):
+            tail = _tail(small, level)
+            if len(tail) >= FAN_IN:
+                return tail
+        return []
+
+    def _write(self, rows: DataFrame, path: Path) -> None:
+        """Write rows and make them durable."""
+        reached(f"{self._point}.before")
+        rows.write.mode("overwrite").options(**_OPTIONS).parquet(str(path))
+        try:
+            make_durable(path, self._point)
+        except OSError as error:
+            raise StateError(f"cannot write {path}: {error.strerror}", hint=MEND) from error
+        reached(f"{self._point}.after")
+
+    def _frame(self, session: SparkSession, columns: str, spans: Sequence[CommitSpan]) -> DataFrame:
+        """Read some folders."""
+        return session.read.schema(schema_in(session, columns)).parquet(*(str(self.path(s)) for s in spans))
+
+    def _enter(self, span: CommitSpan) -> None:
+        """Remember a folder that was written, or delete it if nothing is in it."""
+        if self._size(span).rows:
+            self._spans = sorted({*self._spans, span})
+        else:
+            self.remove([span])
+
+    def _forget(self, span: CommitSpan) -> None:
+        """Leave a folder out of the list."""
+        self._sizes.pop(span, None)
+        self._spans = [s for s in self._spans if s != span]
+
+    def _size(self, span: CommitSpan) -> _Size:
+        """Read the footers of a folder's files, once."""
+        if span not in self._sizes:
+            self._sizes[span] = _size_of(self.path(span))
+        return self._sizes[span]
+
+
+def make_durable(folder: Path, point: str) -> None:
+    """Make the files of a folder durable, as Spark wrote them; ``point`` names them for tests."""
+    for number, path in enumerate(sorted(folder.glob("*.parquet"))):
+        with path.open("r+b") as file:
+            if number == 0:
+                tear(point, file)
+            file.flush()
+            os.fsync(file.fileno())
+    sync_folder(folder)
+    sync_folder(folder.parent)
+
+
+def _tail(spans: Sequence[CommitSpan], level: int) -> list[CommitSpan]:
+    """Return the newest folders that were put together at most so often."""
+    found: list[CommitSpan] = []
+    for span in reversed(spans):
+        if span.level > level:
+            break
+        found.insert(0, span)
+    return found
+
+
+def _size_of(folder: Path) -> _Size:
+    """Add up the footers of a folder's files."""
+    rows, greatest, size = 0, -(1 << 63), 0
+    for path in folder.glob("*.parquet"):
+        try:
+            footer = pq.read_metadata(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise damaged(path, error) from error
+        rows, size = rows + footer.num_rows, size + path.stat().st_size
+        greatest = max(greatest, _greatest_of(footer))
+    return _Size(rows, greatest, size)
+
+
+def _greatest_of(footer: pq.FileMetaData) -> int:
+    """Read the greatest time from a file's footer."""
+    found = -(1 << 63)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if group.num_rows:
+            found = max(found, int(group.column(group.num_columns - 1).statistics.max))  # the time is written last
+    return found

@@ -1,0 +1,1 @@
+"""Starts Spark sessions and pins their settings."""

@@ -1,0 +1,1 @@
+"""Reads rows from files and DataFrames, as Spark streaming queries."""

@@ -1,0 +1,280 @@
+"""Admits new queries between two batches, and decides from which window on each is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.evaluate.typed import Definition
+from penstock.kernel.synopsis import Synopsis
+from penstock.language.options import accepts_changed_files, since_of
+from penstock.model.schema import Table
+from penstock.share.layout import Layout, lay_out
+from penstock.share.plan import LaneKey, condition_of, tree_of
+from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.due_windows import DueWindows
+from penstock.stream.grouping_plan import GroupingChooser
+from penstock.stream.past_rows import PastRows
+from penstock.stream.pauses import pause_by_hand
+from penstock.stream.progress import Progress
+from penstock.stream.row_failures import RowFailures
+from penstock.stream.step import Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Since = int | None  # None: the stream's first row
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWindow:
+    """From which window on a query is answered; ``stored``: because partials are stored, which others may drop."""
+
+    first_end_us: int | None  # None: no row has come yet
+    why: str
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPast:
+    """Partials of the past, for queries that ask for it since a time."""
+
+    asking: Mapping[int, Since]
+    rows: DataFrame
+    computed: BatchPartials
+
+
+class Admission:
+    """Lets queries in between two batches."""
+
+    def __init__(
+        self,
+        past: PastRows,
+        progress: Progress,
+        synopsis: Synopsis,
+        computing: BatchJob,
+        due_windows: DueWindows,
+        failures: RowFailures,
+        groupings: GroupingChooser,
+    ) -> None:
+        """Enter queries into a stream; ``failures`` pauses those that fail on rows of the past.
+
+        ``groupings`` knows where lanes cannot be rebuilt from rows of the past.
+        """
+        self.past, self.progress, self.synopsis = past, progress, synopsis
+        self.computing, self.due_windows, self.failures, self.groupings = computing, due_windows, failures, groupings
+
+    def promise(
+        self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
+    ) -> FirstWindow:
+        """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
+        progress, since = self.progress, since_of(new.query)
+        if new.id in progress.windows.starts:
+            return FirstWindow(progress.windows.first_ends.get(new.id), "the query exists already")
+        if progress.clock.ended:
+            return FirstWindow(None, "the stream has ended")
+        if layout is None or progress.clock.frontier_us is None:
+            return FirstWindow(None, "no row has come yet")
+        lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
+        same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
+        progress.enter(new, same_tree, lane, progress.windows.floor(lane, layout))
+        covered = progress.windows.starts[new.id]
+        asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
+        if isinstance(asked, _Nothing):
+            self._not_before(new)
+            stored = covered != progress.clock.frontier_us
+            why = "stored partials cover it" if stored else "its partials are kept from now on"
+            if new.begins_us is not None and new.begins_us == covered:
+                why = "the windows that begin before it are answered by the definition before"
+            return FirstWindow(progress.windows.next_ends[new.id], why, stored)
+        progress.windows.forget(new.id)  # it is entered with its past, in one step
+        self.groupings.refuse_the_past([new])
+        if checked:
+            self.past.check(asked, progress.clock.source, accept_changed_files=accepts_changed_files(new.query))
+        kept = "retained rows cover it" if since is None else "it is answered from rows of the past"
+        return FirstWindow(self._first_end(new, asked), kept)
+
+    def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
+        """Raise if a query asks for a past that cannot be had; nothing is promised."""
+        try:
+            self.promise(new, (*others, new), layout, checked=True)
+        finally:
+            self.progress.windows.forget(new.id)
+
+    def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
+        """Choose the queries that are entered with rows of the past, definition → since when."""
+        found: dict[int, Since] = {}
+        if self.progress.clock.ended:
+            return found
+        for definition in new if self.progress.clock.frontier_us is not None else ():
+            [tree] = [t for t in layout.plan.trees if definition.id in t.lane_of]
+            others = [d for d in tree.lanes[tree.lane_key(definition)] if d.id != definition.id]
+            asked = self._asked(definition, self.progress.windows.starts[definition.id], others)
+            if isinstance(asked, _Nothing):
+                self._not_before(definition)
+            else:
+                found[definition.id] = asked
+        for definition in new if self.progress.clock.frontier_us is None else ():
+            self._not_before(definition)
+        return found
+
+    def read(
+        self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table], *, accept: bool = False
+    ) -> ReadPast:
+        """Compute partials of the past for the lanes of some queries, one job for all of them; nothing changes yet.
+
+        Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
+        """
+        chosen = [d for d in layout.plan.definitions if d.id in asking]
+        self.groupings.refuse_the_past(chosen)
+        accept = accept or all(accepts_changed_files(d.query) for d in chosen)
+        rebuilt = self.lanes_of(asking, layout)
+        others = [self.progress.windows.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
+        needed = [*asking.values(), *others]
+        low = None if None in needed else min(since for since in needed if since is not None)
+        before = self.progress.clock.frontier_us
+        assert before is not None
+        rows = self.past.rows(low, before, self.progress.clock.source, accept_changed_files=accept)
+        return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
+
+    def read_or_pause(
+        self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]
+    ) -> ReadPast | None:
+        """Read the past for new queries; if that fails, they are paused with the reason, and the others go on."""
+        asked = [d for d in layout.plan.definitions if d.id in asking]
+        spread = [d for d in asked if self.groupings.has_spread(d)]  # in a catalog that an older version wrote
+        for some in (spread, [d for d in asked if d not in spread]):
+            try:
+                past = self.read({d.id: asking[d.id] for d in some}, layout, tables) if some else None
+            except PenstockError as error:
+                self._pause_without_past(some, error)
+                past = None
+        return past
+
+    def _pause_without_past(self, definitions: Iterable[Definition], error: PenstockError) -> None:
+        """Pause queries whose past cannot be had."""
+        reason = f"its past is not available: {error.what}"
+        for definition in definitions:
+            pause_by_hand(self.progress, definition, reason)
+            self.due_windows.report(definition, f" is paused: {reason}", "query paused")
+
+    def take(self, past: ReadPast, layout: Layout, step: Step) -> Step:
+        """Put partials of the past in place of what the lanes hold, and let the queries begin there."""
+        computed = past.computed
+        arrived = self.synopsis.rebuild(computed.layout, computed.partials, computed.bounds.edges)
+        known = self.progress.clock.first_us
+        if None in past.asking.values() and arrived.first_us is not None and known is not None:
+            self.progress.clock.first_us = max(known, arrived.first_us)  # known as exactly as coarser slices told it
+        for definition in computed.layout.plan.definitions:
+            if definition.id in past.asking:
+                self._begin_at(definition, past.asking[definition.id])
+        self.failures.pause(past.rows, computed, arrived, layout)
+        asking = tuple(sorted(past.asking))
+        return replace(step, kind="backfill", computed=computed, highest=arrived.highest, backfilled=asking)
+
+    def take_further_back(self, past: ReadPast, layout: Layout, step: Step) -> Step:
+        """Rebuild the lanes of queries that answer already, and list the windows before their first one."""
+        progress, watermark, chosen = self.progress, self.progress.clock.watermark_us, past.asking
+        assert watermark is not None
+        before = {
+            number: (progress.windows.first_ends.get(number), progress.windows.next_ends.get(number))
+            for number in chosen
+        }
+        step = self.take(past, layout, step)
+        ends: dict[int, tuple[int, int]] = {}
+        for number, (first_end, next_end) in before.items():
+            if first_end is not None and next_end is not None and first_end <= watermark:  # it has answered already
+                ends[number] = progress.windows.next_ends[number], first_end - 1
+                progress.windows.next_ends[number] = next_end
+                progress.windows.first_ends[number] = min(first_end, progress.windows.first_ends[number])
+        due = [*self.due_windows.between(layout, ends), *self.due_windows.due(layout, watermark)]
+        return replace(step, due=due)
+
+    def going_back(self, chosen: Mapping[int, Since], layout: Layout) -> dict[int, Since]:
+        """Choose the queries that have windows since a time before their first one; other lanes stay as they are."""
+        found: dict[int, Since] = {}
+        for definition in (d for d in layout.plan.definitions if d.id in chosen):
+            since, first = chosen[definition.id], self.progress.clock.first_us
+            since = since if since is not None and first is not None and since > first else None
+            known, new = self.progress.windows.first_ends.get(definition.id), self._first_end(definition, since)
+            if known is not None and new is not None and new < known:
+                found[definition.id] = since
+        return found
+
+    def check_back(self, chosen: Mapping[int, Since], layout: Layout, *, accept: bool) -> None:
+        """Raise if the past of queries that have windows before their first one cannot be had.
+
+        Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
+        """
+        asking = self.going_back(chosen, layout)
+        asked = [d for d in layout.plan.definitions if d.id in asking]
+        self.groupings.refuse_the_past(asked)
+        accept = accept or all(accepts_changed_files(d.query) for d in asked)
+        for since in asking.values():
+            self.past.check(since, self.progress.clock.source, accept_changed_files=accept)
+
+    def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
+        """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""
+        wanted, trees = set(chosen), []
+        for tree in layout.plan.trees:
+            keys = {tree.lane_key(d) for d in tree.definitions if d.id in wanted}
+            members = tuple(d for d in tree.definitions if tree.lane_key(d) in keys)
+            if members:
+                trees.append(tree.only(members))
+        joins = {j.id for t in trees for d in t.definitions for j in d.query.joins}
+        plan = replace(layout.plan, trees=tuple(trees), joins=tuple(j for j in layout.plan.joins if j.id in joins))
+        return lay_out(plan, layout.time, None, layout.doubtful)
+
+    def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
+        """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""
+        since, first, frontier = since_of(new.query), self.progress.clock.first_us, self.progress.clock.frontier_us
+        assert first is not None
+        assert frontier is not None
+        if covered is None:
+            return NOTHING
+        if isinstance(since, int):
+            return NOTHING if since >= min(covered, frontier) else (since if since > first else None)
+        if since == "beginning":
+            return None
+        if self.groupings.has_spread(new):  # kept rows are offered, not asked for, and cannot be had here
+            return NOTHING
+        kept = self.past.kept_since_us if new.begins_us is None else max(self.past.kept_since_us, new.begins_us)
+        if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
+            return NOTHING
+        return kept if kept > first or new.begins_us is not None else None
+
+    def _needs_before(self, time_us: int, other: Definition, new: Definition) -> bool:
+        """Tell whether a query of the same lane needs more of the past than is kept."""
+        same = (other.query.keys, condition_of(other)) == (new.query.keys, condition_of(new))
+        if not same or other.id not in self.progress.windows.starts:
+            return False
+        floor = self.progress.windows.floor_of(other)
+        return floor is None or floor < time_us
+
+    def _not_before(self, new: Definition) -> None:
+        """Let a query begin no earlier than it asks for."""
+        since, covered, first = since_of(new.query), self.progress.windows.starts[new.id], self.progress.clock.first_us
+        if isinstance(since, int) and (first is None or since > first) and (covered is None or covered < since):
+            self.progress.windows.begin(new, since)
+
+    def _begin_at(self, definition: Definition, since: Since) -> None:
+        """Let a query begin anew at a time of the past."""
+        for known in (self.progress.windows.next_ends, self.progress.windows.first_ends):
+            known.pop(definition.id, None)
+        self.progress.windows.begin(definition, since)
+
+    def _first_end(self, definition: Definition, since: Since) -> int | None:
+        """Return the first window end of a query that begins at a time."""
+        window, first = definition.query.window, self.progress.clock.first_us
+        if since is not None:
+            return window.end_at_or_after(since + window.range_us)
+        return None if first is None else window.end_after(first)
+
+
+class _Nothing:
+    """Stands for no wish at all, where None stands for the beginning."""
+
+
+NOTHING = _Nothing()

@@ -1,0 +1,45 @@
+"""Hands a stream's answers to its sinks, and knows which streams are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.model.schema import Stream
+from penstock.sinks.delivery import Delivery
+
+
+class Follower(Protocol):
+    """A stream that another one feeds."""
+
+    stream: Stream
+    followed: int  # the last commit of the other stream that it has taken
+
+    @property
+    def until_us(self) -> int | None:
+        """Return the time before which it needs no rows that wait; None: it needs all."""
+
+    def follow(self) -> None:
+        """Take what is new."""
+
+
+class AnswerTargets:
+    """All that takes the answers of one stream."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        """Begin with the sinks alone; streams that are fed add themselves when they are opened."""
+        self.delivery = delivery
+        self.followers: list[Follower] = []
+        self.watchers: list[Callable[[int, Sequence[pa.Table]], None]] = []  # are told of answers once sinks have them
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Give a commit's answers to the sinks; followers read them from the log."""
+        self.delivery.deliver(number, tables)
+        for watcher in self.watchers:
+            watcher(number, tables)
+
+    def taken(self) -> int:
+        """Return the last commit whose answers every sink and every stream made of them has."""
+        return min([self.delivery.taken(), *(follower.followed for follower in self.followers)])

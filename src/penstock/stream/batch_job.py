@@ -1,0 +1,277 @@
+"""Runs the Spark job of a batch, or of rows of the past, and runs it again only where it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.kernel.arrived import by_grouping
+from penstock.kernel.defects import is_of_spark
+from penstock.kernel.signing import FailedRows, Sent
+from penstock.model.duration import SECOND
+from penstock.model.schema import Stream, Table
+from penstock.share.grouping_rollup import Estimate
+from penstock.share.layout import Layout
+from penstock.share.locate import BySearch
+from penstock.share.partial_schema import GROUPING, LABEL
+from penstock.share.slices import SliceManager
+from penstock.spark.answers.executor_state import Collecting
+from penstock.spark.functions.register import isolate
+from penstock.spark.job.group_estimates import estimate
+from penstock.spark.job.lookup_tables import LookupTables
+from penstock.spark.job.partials import PartialsJob, time_span
+from penstock.spark.job.writer import Bounds
+from penstock.spark.messages import message_of
+from penstock.spark.session.embedded import spark_is_over
+from penstock.stream.executor_state import ExecutorState
+from penstock.stream.progress import Progress
+from penstock.stream.query_windows import NEVER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
+MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
+FEW_ROWS: Final = 20_000  # of a batch: up to so many, a plan that is new runs interpreted
+YOUNG: Final = 3  # batches for which a plan is new
+FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times as far ahead and back as the batches so far
+BEFORE_ALL_EDGES: Final = -1  # the label of a row before the first edge it was searched among
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPartials:
+    """A batch's partials, with what they were computed by."""
+
+    job: PartialsJob
+    bounds: Bounds
+    partials: pa.Table
+    frames: Mapping[str, DataFrame]
+    versions: Mapping[str, str]
+    collected: Collecting | None = None  # files of the executors
+    doubting: frozenset[int] = frozenset()  # queries that read a computed column which may have failed on some row
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the job."""
+        return self.job.layout
+
+
+class BatchJob:
+    """Runs the jobs of one stream."""
+
+    def __init__(
+        self, stream: Stream, tables: LookupTables, progress: Progress, executor_state: ExecutorState | None
+    ) -> None:
+        """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not."""
+        self.stream, self.tables, self.progress, self.executor_state = stream, tables, progress, executor_state
+        self._job: PartialsJob | None = None
+        self._span_us = 0  # of the longest batch so far
+        self._back_us = 0  # how far behind the stream's last time rows came so far
+        self._batch: DataFrame | None = None  # the last one
+        self._rows = FEW_ROWS + 1  # of the last batch
+        self._age = YOUNG  # batches since the plan changed; the first one is compiled at once
+        self._compiled: PartialsJob | None = None  # whose code was generated before its time
+
+    def judged_by(self, clock_us: int) -> Bounds:
+        """Fix what a batch is judged by: the watermark, and the clock."""
+        watermark = BEFORE_ALL_TIME if self.progress.clock.watermark_us is None else self.progress.clock.watermark_us
+        return Bounds(watermark, clock_us + self.stream.max_ahead_us + 1, clock_us=clock_us)
+
+    @property
+    def sent(self) -> Sent | None:
+        """Return what the last job sent; None before the first."""
+        return None if self._job is None else self._job.signing.sent
+
+    def see(self, first_us: int, last_us: int, rows: int) -> None:
+        """Note how far a batch reached, ahead and back, and its size, to foresee the next one's."""
+        self._rows = rows
+        if self.progress.clock.last_us is not None:
+            self._span_us = max(self._span_us, last_us - self.progress.clock.last_us)
+            self._back_us = max(self._back_us, self.progress.clock.last_us - first_us)
+
+    def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
+        """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
+        judged = replace(judged, revised=self.progress.windows.revised(layout))
+        self._batch = batch
+        return self._run(batch, layout, known, judged, foreseen=True)
+
+    def estimate(
+        self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds
+    ) -> dict[str, Estimate]:
+        """Estimate the partials of a layout's groupings, and of unions of them, tree by tree."""
+        judged = replace(judged, revised=self.progress.windows.revised(layout))
+        frames, _ = self.tables.current(layout.plan.joins, known)
+        bounds = self._with_edges(batch, layout, judged, foreseen=True)
+        job = PartialsJob(layout.listed(bounds.edges))
+        try:
+            return estimate(job, batch, frames, bounds)
+        except Exception as error:
+            if not isolate(batch.sparkSession, error):
+                raise
+        return estimate(job, batch, frames, bounds)
+
+    @property
+    def last_rows(self) -> int | None:
+        """Return how many rows the last batch had; None before the first."""
+        return None if self._batch is None else self._rows
+
+    def warm_up(self, clock_us: int) -> None:
+        """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
+
+        A job with joins is left to its batch: planning it would run jobs for its tables.
+        """
+        batch, job = self._batch, self._job
+        if batch is None or job is None or job is self._compiled or self._age != YOUNG or job.layout.plan.joins:
+            return
+        self._compiled = job
+        with suppress(Exception):  # whatever fails here, the batch will tell
+            judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(job.layout))
+            job.compile(batch, self._with_edges(batch, job.layout, judged, foreseen=True))
+
+    def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
+        """Run a job over rows of the past, none of which is late."""
+        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        try:
+            return self._run(rows, layout, known, judged, foreseen=False)
+        except Exception as error:
+            if not is_of_spark(error) or spark_is_over():
+                raise
+            what = f'the past of stream "{self.stream.name}" cannot be read: {message_of(error)}'
+            raise SourceError(what, hint="Fix what it names, and ask again.") from None
+
+    def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
+        """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""
+        bounds = replace(before.bounds, edges={}, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        job = PartialsJob(layout.listed({}))
+        try:
+            partials = job.run(rows, before.frames, bounds)
+        except Exception as error:
+            if not _may_be_the_rows(error):
+                raise
+            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            partials = _attempted(job, rows, before.frames, bounds, error, None)
+        return BatchPartials(job, bounds, partials, before.frames, before.versions)
+
+    def _run(
+        self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds, *, foreseen: bool
+    ) -> BatchPartials:
+        """Run a job, and what has to be run again."""
+        frames, versions = self.tables.current(layout.plan.joins, known)
+        bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
+        job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
+        job.expected_rows = self._rows if foreseen else 0
+        young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
+        self._age = min(YOUNG, self._age + foreseen)
+        into, doubting = self._into(layout), frozenset[int]()
+        try:
+            partials = job.run(batch, frames, bounds, interpreted=young, into=into)
+        except Exception as error:
+            if not _may_be_the_rows(error):
+                raise
+            doubting = _readers(layout)
+            isolate(batch.sparkSession, error)
+            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            into = self._into(layout)
+            partials = _attempted(job, batch, frames, bounds, error, into)
+        if bounds.edges and _beyond(
+            layout, partials, bounds, min(self.progress.windows.floors(layout).values(), default=0)
+        ):
+            bounds = self._with_edges(batch, layout, judged, foreseen=False)
+            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
+            into = self._into(layout)
+            partials = job.run(batch, frames, bounds, into=into)
+        return BatchPartials(job, bounds, partials, frames, versions, into, doubting)
+
+    def _into(self, layout: Layout) -> Collecting | None:
+        """Prepare for the files that executors write in a job; None: they write none."""
+        return (
+            self.executor_state.collecting(layout, self.progress.clock.number + 1)
+            if self.executor_state is not None
+            else None
+        )
+
+    def _job_for(self, layout: Layout) -> PartialsJob:
+        """Return the job of a layout, written once for all its batches."""
+        before = self._job
+        if before is None or before.layout != layout:
+            self._job = PartialsJob(layout)
+            if before is not None and before.shape != self._job.shape:
+                self._age = 0
+        assert self._job is not None
+        return self._job
+
+    def _with_edges(self, batch: DataFrame, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
+        """Add the edges of searched trees over the stretch that the batch may cover."""
+        searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
+        if not searched:
+            return judged
+        last, floors = self.progress.clock.last_us, self.progress.windows.floors(layout)
+        stretches: list[Callable[[], tuple[int, int]]] = []
+        if foreseen and last is not None and floors:
+            floor, ahead = min(floors.values()), last + FORESEEN_SPANS * self._span_us
+            stretches.append(lambda: (floor, ahead))
+            stretches.append(lambda: (max(floor, last - FORESEEN_SPANS * self._back_us), ahead))
+        stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))  # a look at all rows, if need be
+        edges: dict[int, list[int]] = {}
+        for stretch in stretches:
+            left = [tree for tree in searched if tree not in edges]
+            if not left:
+                break
+            low, high = stretch()
+            edges |= {t: known for t in left if (known := _edges_within(layout.managers[t], low, high)) is not None}
+        return replace(judged, edges=edges)
+
+
+def _edges_within(manager: SliceManager, low: int, high: int) -> list[int] | None:
+    """List the edges of a stretch, one before and one after it included; None if they are too many."""
+    if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
+        return None
+    return [*manager.edges(manager.edge_at_or_before(low), high + 1).tolist(), manager.next_edge(high)]
+
+
+def _attempted(
+    job: PartialsJob,
+    batch: DataFrame,
+    frames: Mapping[str, DataFrame],
+    bounds: Bounds,
+    error: Exception,
+    into: Collecting | None,
+) -> pa.Table:
+    """Run the batch with every expression apart; if that fails too, the first error was not the data's."""
+    try:
+        return job.run(batch, frames, bounds, into=into)
+    except Exception:
+        if isinstance(error, FailedRows):
+            raise
+        raise error from None
+
+
+def _may_be_the_rows(error: Exception) -> bool:
+    """Tell whether an expression may have failed on a row; what Penstock itself raises otherwise is a defect of it."""
+    return isinstance(error, FailedRows) or is_of_spark(error)
+
+
+def _readers(layout: Layout) -> frozenset[int]:
+    """List the queries that read a computed column without attempting it."""
+    doubtful = layout.unwatched
+    return frozenset(d.id for d in layout.plan.definitions if not doubtful.isdisjoint(d.typed.columns))
+
+
+def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:
+    """Tell whether a row of a searched tree lay behind the edges it was searched among, or before them but needed."""
+    named = [name for name in (LABEL, GROUPING) if name in partials.column_names]
+    for member, rows in zip(layout.members, by_grouping(partials.select(named), len(layout.members)), strict=True):
+        if member.tree not in bounds.edges:
+            continue
+        edges = bounds.edges[member.tree]
+        labels, last = rows[LABEL].drop_null().to_numpy(), len(edges) - 1
+        if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
+            return True
+        if edges[0] > floor_us and (labels == BEFORE_ALL_EDGES).any():
+            return True
+    return False

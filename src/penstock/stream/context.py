@@ -1,0 +1,28 @@
+"""Holds what a stream is given when it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.model.schema import Stream
+from penstock.store.answers import AnswerLog
+from penstock.store.commits import CommitLog
+from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.past_rows import Places
+from penstock.stream.settings import StreamSettings
+from penstock.stream.snapshot import CommittedCatalog
+from penstock.stream.window_kinds import WindowKind
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """What a stream is given when it is opened: its logs, folders, windows, and where its answers go."""
+
+    stream: Stream
+    settings: StreamSettings
+    commits: CommitLog
+    answers: AnswerLog
+    places: Places
+    targets: AnswerTargets
+    catalog: CommittedCatalog
+    windows: WindowKind

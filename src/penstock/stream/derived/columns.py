@@ -1,0 +1,68 @@
+"""Finds the columns of a stream made of a query's answers, or refuses the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from penstock.catalog import Catalog
+from penstock.errors import LanguageError, Unsupported
+from penstock.evaluate.expressions.ddl import type_name
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.options import says_changes
+from penstock.model.derived import TIME
+from penstock.model.query import Query
+from penstock.model.schema import Column
+from penstock.model.window import RowsWindow
+from penstock.store.commits import Paused
+
+REFUSED: Final = {  # options of a query whose answers are a stream
+    "late": "answers that are revised cannot be a stream",
+    "lifetime": "a stream has no lifetime",
+}
+
+
+def columns_of_answers(typed: TypedQuery) -> tuple[Column, ...]:
+    """Describe a query's outputs as columns of a stream."""
+    refuse_as_stream(typed.query)
+    named = zip(typed.query.outputs, typed.output_types, strict=True)
+    return tuple(Column(output.name, type_name(found)) for output, found in named)
+
+
+def refuse_as_stream(query: Query) -> None:
+    """Refuse a query whose answers cannot be a stream."""
+    text = query.text
+    for name, _ in query.options:
+        if name in REFUSED:
+            hint = f"Leave the option {name} out."
+            raise Unsupported(REFUSED[name], text=text, place=(text.rfind(" WITH (") + 1, len(text)), hint=hint)
+    if isinstance(query.window, RowsWindow):
+        what, hint = "the answers of a query with a window of rows cannot be a stream", "Write RANGE and SLIDE."
+        raise Unsupported(what, text=text, place=(text.find("["), text.find("]") + 1), hint=hint)
+    for output in query.outputs:
+        if output.name.lower() == TIME:
+            what, detail = f'an output is called "{output.name}"', "the event time of a stream of answers has that name"
+            place = (0, len(text))
+            raise LanguageError(what, text=text, place=place, detail=detail, hint="Add an alias with AS.")
+
+
+def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
+    """Refuse to answer windows of the past where the answers could not be taken any more."""
+    for definition in chosen:
+        if catalog.makes_stream(definition.name):
+            what = f'the answers of query "{definition.name}" are a stream, which has already passed these windows'
+            raise Unsupported(what, hint="Drop the stream, and create it anew WITH (from = 'beginning').")
+        if says_changes(definition.query):
+            what = f'query "{definition.name}" emits only changes, and has already passed these windows'
+            raise Unsupported(what, hint="Name queries that emit every answer.")
+        if isinstance(definition.query.window, RowsWindow):
+            what = f'query "{definition.name}" has a window of rows, which has no past'
+            raise Unsupported(what, hint="Name queries with windows of time.")
+
+
+def refuse_resuming(definition: Definition, paused: Mapping[int, Paused]) -> None:
+    """Refuse to go on where the windows of parts that hold a failing row cannot be told from others."""
+    window, pause = definition.query.window, paused.get(definition.id)
+    if isinstance(window, RowsWindow) and window.partition and pause is not None and pause.kind != "by hand":
+        what = f'query "{definition.name}" failed on a row of a window with PARTITION BY and cannot be resumed'
+        raise Unsupported(what, detail=pause.reason, hint="Drop it, and create it anew.")

@@ -1,0 +1,154 @@
+"""Lists the windows that are due, and moves each query's next window behind them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.due import MOST_EMPTY, NO_SILENCE, DueEnds, Silence, due_ends, last_held_end
+from penstock.kernel.pending import Pending
+from penstock.kernel.synopsis import Synopsis
+from penstock.model.derived import source_of
+from penstock.model.window import RowsWindow
+from penstock.share.layout import Layout
+from penstock.share.plan import LaneKey, Tree
+from penstock.store.commits import Commit
+from penstock.stream.progress import Progress
+
+Until = Callable[[Tree, Definition], int]
+LOG = logging.getLogger("penstock")
+
+
+@dataclass(slots=True)
+class DueWindows:
+    """Lists due windows and moves each query's next one behind them."""
+
+    progress: Progress
+    synopsis: Synopsis
+    reports: list[str] = field(default_factory=list)
+
+    def report(self, definition: Definition, text: str, event: str = "report") -> None:
+        """Tell users of something about a query, in the log and at the end of a run."""
+        self.tell(
+            f'query "{definition.name}"{text}', source_of(definition.query.stream), event=event, query=definition.name
+        )
+
+    def tell(self, text: str, stream: str, **about: str) -> None:
+        """Tell users of something about a stream."""
+        self.reports.append(text)
+        LOG.warning(text, extra={"event": "report", "stream": stream, **about})
+
+    def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
+        """List the windows that a watermark makes final."""
+        return self._due(layout, lambda tree, definition: watermark_us)
+
+    def after_batch(self, layout: Layout, watermark_us: int | None) -> list[Pending]:
+        """List the windows that a batch makes final; None: no row of it has a usable time."""
+        return [] if watermark_us is None else self.due(layout, watermark_us)
+
+    def release(self, layout: Layout) -> dict[LaneKey, int] | None:
+        """Let go of slices that no window needs; return the first time each lane needs, None: times do not tell."""
+        floors = self.progress.windows.floors(layout)
+        self.synopsis.expire(floors)
+        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
+        return floors
+
+    def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
+        """Keep what windows to come need of partials that are put together: all, where whole files go."""
+        return partials
+
+    def rest(self, layout: Layout) -> list[Pending]:
+        """List the windows left when the stream ends: final ones, and those that hold a row."""
+        return [] if self.progress.clock.watermark_us is None else self._due(layout, self._last_end)
+
+    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
+        """List the windows that a commit found due; what was told of them then is not told again."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                first, _, *more = commit.due.get(str(definition.id), (0, 0))
+                last = more[0] if more else (commit.next_ends.get(str(definition.id)) or 0) - 1
+                if str(definition.id) in commit.due:
+                    silent = more[1] if len(more) > 1 else 0
+                    due = self._ends(tree, definition, (first, last), silent)
+                    found += self._pending(tree, definition, due, last, silent)
+        return found
+
+    def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Pending]:
+        """List the windows of some queries, definition → first and last end, that others' progress is not moved by."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                if definition.id in ends:
+                    due = self._ends(tree, definition, ends[definition.id], 0)
+                    self._tell_of(definition, due)
+                    found += self._pending(tree, definition, due, ends[definition.id][1])
+        return found
+
+    def open_windows(self, layout: Layout) -> int:
+        """Count the windows that hold rows and are not final."""
+        watermark, number = self.progress.clock.watermark_us, 0
+        if watermark is None or self.progress.clock.ended:
+            return 0
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                if definition.id in self.progress.windows.paused:
+                    continue
+                last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
+                first = self.progress.windows.first_end(definition, last)
+                if first is not None and last >= first:
+                    number += (last - first) // definition.query.window.slide_us + 1
+        return number
+
+    def _due(self, layout: Layout, until: Until) -> list[Pending]:
+        """List each query's windows up to a time of its own."""
+        found = []
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                target = min(until(tree, definition), self.progress.windows.last_own_end(definition))
+                first = self.progress.windows.first_end(definition, target)
+                if first is None:
+                    continue
+                if first <= target:  # of most queries, no window ends with a batch
+                    silent = self.progress.windows.silences.get(definition.id, NO_SILENCE)
+                    due = self._ends(tree, definition, (first, target), silent.empty)
+                    self._tell_of(definition, due)
+                    self.progress.windows.next_ends[definition.id] = due.next_end_us
+                    self.progress.windows.note_silence(definition.id, Silence(due.silent, silent.skipped + due.skipped))
+                    found += self._pending(tree, definition, due, target, silent.empty)
+                self.progress.windows.first_ends.setdefault(definition.id, first)
+        return found
+
+    def _ends(self, tree: Tree, definition: Definition, ends: tuple[int, int], silent: int) -> DueEnds:
+        """List the ends of a query's windows from one time to another, ``silent`` empty windows after the last row."""
+        query, present = definition.query, self.synopsis.presence.of(tree.lane_key(definition))
+        return due_ends(query.window, *ends, present, empty_too=not query.grouped, silent=silent)
+
+    def _tell_of(self, definition: Definition, due: DueEnds) -> None:
+        """Report that empty windows are skipped, once for each silence."""
+        if due.begun:
+            rest = ", and so are the next ones until a row comes" if due.silent > MOST_EMPTY else ""
+            self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped{rest}")
+
+    def _pending(
+        self, tree: Tree, definition: Definition, due: DueEnds, until_us: int, silent: int = 0
+    ) -> list[Pending]:
+        """Say what is to be answered of a query: nothing of a paused one from its failure on."""
+        window, first_row = definition.query.window, None
+        if isinstance(window, RowsWindow):  # its rows are its own
+            first_row = self.progress.windows.starts.get(definition.id) or 0
+        found = Pending(definition, tree.lane_key(definition), due.ends, until_us, silent, first_row)
+        paused = self.progress.windows.paused.get(definition.id)
+        found = found if paused is None else found.upto(paused.until_us)
+        return [found] if len(found.ends) else []
+
+    def _last_end(self, tree: Tree, definition: Definition) -> int:
+        """Return the later of the watermark and the end of the last window that holds a row."""
+        watermark = self.progress.clock.watermark_us
+        assert watermark is not None
+        held = last_held_end(definition.query.window, self.synopsis.presence.of(tree.lane_key(definition)))
+        return watermark if held is None else max(held, watermark)

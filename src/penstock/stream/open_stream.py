@@ -1,0 +1,83 @@
+"""Opens a stream of the catalog: its logs, folders, sinks and source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.model.derived import ROWS, is_apart, is_line
+from penstock.model.schema import Stream
+from penstock.sinks.delivery import Delivery
+from penstock.sinks.protocol import ByExecutors
+from penstock.spark.answers.large_answers import executor_writer
+from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
+from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
+from penstock.store.folder import StateFolder
+from penstock.store.verifying import check_together
+from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.context import StreamContext
+from penstock.stream.derived.numbered_catalog import NumberedCatalog
+from penstock.stream.derived.partitioned_rows import PartitionedRowStream
+from penstock.stream.derived.query_answers import QueryStream
+from penstock.stream.derived.row_windows import RowWindowStream
+from penstock.stream.past_rows import Places
+from penstock.stream.pipeline import Pipeline
+from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
+from penstock.stream.snapshot import CommittedCatalog
+from penstock.stream.window_kinds import window_kind_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def put_to_work(
+    stream: Stream, settings: StreamSettings, open_frame: Callable[[], DataFrame], leader: StreamRunner | None = None
+) -> StreamRunner:
+    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it."""
+    places = _places(stream.name, settings)
+    commits, answers = _logs(stream.name, settings.folder)
+    if settings.folder is not None:
+        version = settings.catalog.version
+        check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
+    targets = AnswerTargets(delivery_of(stream.name, answers, settings))
+    catalog = CommittedCatalog(settings.catalog, stream.name)
+    if leader is not None and stream.format == ROWS:
+        catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
+    windows = window_kind_of(stream.name)
+    pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
+    if leader is not None:
+        return _derived_as(stream)(stream, settings.catalog, pipeline, targets, leader)
+    return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
+
+
+def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> Delivery:
+    """Open the sinks of a stream, and give them what they lack."""
+    for sink in settings.sinks:
+        if isinstance(sink, ByExecutors) and sink.write_large is None:
+            sink.write_large = executor_writer(settings.session)
+    called = settings.catalog.name_of, settings.catalog.version_of
+    return Delivery(stream, settings.sinks, answers, settings.folder, *called)
+
+
+def _derived_as(stream: Stream) -> type[QueryStream | RowWindowStream]:
+    """Choose how a stream is fed by another one."""
+    if stream.format != ROWS:
+        return QueryStream
+    return PartitionedRowStream if is_apart(stream.name) else RowWindowStream
+
+
+def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
+    """Open a stream's commits and answers."""
+    if folder is None:
+        return MemoryCommitLog(), MemoryAnswerLog()
+    return DiskCommitLog(folder.commits(name)), DiskAnswerLog(folder.answers(name))
+
+
+def _places(name: str, settings: StreamSettings) -> Places:
+    """Choose a stream's folders."""
+    folder, scratch = settings.folder, settings.scratch
+    if folder is None:
+        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting")))
+    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
+    return Places(*own, *(() if is_line(name) else (folder.spread(name), folder.answers(name))))

@@ -1,0 +1,188 @@
+"""Holds, for every query of a stream, which windows it has answered, answers next, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.due import NO_SILENCE, Silence
+from penstock.model.window import RowsWindow
+from penstock.share.layout import Layout
+from penstock.share.plan import LaneKey, Plan
+from penstock.store.commits import Commit, Paused
+from penstock.stream.clock import StreamClock
+
+NEVER: Final = 1 << 62  # a time that no window ends at
+
+
+@dataclass(slots=True)
+class QueryWindows:
+    """The windows of queries, by the number of their definition."""
+
+    clock: StreamClock
+    starts: dict[int, int | None] = field(default_factory=dict)  # from when whole; None: from the first row
+    next_ends: dict[int, int] = field(default_factory=dict)  # next window end, once known
+    first_ends: dict[int, int] = field(default_factory=dict)  # first window end that is answered, once known
+    resumed_ends: dict[int, int] = field(default_factory=dict)  # first window end after the last pause
+    failed_us: dict[int, int] = field(default_factory=dict)  # time after the last row that the query failed on
+    paused: dict[int, Paused] = field(default_factory=dict)
+    silences: dict[int, Silence] = field(default_factory=dict)  # empty windows, where there are any
+    too_late: dict[int, int] = field(default_factory=dict)  # rows that came too late
+    names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
+    departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
+
+    def begin(self, new: Definition, start_us: int | None) -> None:
+        """Let a query begin with the first window that is wholly after its start; None: with the first row."""
+        window = new.query.window
+        self.starts[new.id] = start_us
+        self.silences.pop(new.id, None)
+        if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
+            self.next_ends[new.id] = window.end_after(start_us)
+        elif start_us is not None and self.clock.first_us is not None:
+            self.next_ends[new.id] = window.end_at_or_after(start_us + window.range_us)
+        elif self.clock.first_us is not None:
+            self.next_ends[new.id] = window.end_after(self.clock.first_us)
+        if new.id in self.next_ends:
+            self.first_ends[new.id] = self.next_ends[new.id]
+
+    def forget(self, number: int) -> None:
+        """Forget a definition that is gone."""
+        self.failed_us.pop(number, None)
+        known: dict[int, Any]
+        counted = self.paused, self.silences, self.too_late
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
+            known.pop(number, None)
+
+    def note_silence(self, number: int, silence: Silence) -> None:
+        """Remember how many empty windows a definition had; most have none."""
+        if silence != NO_SILENCE:
+            self.silences[number] = silence
+        else:
+            self.silences.pop(number, None)
+
+    def whole_since(self, holder: Definition) -> int | None:
+        """Return from when a query's partials lack no row; None: from the first row on."""
+        known = [t for t in (self.starts[holder.id], self.failed_us.get(holder.id)) if t is not None]
+        return max(known, default=None)
+
+    def first_end(self, definition: Definition, watermark_us: int) -> int | None:
+        """Return the next window end of a query, or None while no window of it has ended."""
+        known = self.next_ends.get(definition.id)
+        if known is not None:
+            return known
+        if self.clock.first_us is None:
+            return None
+        window = definition.query.window
+        first = window.end_after(self.clock.first_us)
+        start = self.starts.get(definition.id)
+        if start is not None:  # it asked for a time before any row came
+            first = max(first, window.end_at_or_after(start + window.range_us))
+        if self.clock.watermark_us is not None:
+            first = max(first, window.end_after(self.clock.watermark_us))
+        return first if first <= watermark_us else None
+
+    def revised_from(self, definition: Definition) -> int:
+        """Return the first window end whose answer late rows may revise: none of a query that is paused."""
+        if definition.id in self.paused:
+            return NEVER
+        return self.resumed_ends.get(definition.id, self.first_ends.get(definition.id, NEVER))
+
+    def revised(self, layout: Layout) -> tuple[tuple[int, int, int], ...]:
+        """Return for each of a layout's revising windows after, from and by which ends late rows revise answers."""
+        if self.clock.watermark_us is None or not layout.revising:
+            return tuple((NEVER, NEVER, NEVER) for _ in layout.revising)
+        found: dict[object, tuple[int, int]] = {}
+        for definition in layout.plan.definitions if layout.revising else ():
+            key = definition.query.window, definition.typed.revise_us
+            since, until = found.get(key, (NEVER, -NEVER))
+            own = self.last_own_end(definition)  # a replaced definition and its successor follow each other
+            found[key] = min(since, self.revised_from(definition)), max(until, own)
+        return tuple((self.clock.watermark_us - revise, *found[window, revise]) for window, revise in layout.revising)
+
+    def last_own_end(self, definition: Definition) -> int:
+        """Return the time by which the windows end that no later definition of the query answers; NEVER: all are."""
+        if definition.handover is None:
+            return NEVER
+        by_rows = isinstance(definition.query.window, RowsWindow)  # numbers, of which the successor tells its first
+        begins = [] if by_rows else [definition.handover.at_us]
+        successors = {definition.handover.successor, *self._later(definition)} & self.starts.keys()
+        for start in (self.starts[number] for number in successors):  # a backfill may have moved it
+            begins.append(-NEVER if start is None else start)
+        return min((begin - 1 + definition.query.window.range_us for begin in begins), default=NEVER)
+
+    def _later(self, definition: Definition) -> list[int]:
+        """List all later definitions of a query: one that is altered again hands over to the last of them."""
+        name = self.names.get(definition.id)
+        return [number for number, known in self.names.items() if known == name and number > definition.id]
+
+    def lost_ends(self, definition: Definition, watermark_us: int) -> tuple[int, int]:
+        """Return the first and last window end of a query that late rows are too late for: final, and not revised."""
+        window, start = definition.query.window, self.starts.get(definition.id)
+        last = min(watermark_us, self.last_own_end(definition))
+        if definition.typed.revise_us:
+            last = min(last, max(watermark_us - definition.typed.revise_us, self.revised_from(definition) - 1))
+        return -NEVER if start is None else window.end_at_or_after(start + window.range_us), last
+
+    def floor_of(self, definition: Definition) -> int | None:
+        """Return the earliest time that is still needed of a query's partials; None before the first valid row.
+
+        While a query's first window is open, late rows may still move it, but never before the watermark.
+        """
+        typed, following = definition.typed, self.next_ends.get(definition.id)
+        window, watermark = typed.query.window, self.clock.watermark_us
+        if watermark is None:
+            return None if following is None else following - window.range_us
+        if following is None or typed.revise_us:
+            revised = window.end_after(watermark - typed.revise_us)
+            following = revised if following is None else min(revised, following)
+        floor = following - window.range_us
+        if typed.retain_us:
+            floor = min(floor, watermark - typed.retain_us)
+        start = self.starts.get(definition.id)  # nothing before it is whole for this query
+        return floor if start is None else max(floor, start)
+
+    def floors(self, layout: Layout) -> dict[LaneKey, int]:
+        """Return, lane by lane, the earliest time that is still needed: a longer window over the same rows keeps more.
+
+        So a synopsis grows with the queries that find it (Golab, Bijay and Özsu 2006, §2.3).
+        """
+        lanes = [item for tree in layout.plan.trees for item in tree.lanes.items()]
+        found = {key: self._lowest(members) for key, members in lanes}
+        return {key: floor for key, floor in found.items() if floor is not None}
+
+    def floor(self, lane: LaneKey, layout: Layout | None) -> int | None:
+        """Return the earliest time that is still needed of one lane; None: of nothing, or before the first row."""
+        trees = () if layout is None else layout.plan.trees
+        found = [tree.lanes[lane] for tree in trees if lane in tree.lanes]
+        return self._lowest(found[0]) if found else None
+
+    def _lowest(self, members: Sequence[Definition]) -> int | None:
+        """Return the earliest time that some queries still need; None if one of them has seen no row."""
+        each = [self.floor_of(d) for d in members]
+        return None if None in each else min(floor for floor in each if floor is not None)
+
+    def floors_of(self, layout: Layout, before: Plan | None) -> dict[LaneKey, int]:
+        """Return, for lanes with queries that were not in the plan before, the earliest time that these need."""
+        known = frozenset[int]() if before is None else {d.id for d in before.definitions}
+        found: dict[LaneKey, int] = {}
+        for tree in layout.plan.trees:
+            for definition in tree.definitions:
+                floor = None if definition.id in known else self.floor_of(definition)
+                if floor is not None:
+                    lane = tree.lane_key(definition)
+                    found[lane] = min(floor, found.get(lane, floor))
+        return found
+
+    def restore(self, commit: Commit) -> None:
+        """Stand where a commit stood."""
+        self.too_late = {int(k): v for k, v in commit.too_late.items()}
+        self.paused = {int(k): v for k, v in commit.paused.items()}
+        self.starts = {int(k): commit.starts.get(k) for k in commit.next_ends}
+        self.next_ends = {int(k): v for k, v in commit.next_ends.items() if v is not None}
+        self.first_ends = {int(k): v for k, v in commit.first_ends.items()}
+        self.resumed_ends = {int(k): v for k, v in commit.resumed_ends.items()}
+        self.silences = {int(k): Silence(*counts) for k, counts in commit.silences.items()}
+        self.departed = dict(commit.departed)
+        self.failed_us = {int(k): v for k, v in commit.failed.items()}

@@ -1,0 +1,112 @@
+"""Opens each stream of an engine once, with all the streams that it feeds."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.errors import SinkError, UnknownStream, nearest
+from penstock.evaluate.typed import Definition
+from penstock.model.derived import is_line, source_of
+from penstock.model.schema import Stream
+from penstock.share.explain.explain import ObservedStream
+from penstock.share.weave.queries import WovenSoFar
+from penstock.store.answers import DiskAnswerLog, answers_of
+from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.due_windows import LOG
+from penstock.stream.open_stream import delivery_of, put_to_work
+from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
+
+if TYPE_CHECKING:
+    pass
+
+
+class StreamRegistry:
+    """All streams of an engine that are at work."""
+
+    def __init__(self, settings: StreamSettings, sources: DeclaredSources) -> None:
+        """Start with none."""
+        self.settings, self.catalog, self.sources = settings, settings.catalog, sources
+        self.runners: dict[str, StreamRunner] = {}
+        self._opening = threading.RLock()
+
+    def stream(self, name: str) -> StreamRunner:
+        """Return a stream at work, or the numbered rows of one."""
+        found = self.catalog.stream(source_of(name))
+        if found is None:
+            raise UnknownStream(f'there is no stream "{name}"', hint=nearest(name, self.catalog.stream_names()))
+        stream = self.catalog.feeding(name) if is_line(name) else found
+        with self._opening:
+            if stream.name not in self.runners:
+                leaders = self.catalog.leaders(stream.name)
+                leader = self.stream(leaders[-1]) if leaders else None
+                if stream.name not in self.runners:  # a leader opens those that it feeds
+                    self._open(stream, leader)
+            return self.runners[stream.name]
+
+    def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
+        """Put a stream to work, and all that it feeds."""
+        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), leader)
+        for follower in self.catalog.followers(stream.name):
+            self.stream(follower)
+        self._deliver_leftovers(stream.name)
+
+    def _deliver_leftovers(self, name: str) -> None:
+        """Give sinks what they lack of queries over a stream's numbered rows that are gone."""
+        folder = self.settings.folder
+        places = [] if folder is None or not self.settings.sinks else sorted(folder.answers(name).parent.glob("*"))
+        for line in [place.name for place in places if is_line(place.name) and source_of(place.name) == name]:
+            if folder is not None and line not in self.runners and line not in self.catalog.line_names():
+                try:
+                    delivery_of(line, DiskAnswerLog(folder.answers(line)), self.settings).roll()
+                except SinkError as error:  # the next start tries again
+                    LOG.warning(error, extra={"event": "report", "stream": name})
+
+    def with_past(self, names: Iterable[str]) -> dict[str, StreamRunner]:
+        """Return the streams among some that have had rows, here or before a restart, with those that feed them."""
+        folder, found = self.settings.folder, list[str]()
+        for name in names:
+            line = [*self.catalog.leaders(name), name]
+            if any(n in self.runners or (folder is not None and folder.commits(n).is_dir()) for n in line):
+                found += line
+        return {name: self.stream(name) for name in found}
+
+    def answers_elsewhere(self, definition: Definition) -> dict[int, list[pa.Table]]:
+        """Collect, by version, what a query said as long as it read another stream, or rows in place of time."""
+        editions, here = self.catalog.editions(definition.name), definition.query.stream
+        return {e.version: self._answers(e.stream, n) for n, e in editions.items() if e.stream != here}
+
+    def _answers(self, name: str, number: int) -> list[pa.Table]:
+        """Read the answers of a definition over some stream, also if no query needs that any more."""
+        if name in self.runners:
+            return answers_of(self.runners[name].pipeline.answers, [number])
+        folder = self.settings.folder
+        if folder is None or not folder.answers(name).is_dir():
+            return []
+        return answers_of(DiskAnswerLog(folder.answers(name)), [number])
+
+    def observed(self, name: str) -> ObservedStream | None:
+        """Return what is known of a stream that has run."""
+        pipeline = self.runners[name].pipeline if name in self.runners else None
+        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
+
+    def woven(self, name: str) -> WovenSoFar:
+        """Tell what a stream was seen to bring, and the trees its queries are woven into."""
+        known = self.runners.get(name)
+        return WovenSoFar(rates=self.settings.rates) if known is None else known.pipeline.weaving.standing()
+
+    def in_order(self) -> list[StreamRunner]:
+        """List the streams at work in the order in which everybody waits for them: first those that feed others."""
+        at_work = list(self.runners.values())
+        return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))
+
+    def leave(self, name: str) -> None:
+        """Stop a stream that was dropped; without a state folder its position is forgotten too."""
+        for known in [known for known in self.runners if source_of(known).lower() == name.lower()]:
+            self.runners.pop(known).leave()
+            shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

@@ -1,0 +1,310 @@
+"""Runs one stream: its Spark query, its pipeline and its sinks, with the catalog as it stands at each batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.catalog import Catalog
+from penstock.errors import PenstockError, SinkError
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.kernel.versions import Version
+from penstock.language.options import since_of
+from penstock.model.derived import source_of
+from penstock.model.duration import MINUTE
+from penstock.model.schema import Stream
+from penstock.report.notebook import StreamRow
+from penstock.spark.functions.register import provide
+from penstock.spark.session.embedded import ended, telling_the_end
+from penstock.spark.sources.computed_columns import with_inputs
+from penstock.spark.sources.streaming_query import Halted, SparkQuery
+from penstock.stream.admitted import Admitted
+from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.due_windows import LOG
+from penstock.stream.handover import has_left
+from penstock.stream.one_time_queries import OneTimeQueries
+from penstock.stream.pipeline import Pipeline
+from penstock.stream.query_results import shown_versions
+from penstock.stream.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
+POLL_S = 0.05  # how soon a running stream sees that its queries changed
+_telling = telling_the_end(attrgetter("pipeline.session"))
+
+
+class StreamRunner:
+    """Runs one stream; a query that needs a new column restarts its stateless Spark query between two batches."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        targets: AnswerTargets,
+        open_frame: Callable[[], DataFrame],
+        checkpoint: Path,
+    ) -> None:
+        """Bring back what was committed before the first batch."""
+        self.stream, self.catalog, self.pipeline = stream, catalog, pipeline
+        self.targets, self.delivery = targets, targets.delivery
+        self._open_frame, self._checkpoint = open_frame, checkpoint
+        self._running: SparkQuery | None = None
+        self._supervisor: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._busy = threading.RLock()
+        self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._led = -1  # the last commit that they have taken
+        pipeline.recover()
+
+    # -- what a batch sees ---------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the catalog as the next batch sees it; queries that have outlived their time are dropped first."""
+        for definition in self.catalog.end_outlived(self.pipeline.clock()):
+            about = {"event": "query ended", **self._about(definition)}
+            LOG.info(f'query "{definition.name}" ends: its lifetime is over', extra=about)
+        version = self.catalog.stream_version(self.stream.name)
+        _, definitions = self.catalog.snapshot(self.stream.name, version)
+        controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
+        numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
+        paused = self.catalog.paused_by_users()
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered)
+
+    def _retire(self) -> None:
+        """End the definitions that were replaced and have answered their last window, by what is committed."""
+        for definition in self.catalog.leaving(self.stream.name) if not self.pipeline.half_done else ():
+            if has_left(self.pipeline.progress, definition):
+                self.catalog.retire(definition)
+
+    def columns(self) -> frozenset[str]:
+        """Return the columns that the queries of now need, and what the stream itself is told by."""
+        lines = self._lines()
+        version = max(map(self.catalog.stream_version, (self.stream.name, *lines)))
+        if self._wanted[0] != version:
+            definitions = self.catalog.definitions(self.stream.name)
+            own = {self.stream.time, *self.stream.dedup}
+            if lines or self.pipeline.intake.kept_for_us(definitions):
+                own |= {c.name for c in self.stream.columns}
+            used = frozenset(own).union(*(d.typed.columns for d in definitions))
+            self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
+        return self._wanted[1]
+
+    def _lines(self) -> list[str]:
+        """Return the names of this stream's rows as queries have them numbered."""
+        return [name for name in self.catalog.line_names() if source_of(name) == self.stream.name]
+
+    def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
+        """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
+        with self._busy:
+            if not self.columns() <= frozenset(batch.columns):
+                raise Halted
+            snapshot = self.snapshot()
+            provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
+            self.pipeline.process(batch, batch_id, snapshot, source)
+            self.lead()
+
+    def lead(self) -> None:
+        """Let the streams that this one feeds take what is new, and end what has been answered to its end."""
+        self._retire()
+        for follower in self.targets.followers:
+            follower.follow()
+        if self._led != self.pipeline.progress.clock.number:  # nothing else lets rows wait, or takes them
+            lines, metrics = self._lines(), self.pipeline.metrics
+            taken = [f.until_us for f in self.targets.followers if f.stream.name in lines]
+            metrics.waiting, metrics.waiting_bytes = self.pipeline.intake.let_go(taken) if lines else (0, 0)
+            self._led = self.pipeline.progress.clock.number
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @_telling
+    def run_available(self) -> bool:
+        """Process all that the source holds now; False: it was stopped before."""
+        running, done = self._open(), False
+        self._stopping.clear()
+        while not done and not self._stopping.is_set():
+            wanted = self.columns()
+            done = running.run_available(wanted) and self.columns() <= wanted
+        self.tick()
+        return not self._stopping.is_set()
+
+    def start(self) -> None:
+        """Run on in the background."""
+        if self._supervisor is not None:
+            return
+        self._stopping.clear()
+        self._failure = None
+        self._supervisor = threading.Thread(target=self._supervise, name=f"penstock-{self.stream.name}", daemon=True)
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        """Stop after the current batch and raise what stopped the stream before."""
+        self._stopping.set()
+        if self._supervisor is not None:
+            self._supervisor.join()
+            self._supervisor = None
+        elif self._running is not None:
+            self._running.stop()
+        with self._busy:  # what somebody else asked for is done
+            pass
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def leave(self) -> None:
+        """Stop for good, and make all answers visible."""
+        try:
+            self.stop()
+        finally:
+            self.delivery.roll()
+
+    @property
+    def running(self) -> bool:
+        """Tell whether the stream runs in the background."""
+        return self._supervisor is not None and self._supervisor.is_alive()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Return what stopped the stream in the background, until it is raised."""
+        return self._failure
+
+    def _supervise(self) -> None:
+        """Keep the Spark query running; give it new columns when queries ask for them."""
+        try:
+            running = self._open()
+            while not self._stopping.is_set():
+                wanted = self.columns()
+                running.start(wanted)
+                while running.active and self.columns() <= wanted and not self._stopping.wait(POLL_S):
+                    if self._busy.acquire(blocking=False):
+                        try:
+                            self.tick()
+                        finally:
+                            self._busy.release()
+                        self.pipeline.warm_up()
+                if not running.active:
+                    running.wait()
+                running.stop()
+        except BaseException as raised:
+            over = ended(self.pipeline.session, f'stream "{self.stream.name}" stopped: ')
+            error = raised if over is None or isinstance(raised, PenstockError) else over
+            LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
+            self._failure = error
+            if self._running is not None:
+                with suppress(Exception):  # the first failure is the one to tell
+                    self._running.stop()
+
+    def tick(self) -> None:
+        """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
+        with self._busy:
+            snapshot = self.snapshot()
+            if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
+                self.pipeline.settle(snapshot)
+                self.pipeline.heartbeat(snapshot)
+                self.lead()
+            self.delivery.retry()
+            if self.pipeline.silent_us() >= SILENCE_US:
+                with suppress(SinkError):  # it is kept, and told by status
+                    self.delivery.roll()
+
+    def _open(self) -> SparkQuery:
+        """Open the source once."""
+        if self._running is None:
+            source = self.stream.name, self._open_frame(), self._checkpoint
+            self._running = SparkQuery(*source, self.process, self.stream, self.pipeline.session, self._tell)
+        return self._running
+
+    def _tell(self, text: str) -> None:
+        """Tell users of something about the stream."""
+        self.pipeline.due_windows.tell(text, self.stream.name)
+
+    # -- queries that come and go --------------------------------------------------------------------------------
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """Keep batches waiting."""
+        with self._busy:
+            yield
+
+    def check_past(self, typed: TypedQuery) -> None:
+        """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
+        new = Definition(self.catalog.next_id, typed)
+        self.pipeline.groupings.refuse_what_cannot_be(new)
+        if since_of(typed.query) is not None:
+            self.pipeline.try_out(self.snapshot(), new)
+
+    @_telling
+    def admit(self, new: Sequence[Definition]) -> list[Admitted]:
+        """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
+        with self._busy:
+            found = self.pipeline.admit(self.snapshot(), new)
+            watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
+            if watermark is not None and any(end is not None and end <= watermark for end in ends):
+                self.settle()
+            return found
+
+    @_telling
+    def settle(self) -> None:
+        """Let changes take effect now, unless a running stream will do so in a moment."""
+        with self._busy:
+            if not self.running:
+                self.pipeline.settle(self.snapshot())
+                self.lead()
+
+    def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
+        """Refuse windows of the past that cannot be had; nothing is answered yet."""
+        with self._busy:
+            layout = self.pipeline.plan(self.snapshot())
+            self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
+
+    @_telling
+    def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
+        """Answer windows of the past, definition → since when."""
+        with self._busy:
+            return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    @_telling
+    def flush(self) -> None:
+        """End the stream and answer its last windows."""
+        with self._busy:
+            self.pipeline.flush(self.snapshot())
+            self.lead()
+
+    @_telling
+    def ask(self, typed: TypedQuery) -> pa.Table:
+        """Answer a one-time query from what is stored, as of the watermark."""
+        with self._busy:
+            self.pipeline.settle(self.snapshot())
+            return OneTimeQueries(self.pipeline, self.catalog.tables()).answer(typed)
+
+    def results(
+        self, definition: Definition, elsewhere: Mapping[int, list[pa.Table]], version: Version, *, revisions: bool
+    ) -> pa.Table:
+        """Return a query's answers so far; ``elsewhere`` has those of versions that read another stream, by version."""
+        return shown_versions(self.catalog, self.pipeline, definition, elsewhere).answers(version, revisions=revisions)
+
+    def open_windows(self) -> int:
+        """Count the windows that hold rows and are not final."""
+        with self._busy:
+            return self.pipeline.due_windows.open_windows(self.pipeline.plan(self.snapshot()))
+
+    def row(self, queries: int) -> StreamRow:
+        """Tell what came and went, for a notebook."""
+        progress, counts = self.pipeline.progress, self.pipeline.progress.clock.counts
+        seen = counts.ingested, counts.late, counts.invalid, self.pipeline.metrics.answers
+        return StreamRow(self.stream.name, queries, *seen, progress.clock.watermark_us)
+
+    def _about(self, definition: Definition) -> dict[str, Any]:
+        """Name what a line of the log concerns."""
+        return {"stream": self.stream.name, "query": definition.name}

@@ -1,0 +1,38 @@
+"""Holds what all streams of an engine have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.catalog import Catalog
+from penstock.kernel.synopsis import Kernel
+from penstock.model.instants import Clock
+from penstock.share.plan import Strategy
+from penstock.share.weave.costs import Rates
+from penstock.sinks.protocol import Sink
+from penstock.spark.job.lookup_tables import LookupTables
+from penstock.store.folder import StateFolder
+from penstock.store.rates import stored_rates
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """What all streams of an engine have in common; ``scratch`` serves where there is no state folder."""
+
+    session: SparkSession
+    tables: LookupTables
+    catalog: Catalog
+    folder: StateFolder | None
+    scratch: Path
+    sinks: Sequence[Sink]
+    strategy: Strategy
+    kernel: Kernel
+    clock: Clock
+    max_driver_groups: int  # groups of one grouping that the driver keeps
+    rates: Rates = field(default_factory=stored_rates)

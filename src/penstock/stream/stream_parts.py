@@ -1,0 +1,72 @@
+"""Builds what processes the batches of one stream, each part with the neighbours that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.kernel.answering import Answering
+from penstock.kernel.synopsis import Synopsis
+from penstock.spark.answers.finish import finish
+from penstock.stream.admission import Admission
+from penstock.stream.batch_job import BatchJob
+from penstock.stream.context import StreamContext
+from penstock.stream.due_windows import DueWindows
+from penstock.stream.executor_state import ExecutorState, open_executor_state
+from penstock.stream.grouping_plan import GroupingChooser
+from penstock.stream.intake import Intake
+from penstock.stream.metrics import Metrics
+from penstock.stream.progress import Progress
+from penstock.stream.row_failures import RowFailures
+from penstock.stream.step_committer import StepCommitter
+from penstock.stream.tree_planner import TreePlanner
+
+
+@dataclass(frozen=True, slots=True)
+class StreamParts:
+    """What is in memory of a stream; after a step that failed in the middle it is made anew from commits."""
+
+    synopsis: Synopsis
+    progress: Progress
+    due_windows: DueWindows
+    executor_state: ExecutorState | None
+    computing: BatchJob
+    groupings: GroupingChooser
+    weaving: TreePlanner
+    failures: RowFailures
+    admission: Admission
+    committer: StepCommitter
+
+
+def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> StreamParts:
+    """Build the parts of a stream of which nothing was seen yet."""
+    settings, kind = given.settings, given.windows
+    synopsis, progress = kind.synopsis(settings.kernel), Progress()
+    due_windows = kind.due_windows(progress, synopsis)
+    executor_state = open_executor_state(
+        settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
+    )
+    computing = BatchJob(given.stream, settings.tables, progress, executor_state)
+    groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
+    failures = RowFailures(due_windows)
+    return StreamParts(
+        synopsis,
+        progress,
+        due_windows,
+        executor_state,
+        computing,
+        groupings,
+        TreePlanner(settings.strategy, settings.rates, progress, synopsis, computing),
+        failures,
+        Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
+        StepCommitter(
+            given.commits,
+            given.answers,
+            due_windows,
+            Answering(synopsis, lambda requests: finish(settings.session, requests)),
+            executor_state,
+            given.targets,
+            lambda tables: kind.shown(tables, due_windows),
+            metrics,
+            given.places.checkpoint,
+        ),
+    )

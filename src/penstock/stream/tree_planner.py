@@ -1,0 +1,176 @@
+"""Keeps the woven trees of one stream, while queries come and go and its load changes.
+
+Queries over the same rows under the same keys read the same partials and always share a tree: with the kernel's
+prefixes two such trees never cost less than one. So a lane is in one tree at a time, and can move to another with all
+that it holds. Weaving from scratch is done by another thread; its plan is taken over between two batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from penstock.errors import StateError
+from penstock.evaluate.typed import Definition
+from penstock.kernel.synopsis import Synopsis
+from penstock.model.derived import is_line
+from penstock.model.strategy import Strategy
+from penstock.share.weave.costs import MeasuredCosts, Rates
+from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
+from penstock.share.weave.queries import Numbers, ObservedLoad, WovenSoFar, named, planner_of
+from penstock.stream.batch_job import BatchJob
+from penstock.stream.progress import Progress
+
+LOOKED_EVERY: Final = 8  # batches
+WORTH: Final = 0.05  # of its cost by which a plan must be cheaper: another plan is other code, to be generated anew
+
+
+class TreePlanner:
+    """Keeps the trees of one stream."""
+
+    def __init__(
+        self, strategy: Strategy, rates: Rates, progress: Progress, synopsis: Synopsis, computing: BatchJob
+    ) -> None:
+        """Weave, if that is the strategy, by the engine's rates and by what the stream is seen to bring."""
+        self.woven = strategy == "weave" and not is_line(computing.stream.name)  # rows have no rate on their own line
+        self.rates = rates
+        self.progress, self.synopsis, self.computing = progress, synopsis, computing
+        self.trees: dict[int, str] = {}  # definition → tree
+        self._definitions: dict[int, Definition] = {}
+        self._numbers = Numbers()
+        self._planner: IncrementalPlanner[int] | None = None
+        self._known = ObservedLoad()
+        self._aside: threading.Thread | None = None
+        self._fresh: tuple[IncrementalPlanner[int], ObservedLoad, Numbers] | None = None
+        self._priced: tuple[IncrementalPlanner[int], Numbers] | None = (
+            None  # the trees as they are, at the prices of now
+        )
+        self._batches = 0
+        self._rows = 0  # of these batches
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether a plan woven from scratch waits to be taken over."""
+        return self._fresh is not None
+
+    def trees_of(self, definitions: Sequence[Definition], committed: Mapping[str, str] | None) -> dict[int, str] | None:
+        """Return the tree of every query, as a commit had it or as it is woven now; None: trees are not woven."""
+        self._definitions = {d.id: d for d in definitions}
+        if not self.woven:
+            return None
+        if committed is None:
+            return self.assign(definitions)
+        self.trees = {int(number): tree for number, tree in committed.items()}
+        if any(d.id not in self.trees for d in definitions):
+            what = "what the state folder holds was not made by weaving"
+            raise StateError(what, hint="Use the strategy that it was begun with, or start with an empty folder.")
+        return self.trees
+
+    def assign(self, definitions: Sequence[Definition]) -> dict[int, str]:
+        """Weave what is new into the trees, and let go what is gone; a waiting plan is taken over."""
+        self._definitions = {d.id: d for d in definitions}
+        if self._fresh is not None:
+            self._planner, self._known, self._numbers = self._fresh
+            self._fresh = None
+        self._priced = None
+        planner = self._planner
+        gone = [] if planner is None else [number for number in planner.strands if number not in self._definitions]
+        new = [d for d in definitions if planner is None or d.id not in planner.strands]
+        if planner is None or len(new) > len(planner.strands) - len(gone) or not self._numbered(planner, new):
+            self._known = self.seen()
+            planner, self._numbers = self._woven(self._known)
+        else:
+            for number in gone:
+                planner.drop(number)
+            for definition in new:
+                planner.add(definition.id, self._numbers.strand(definition))
+        self._planner, self.trees = planner, named(planner.trees, self.trees)
+        return self.trees
+
+    def restore(self, definitions: Sequence[Definition]) -> None:
+        """Go on with the trees of the last commit."""
+        if not self.woven:
+            return
+        self._definitions = {d.id: d for d in definitions}
+        self._numbers, self._known = Numbers(self.synopsis.kernel == "scan"), self.seen()
+        self._planner = planner_of(definitions, self._numbers, self.rates, self._known)
+        by_tree: dict[str, list[int]] = {}
+        for definition in definitions:
+            by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
+        self._planner.lay_out(list(by_tree.values()))
+
+    def look(self) -> None:
+        """After a batch, weave anew aside if the plan has strayed or the stream has become another one."""
+        self._batches += 1
+        self._rows += self.computing.last_rows or 0
+        busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
+        if self._planner is None or busy or not self.woven or self._lanes() < 2:
+            return
+        self._price_anew()
+        often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
+        if self._planner.owing or (often and self.seen().drifted(self._known)):
+            self._aside = threading.Thread(target=self._weave_aside, name="weaving", daemon=True)
+            self._aside.start()
+
+    def _price_anew(self) -> None:
+        """Go on with the same trees at the prices they were last held against, if no query came or went since."""
+        if self._priced is not None:
+            planner, numbers = self._priced
+            if self._planner is not None and planner.strands.keys() == self._planner.strands.keys():
+                self._planner, self._numbers = planner, numbers
+            self._priced = None
+
+    def _lanes(self) -> int:
+        """Count what may be put into trees of its own."""
+        return len({(d.query.keys, d.typed.condition) for d in self._definitions.values()})
+
+    def wait(self) -> None:
+        """Wait until what is woven aside is there."""
+        if self._aside is not None:
+            self._aside.join()
+
+    def seen(self) -> ObservedLoad:
+        """Tell what the stream brings: rows and batches a second, groups, how rows fill them, fragments a condition."""
+        groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
+        conditions = self._lanes()
+        sent = self.computing.sent
+        fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0
+        rate, counts = self.progress.clock.rate(), {keys: n for keys, n in groups.items() if n}
+        batches = (rate or 0.0) * self._batches / max(1, self._rows)
+        filled = self.synopsis.filling.groups(counts, max(0.1, fragments))
+        return ObservedLoad(rate, counts, max(0.1, fragments), batches, filled)
+
+    def standing(self) -> WovenSoFar:
+        """Tell all that a plan is explained by."""
+        return WovenSoFar(self.seen(), self.rates, dict(self.trees))
+
+    def _weave_aside(self) -> None:
+        """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
+        before, known = self._planner, self._known
+        assert before is not None
+        seen = self.seen()
+        planner, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
+        current = planner_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
+        current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
+        current.curve = planner.curve
+        self._known = seen
+        if current.cost > (1 + WORTH) * planner.cost:
+            self._fresh = planner, seen, numbers
+        else:
+            self._priced = current, same
+
+    def _woven(self, seen: ObservedLoad, curve: CostCurve | None = None) -> tuple[IncrementalPlanner[int], Numbers]:
+        """Weave all queries from scratch; ``curve`` has the costs of plans so far, at much the same prices."""
+        numbers = Numbers(self.synopsis.kernel == "scan")
+        planner = planner_of(list(self._definitions.values()), numbers, self.rates, seen)
+        planner.curve = planner.curve if curve is None else curve
+        if planner.strands:
+            planner.reconstruct()
+        return planner, numbers
+
+    def _numbered(self, planner: IncrementalPlanner[int], new: Sequence[Definition]) -> bool:
+        """Tell whether there are numbers for the keys of new queries."""
+        assert isinstance(planner.costs, MeasuredCosts)
+        coming = {d.query.keys for d in new} - self._numbers.keys.keys()
+        return len(self._numbers.keys) + len(coming) <= len(planner.costs.load.groups)

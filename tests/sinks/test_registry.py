@@ -1,0 +1,161 @@
+"""Every kind of sink is the same sink from Python, penstock.yml and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import penstock as ps
+from penstock.errors import SinkError
+from penstock.project.folder import read_project
+from penstock.sinks.protocol import Progressing, names_of
+from penstock.sinks.registry import SINKS, DeclaredSink, SinkKind, declared_by, declared_kinds, written_kinds
+from penstock.sinks.settings import FolderForm, TextForm, WholeForm, settings_of
+from tests.project.making import TRADES, write_project
+from tests.shell import Penstock, penstock
+
+__all__ = ["penstock"]  # a fixture
+
+KINDS = tuple(SINKS)
+DECLARED = declared_kinds()
+
+
+class WebhookSink:
+    """A sink that needs no folder."""
+
+    kind = "webhook"
+
+    def __init__(
+        self,
+        url: Annotated[str, TextForm("http://host/path", lambda t: None if "://" in t else f'is no address: "{t}"')],
+        *,
+        token: Annotated[str, TextForm("who may", secret=True)] = "",
+        attempts: Annotated[int, WholeForm("before it is given up")] = 3,
+        opened: object = None,  # by a program only
+    ) -> None:
+        self.url, self.token, self.attempts, self.opened = url, token, attempts, opened
+        self.place = url
+
+    def open(self, stream: str, memory: Progressing) -> Any:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def webhook() -> Iterator[None]:
+    SINKS["webhook"] = SinkKind(WebhookSink, "URL")
+    yield
+    del SINKS["webhook"]
+
+
+def example_of(kind: str, setting: Any) -> tuple[Any, str]:
+    """Give a value of a setting, and its text."""
+    match setting.form:
+        case FolderForm():
+            return Path(f"out-{kind}"), f"out-{kind}"
+        case WholeForm():
+            return setting.form.least, str(setting.form.least)
+    return "http://localhost/", "http://localhost/"
+
+
+def declared_in(folder: Path, text: str) -> list[DeclaredSink]:
+    project = read_project(write_project(folder, f"{TRADES}\nsinks:\n{text}\n"))
+    assert project.problems == ()
+    return list(project.settings.sinks)
+
+
+def problem_in(folder: Path, text: str) -> str:
+    (problem,) = read_project(write_project(folder, f"{TRADES}\nsinks:\n{text}\n")).problems
+    return str(problem)
+
+
+def own(sink: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(sink).items() if not name.startswith("_")}
+
+
+def folders_in(sink: Any, folder: Path) -> dict[str, Any]:
+    return {name: folder / value if isinstance(value, Path) else value for name, value in own(sink).items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_names_its_class_and_its_class_names_it(kind: str) -> None:
+    sink = SINKS[kind].sink
+    assert sink.__dict__["kind"] == kind
+    assert sink.__name__ in ps.__all__
+    leading = SINKS[kind].leading
+    assert SINKS[kind].where == ("" if leading is None else leading.name.upper())
+    assert [s.name for s in SINKS[kind].settings if s.required] == ([] if leading is None else [leading.name])
+    assert all(setting.form.help for setting in SINKS[kind].settings)
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_python_yaml_and_command_line_make_the_same_sink(kind: str, tmp_path: Path) -> None:
+    leading = SINKS[kind].leading
+    first = () if leading is None else (example_of(kind, leading),)
+    python = SINKS[kind].sink(*(value for value, _ in first))
+    by_text = declared_by(":".join([kind, *(text for _, text in first)])).make()
+    (by_yaml,) = declared_in(tmp_path, f"  - {kind}" + "".join(f": {text}" for _, text in first))
+    assert type(python) is type(by_text) is type(by_yaml.make()) is SINKS[kind].sink
+    assert own(python) == own(by_text)
+    assert own(by_yaml.make()) == folders_in(python, tmp_path)
+    assert names_of([by_yaml.make()])[0].split(" ")[0] == kind
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_every_setting_can_be_written_in_yaml(kind: str, tmp_path: Path) -> None:
+    examples = {setting.name: example_of(kind, setting) for setting in SINKS[kind].settings}
+    written = ", ".join(f"{name}: {text}" for name, (_, text) in examples.items())
+    (declared,) = declared_in(tmp_path, f"  - {kind}: {{{written}}}")
+    python = SINKS[kind].sink(**{name: value for name, (value, _) in examples.items()})
+    assert own(declared.make()) == folders_in(python, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"), [(kind, s) for kind in KINDS for s in SINKS[kind].settings if isinstance(s.form, WholeForm)]
+)
+def test_a_number_that_is_too_small_is_a_mistake(kind: str, setting: Any, tmp_path: Path) -> None:
+    text = problem_in(tmp_path, f"  - {kind}: {{folder: x, {setting.name}: {setting.form.least - 1}}}")
+    assert f"{setting.name} of the {kind} sink must be a whole number of at least {setting.form.least}" in text
+
+
+def test_what_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
+    for kind, hint in (("parket", 'Did you mean "parquet"?'), ("memory", "kinds: parquet, jsonl, terminal")):
+        text = problem_in(tmp_path, f"  - {kind}: x")
+        assert f'there is no kind of sink "{kind}"' in text
+        assert hint in text
+    assert 'no setting "rol_bytes"' in problem_in(tmp_path, "  - jsonl: {folder: x, rol_bytes: 3}")
+    assert "the jsonl sink has no folder" in problem_in(tmp_path, "  - jsonl")
+    assert "must be text, not nothing" in problem_in(tmp_path, "  - jsonl:")
+    assert "Write - terminal." in problem_in(tmp_path, "  - terminal: here")
+    assert "a second terminal sink" in problem_in(tmp_path, "  - terminal\n  - terminal: {}")
+
+
+@pytest.mark.parametrize("text", ["kafka:topic", "parquet", "parquet:", "terminal:", "terminal:x", "memory", ":", ""])
+def test_a_command_line_that_asks_for_no_sink_is_told_what_to_write(text: str) -> None:
+    with pytest.raises(SinkError, match=r"write parquet:FOLDER, jsonl:FOLDER or terminal"):
+        declared_by(text)
+
+
+def test_the_command_line_suggests_the_nearest_kind_and_lists_all(penstock: Penstock, tmp_path: Path) -> None:
+    done = penstock("run", tmp_path, "--sink", "jsnl:x")
+    assert done.code == 2
+    assert 'Did you mean "jsonl"?' in " ".join(done.err.split())
+    assert written_kinds() in " ".join(penstock("run", "--help").out.split())
+
+
+def test_a_sink_without_a_folder_fits_everywhere(webhook: None, tmp_path: Path) -> None:
+    assert [s.name for s in settings_of(WebhookSink)] == ["url", "token", "attempts"]
+    assert written_kinds() == "parquet:FOLDER, jsonl:FOLDER, terminal or webhook:URL"
+    by_text = declared_by("webhook:http://localhost:80/a")
+    (by_yaml,) = declared_in(tmp_path, '  - webhook: "http://localhost:80/a"')
+    assert own(by_text.make()) == own(by_yaml.make()) == own(WebhookSink("http://localhost:80/a"))
+    assert by_yaml.shown() == {"kind": "webhook", "url": "http://localhost:80/a"}
+    assert names_of([by_yaml.make()]) == ["webhook http://localhost:80/a"]
+    assert 'is no address: "here"' in problem_in(tmp_path, "  - webhook: here")
+    assert "the webhook sink has no url" in problem_in(tmp_path, "  - webhook: {token: t}")
+    with pytest.raises(SinkError, match='url is no address: "here"'):
+        declared_by("webhook:here")
+    twice = '  - webhook: "http://a"\n  - webhook: {url: "http://a", token: t}'
+    assert "a second webhook sink has the same url" in problem_in(tmp_path, twice)
