@@ -245,19 +245,12 @@ class Judged:
 
     def step(self, action: Callable[[], Any], done: Callable[[], bool] | None = None) -> Any:
         """Take a step; if the engine dies in it, open a new one and take it again unless it was done."""
-        died = False
-        while True:
-            try:
-                if died:
-                    self._die()
-                    if done is not None and done():
-                        return None
-                return action()
-            except Killed as killed:
-                self.kills.append(str(killed))
-                died = True
-                bury(killed)
-                self._load()
+
+        def killed(error: Killed) -> None:
+            self.kills.append(str(error))
+            self._load()
+
+        return taken_at_last(action, done, self._die, killed)
 
     def die(self) -> None:
         """Leave the engine as a killed process does: nothing is closed, only the lock is gone."""
@@ -322,6 +315,27 @@ class Judged:
     def close(self) -> None:
         faults.hook = None
         self.bed.close()
+
+
+def taken_at_last(
+    action: Callable[[], Any],
+    done: Callable[[], bool] | None,
+    reopen: Callable[[], None],
+    noted: Callable[[Killed], None],
+) -> Any:
+    """Take a step; whenever the engine dies in it, open a new one, and take it again unless it was done."""
+    died = False
+    while True:
+        try:
+            if died:
+                reopen()
+                if done is not None and done():
+                    return None
+            return action()
+        except Killed as killed:
+            died = True
+            bury(killed)
+            noted(killed)
 
 
 def abandon(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from penstock.store import faults
 from penstock.testing import ManualClock, TestBed
 from tests.always.combinations.scenario import EPOCH, Setting
 from tests.always.combinations.thresholds import Thresholds
-from tests.always.judged import Killed, Moment, abandon, bury, instant, killer
+from tests.always.judged import Killed, Moment, abandon, instant, killer, taken_at_last
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,19 +105,12 @@ class Mortal:
 
     def take(self, action: Callable[[], Any], done: Callable[[], bool] | None = None) -> Any:
         """Take a step; if the engine dies in it, open a new one and take it again unless it was done."""
-        died = False
-        while True:
-            try:
-                if died:
-                    self.die()
-                    if done is not None and done():
-                        return None
-                return action()
-            except Killed as killed:
-                self.kills.append(str(killed))
-                died = True
-                bury(killed)
-                self._load()
+
+        def killed(error: Killed) -> None:
+            self.kills.append(str(error))
+            self._load()
+
+        return taken_at_last(action, done, self.die, killed)
 
     def restart(self) -> None:
         """Close the engine as a program would, and open another one."""

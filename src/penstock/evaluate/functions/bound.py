@@ -116,3 +116,14 @@ def is_comparable(type_: pa.DataType) -> bool:
     if pa.types.is_list(type_):
         return is_comparable(type_.value_type)
     return is_ordered(type_) or pa.types.is_null(type_)
+
+
+def of_moments(
+    component: Callable[[str, pa.DataType], Component], lower: Callable[[BoundAggregate, ValuesOf], Lowered]
+) -> AggregateFunction:
+    """Make a function of one number that is answered from moments, as a double."""
+
+    def needed(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
+        return (component(aggregate.arguments[0], types[0]),)
+
+    return AggregateFunction((is_number,), needed, always(pa.float64()), lower, of_nulls=pa.float64())

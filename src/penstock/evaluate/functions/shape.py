@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.component import Array, Component
+from penstock.evaluate.components.component import Array
 from penstock.evaluate.components.four_moments import FourMoments
-from penstock.evaluate.functions.bound import (
-    AggregateFunction,
-    BoundAggregate,
-    Lowered,
-    Types,
-    ValuesOf,
-    always,
-    is_number,
-)
-from penstock.model.query import Aggregate
-
-
-def _moments(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
-    """Keep the mean and four powers of the distances from it."""
-    return (FourMoments(aggregate.arguments[0], types[0]),)
+from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf, of_moments
 
 
 def _lower_skewness(bound: BoundAggregate, values: ValuesOf) -> Lowered:
@@ -46,10 +31,5 @@ def _unless_equal(answers: Array, m2: Array) -> Lowered:
     return Lowered(pa.array(answers, mask=m2 == 0), None)
 
 
-def _shape(lower: Callable[[BoundAggregate, ValuesOf], Lowered]) -> AggregateFunction:
-    """Make a function of four moments of numbers."""
-    return AggregateFunction((is_number,), _moments, always(pa.float64()), lower, of_nulls=pa.float64())
-
-
-SKEWNESS: Final = _shape(_lower_skewness)
-KURTOSIS: Final = _shape(_lower_kurtosis)
+SKEWNESS: Final = of_moments(FourMoments, _lower_skewness)
+KURTOSIS: Final = of_moments(FourMoments, _lower_kurtosis)

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.component import Array, Component
+from penstock.evaluate.components.component import Array
 from penstock.evaluate.components.moments import Moments
-from penstock.evaluate.functions.bound import (
-    AggregateFunction,
-    BoundAggregate,
-    Lowered,
-    Types,
-    ValuesOf,
-    always,
-    is_number,
-)
+from penstock.evaluate.functions.bound import BoundAggregate, Lowered, ValuesOf, of_moments
 from penstock.model.arrays import Int64Array
-from penstock.model.query import Aggregate
-
-
-def _moments(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
-    """Keep the mean and the squared distances from it."""
-    return (Moments(aggregate.arguments[0], types[0]),)
 
 
 def _variance(bound: BoundAggregate, values: ValuesOf, fewer: int) -> tuple[Array, Int64Array]:
@@ -64,12 +49,7 @@ def _root(variance: Array, degrees: Int64Array) -> Lowered:
         return Lowered(pa.array(np.sqrt(variance), mask=degrees <= 0), None)
 
 
-def _spread(lower: Callable[[BoundAggregate, ValuesOf], Lowered]) -> AggregateFunction:
-    """Make a function of the moments of numbers."""
-    return AggregateFunction((is_number,), _moments, always(pa.float64()), lower, of_nulls=pa.float64())
-
-
-VAR_POP: Final = _spread(_lower_var_pop)
-VAR_SAMP: Final = _spread(_lower_var_samp)
-STDDEV_POP: Final = _spread(_lower_stddev_pop)
-STDDEV_SAMP: Final = _spread(_lower_stddev_samp)
+VAR_POP: Final = of_moments(Moments, _lower_var_pop)
+VAR_SAMP: Final = of_moments(Moments, _lower_var_samp)
+STDDEV_POP: Final = of_moments(Moments, _lower_stddev_pop)
+STDDEV_SAMP: Final = of_moments(Moments, _lower_stddev_samp)
