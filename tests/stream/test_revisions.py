@@ -10,8 +10,10 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.sinks.jsonl import JsonLinesSink
+from penstock.store import faults
 from penstock.store.commits import Counts
 from penstock.testing import TestBed
+from tests.always.judged import Killed, abandon, killer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +122,23 @@ def test_a_restart_revises_from_what_was_said_last(spark: SparkSession, tmp_path
     ]
     lines = [json.loads(line) for path in (tmp_path / "answers").iterdir() for line in path.read_text().splitlines()]
     assert sorted((line["revision"], line["op"], line["n"]) for line in lines) == sorted(one[1:] for one in said)
+
+
+def test_a_death_before_answers_that_revise_a_window_for_the_last_time(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s] WITH (late = 'revise', revise_for = '5 s')"
+    bed = open_bed(spark, state=tmp_path / "state")
+    bed.query("q", text)
+    bed.feed("s", [row(1), row(12)])
+    monkeypatch.setattr(faults, "hook", killer("answers.before"))
+    with pytest.raises(Killed):  # the batch is committed; its watermark of 21 lets go of the window that it revises
+        bed.feed("s", [row(2), row(21)])
+    monkeypatch.setattr(faults, "hook", None)
+    abandon(bed.engine)
+    with open_bed(spark, state=tmp_path / "state") as bed:
+        bed.feed("s", [row(22)])
+        assert bed.revisions("q") == [(10, 0, "answer", 1), (10, 1, "revise", 2), (20, 0, "answer", 1)]
 
 
 def test_a_paused_query_is_not_revised_and_begins_anew_when_it_is_resumed(spark: SparkSession) -> None:

@@ -26,6 +26,7 @@ QUERIES = {
     "keyed": "SELECT k, sum(v) AS x FROM s [RANGE 3 s SLIDE 200 ms] GROUP BY k HAVING sum(v) > 3",
     "states": "SELECT k, median(v) AS x, count(DISTINCT v) AS n FROM s [RANGE 6 s SLIDE 500 ms] GROUP BY k",
     "revised": "SELECT k, sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] GROUP BY k WITH (late='revise', revise_for='1 h')",
+    "briefly": "SELECT sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] WITH (late = 'revise', revise_for = '2 s')",
     "changes": "SELECT max(v) AS x FROM s [RANGE 4 s SLIDE 100 ms] WITH (emit = 'change')",
     "rolled": "SELECT k, count(*) AS n FROM s [RANGE 3 s SLIDE 500 ms] GROUP BY ROLLUP (k)",
     "spark": "SELECT conv(sum(v), 10, 2) AS x FROM s [RANGE 2 s SLIDE 400 ms]",
@@ -47,10 +48,10 @@ def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest
         if clock == 9:
             bed.close()
             bed = _open(spark, folder)
-        times = [clock + draw.random() * 5 for _ in range(25)]
+        times = [clock - 2 + draw.random() * 7 for _ in range(25)]
         bed.feed("s", [{"ts": t, "k": draw.choice("abc"), "v": draw.randrange(9)} for t in times])
     bed.flush()
-    found = {name: bed.engine.results(name, "rows", revisions=name == "revised") for name in QUERIES}
+    found = {name: bed.engine.results(name, "rows", revisions=name in ("revised", "briefly")) for name in QUERIES}
     found |= {"paused": {name: bed.paused(name) for name in QUERIES}, "counts": bed.counts("s")}
     bed.close()
     found["jsonl"] = Counter(line for file in (folder / "j").iterdir() for line in file.read_text().splitlines())

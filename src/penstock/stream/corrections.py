@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.evaluate.finishing import INSTANT
 from penstock.evaluate.groups import Groups
@@ -93,24 +94,25 @@ class Corrections:
         return self.revisions.changed(definition.id, answers, numbers, asked), failures
 
     def note(self, layout: Layout, tables: Sequence[pa.Table]) -> list[pa.Table]:
-        """Remember what was answered, and forget windows that are revised no more; return the answers."""
-        if not layout.revising:
-            return list(tables)
-        groups = self._groups(layout)
-        for table in tables:
+        """Remember what was answered; return the answers."""
+        groups = self._groups(layout) if layout.revising else {}
+        for table in tables if groups else ():
             if is_revised(table):
                 self.revisions.note(table, groups)
-        watermark = self.progress.clock.watermark_us
-        if watermark is not None:
-            horizons = {d.id: watermark - d.typed.revise_us for d, _ in _revised_lanes(layout)}
-            self.revisions.forget(horizons)
         return list(tables)
 
-    def restore(self, layout: Layout, log: AnswerLog, definition: Definition) -> None:
-        """Remember what the answer log says of a query's windows that may still be revised."""
+    def forget(self, layout: Layout) -> None:
+        """Forget windows that are revised no more; to be called when a step has revised what its late rows changed."""
+        watermark = self.progress.clock.watermark_us
+        if watermark is not None:
+            self.revisions.forget({d.id: watermark - d.typed.revise_us for d, _ in _revised_lanes(layout)})
+
+    def restore(self, layout: Layout, log: AnswerLog, definition: Definition, judged_us: int | None) -> None:
+        """Remember what the answer log says of a query's windows that could be revised at a watermark."""
         if definition.typed.revise_us:
-            numbered = [_numbered(table, definition.id) for table in answers_of(log, [definition.id])]
-            self.note(layout, numbered)
+            after = None if judged_us is None else judged_us - definition.typed.revise_us
+            answers = [_ending_after(table, after) for table in answers_of(log, [definition.id])]
+            self.note(layout, [_numbered(table, definition.id) for table in answers])
 
     @staticmethod
     def groupings(layout: Layout | None) -> set[tuple[str, tuple[str, ...]]]:
@@ -120,6 +122,11 @@ class Corrections:
     def _groups(self, layout: Layout) -> dict[int, Groups]:
         """Return what numbers the groups of each query whose answers are revised."""
         return {d.id: self.synopsis.groups(key) for d, key in _revised_lanes(layout)}
+
+
+def _ending_after(answers: pa.Table, end_us: int | None) -> pa.Table:
+    """Keep the answers of windows that end after an instant; None: all."""
+    return answers if end_us is None else answers.filter(pc.greater(answers["window_end"].cast(pa.int64()), end_us))
 
 
 def _numbered(answers: pa.Table, definition: int) -> pa.Table:

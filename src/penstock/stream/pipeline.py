@@ -285,7 +285,7 @@ class Pipeline:
         replaying.charge(layout, last, answered=self.answers.last() == last.number)
         self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
-        self.committer.restore(layout)
+        self.committer.restore(layout, last.judged_us if last.kind == "batch" else self.progress.clock.watermark_us)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None
         if last.due or touched:
             with self._whole():

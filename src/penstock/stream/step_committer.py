@@ -88,6 +88,7 @@ class StepCommitter:
                 if tables and not again and (parts := self.answers.spill(number, tables)) is not None:
                     written, tables = [*written, *parts], []
                 tables = tables + self._settled(answered, failures, layout, again=again)
+            self.corrections.forget(layout)
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if not again:
                 self.answers.append(number, tables, written)
@@ -131,12 +132,12 @@ class StepCommitter:
             tables = self._each("its answers were remembered", partial(self.corrections.note, layout), tables, layout)
         return tables
 
-    def restore(self, layout: Layout) -> None:
-        """Know again what was said before a restart."""
+    def restore(self, layout: Layout, judged_us: int | None) -> None:
+        """Know again what was said before a restart; ``judged_us`` is the watermark that the last rows were late by."""
         failures = list[Failure]()
         for definition in layout.plan.definitions:
             try:
-                self.corrections.restore(layout, self.answers, definition)
+                self.corrections.restore(layout, self.answers, definition, judged_us)
                 self.said.restore([definition.id] if says_changes(definition.query) else [], self.answers)
             except Exception as error:
                 failures.append(failed_by(definition, defect_of(error, "its last answers were read")))
