@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ import pytest
 HOUSE = Path(__file__).resolve().parents[1]
 SOURCE = HOUSE / "src" / "penstock"
 LONGEST_FILE = 500
+MOST_IMPORTS = 20  # of modules of this project
 # "Rows in, answers out" and "a name comes in; a stream goes out" say what passes through, not what a module does.
 RIDDLE = re.compile(r"\b(in|into)\b.*\bout\b|\b(comes?|goes?) (in|out)\b", re.IGNORECASE)
 
@@ -130,6 +132,12 @@ def test_nothing_needs_pandas() -> None:
 def test_no_file_is_too_long() -> None:
     lengths = {str(f.relative_to(HOUSE)): len(f.read_text(encoding="utf-8").splitlines()) for f in sources()}
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_module_needs_more_than_twenty_others() -> None:
+    inside = {(f.file, f.module) for f in all_imports() if f.module.startswith("penstock.")}
+    counted = Counter(str(file.relative_to(SOURCE)) for file, _ in inside)
+    assert {name: number for name, number in counted.items() if number > MOST_IMPORTS and name != "engine.py"} == {}
 
 
 def test_the_licence_is_apache_2() -> None:

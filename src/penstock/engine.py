@@ -36,7 +36,7 @@ from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName, strategy_named
-from penstock.report.notebook import StreamRow, engine_summary
+from penstock.report.notebook import engine_summary
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.what_if import WhatIf, what_if
@@ -273,11 +273,7 @@ class Engine(Registering):
 
     def _repr_html_(self) -> str:
         """Show the engine in a notebook: its streams with what came and went, then who shares what."""
-        counted = {name: len(self.catalog.definitions(name)) for name in self.catalog.stream_names()}
-        rows = [
-            self.streams.runners[n].row(c) if n in self.streams.runners else StreamRow(n, c) for n, c in counted.items()
-        ]
-        return engine_summary(rows, self.explain())
+        return engine_summary(self.streams.rows(), self.explain())
 
     def stream(self, name: str) -> StreamRunner:
         """Return a stream at work: its pipeline has counts, metrics and reports."""

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.share.locate import BySearch
 from penstock.spark.job.partials import time_span
-from penstock.stream import batch_job as computing
+from penstock.stream import searched_edges
 from penstock.testing import TestBed
 from tests.stream import feeding
 
@@ -61,7 +61,7 @@ def test_edges_too_many_to_be_foreseen_change_no_answer(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     foreseen = answers(spark, SELDOM, 10)
-    monkeypatch.setattr("penstock.stream.batch_job.MOST_EDGES", most)  # of 0, rows compute their slices
+    monkeypatch.setattr("penstock.stream.searched_edges.MOST_EDGES", most)  # of 0, rows compute their slices
     assert answers(spark, SELDOM, 10) == foreseen
     assert all(foreseen.values())
 
@@ -92,8 +92,8 @@ def test_edges_are_listed_for_recent_times_without_a_look_at_the_rows(
         looks.append(time)
         return time_span(batch, time, ahead_us)
 
-    monkeypatch.setattr(computing, "time_span", looked)
-    monkeypatch.setattr(computing, "MOST_EDGES", 700)
+    monkeypatch.setattr(searched_edges, "time_span", looked)
+    monkeypatch.setattr(searched_edges, "MOST_EDGES", 700)
     assert disordered(spark) == known
     assert all(known.values())
     assert len(looks) == 3  # the first batch, the second, which no span was known for, and the one from far behind

@@ -6,7 +6,7 @@ nothing, and is not forgotten: when it has rows again, its answer is emitted if 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.evaluate.typed import Definition
 from penstock.kernel.revisions import KEY
+from penstock.language.options import says_changes
 from penstock.model.arrays import Int64Array
 from penstock.store.answer_parts import DEFINITION
 from penstock.store.answers import AnswerLog
 
 Row = tuple[Hashable, ...]
 WINDOW = ("window_start", "window_end")
+
+
+def saying_changes(definitions: Iterable[Definition]) -> list[int]:
+    """List the queries that say only answers that differ from the last one of their group."""
+    return [d.id for d in definitions if says_changes(d.query)]
 
 
 class EmitChanges:

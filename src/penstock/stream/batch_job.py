@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -10,37 +10,30 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.kernel.arrived import by_grouping
 from penstock.kernel.defects import is_of_spark
 from penstock.kernel.signing import FailedRows, Sent
-from penstock.model.duration import SECOND
 from penstock.model.schema import Stream, Table
 from penstock.share.grouping_rollup import Estimate
 from penstock.share.layout import Layout
-from penstock.share.locate import BySearch
-from penstock.share.partial_schema import GROUPING, LABEL
-from penstock.share.slices import SliceManager
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.group_estimates import estimate
 from penstock.spark.job.lookup_tables import LookupTables
-from penstock.spark.job.partials import PartialsJob, time_span
+from penstock.spark.job.partials import PartialsJob
 from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
 from penstock.stream.executor_state import ExecutorState
 from penstock.stream.progress import Progress
 from penstock.stream.query_windows import NEVER
+from penstock.stream.searched_edges import SearchedEdges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
-MOST_EDGES: Final = 100_000  # in the stretch of a searched batch; beyond, rows compute their slices
 FEW_ROWS: Final = 20_000  # of a batch: up to so many, a plan that is new runs interpreted
 YOUNG: Final = 3  # batches for which a plan is new
-FORESEEN_SPANS: Final = 4  # a searched batch may reach this many times as far ahead and back as the batches so far
-BEFORE_ALL_EDGES: Final = -1  # the label of a row before the first edge it was searched among
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +62,8 @@ class BatchJob:
     ) -> None:
         """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not."""
         self.stream, self.tables, self.progress, self.executor_state = stream, tables, progress, executor_state
+        self._edges = SearchedEdges(stream, progress)
         self._job: PartialsJob | None = None
-        self._span_us = 0  # of the longest batch so far
-        self._back_us = 0  # how far behind the stream's last time rows came so far
         self._batch: DataFrame | None = None  # the last one
         self._rows = FEW_ROWS + 1  # of the last batch
         self._age = YOUNG  # batches since the plan changed; the first one is compiled at once
@@ -90,9 +82,7 @@ class BatchJob:
     def see(self, first_us: int, last_us: int, rows: int) -> None:
         """Note how far a batch reached, ahead and back, and its size, to foresee the next one's."""
         self._rows = rows
-        if self.progress.clock.last_us is not None:
-            self._span_us = max(self._span_us, last_us - self.progress.clock.last_us)
-            self._back_us = max(self._back_us, self.progress.clock.last_us - first_us)
+        self._edges.see(first_us, last_us)
 
     def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time."""
@@ -106,7 +96,7 @@ class BatchJob:
         """Estimate the partials of a layout's groupings, and of unions of them, tree by tree."""
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         frames, _ = self.tables.current(layout.plan.joins, known)
-        bounds = self._with_edges(batch, layout, judged, foreseen=True)
+        bounds = self._edges.bounds(batch, layout, judged, foreseen=True)
         job = PartialsJob(layout.listed(bounds.edges))
         try:
             return estimate(job, batch, frames, bounds)
@@ -131,7 +121,7 @@ class BatchJob:
         self._compiled = job
         with suppress(Exception):  # whatever fails here, the batch will tell
             judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(job.layout))
-            job.compile(batch, self._with_edges(batch, job.layout, judged, foreseen=True))
+            job.compile(batch, self._edges.bounds(batch, job.layout, judged, foreseen=True))
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
         """Run a job over rows of the past, none of which is late."""
@@ -162,7 +152,7 @@ class BatchJob:
     ) -> BatchPartials:
         """Run a job, and what has to be run again."""
         frames, versions = self.tables.current(layout.plan.joins, known)
-        bounds = self._with_edges(batch, layout, judged, foreseen=foreseen)
+        bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
         job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
         job.expected_rows = self._rows if foreseen else 0
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
@@ -178,10 +168,8 @@ class BatchJob:
             job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
-        if bounds.edges and _beyond(
-            layout, partials, bounds, min(self.progress.windows.floors(layout).values(), default=0)
-        ):
-            bounds = self._with_edges(batch, layout, judged, foreseen=False)
+        if self._edges.missed(layout, partials, bounds):
+            bounds = self._edges.bounds(batch, layout, judged, foreseen=False)
             job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
@@ -204,34 +192,6 @@ class BatchJob:
                 self._age = 0
         assert self._job is not None
         return self._job
-
-    def _with_edges(self, batch: DataFrame, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
-        """Add the edges of searched trees over the stretch that the batch may cover."""
-        searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
-        if not searched:
-            return judged
-        last, floors = self.progress.clock.last_us, self.progress.windows.floors(layout)
-        stretches: list[Callable[[], tuple[int, int]]] = []
-        if foreseen and last is not None and floors:
-            floor, ahead = min(floors.values()), last + FORESEEN_SPANS * self._span_us
-            stretches.append(lambda: (floor, ahead))
-            stretches.append(lambda: (max(floor, last - FORESEEN_SPANS * self._back_us), ahead))
-        stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))  # a look at all rows, if need be
-        edges: dict[int, list[int]] = {}
-        for stretch in stretches:
-            left = [tree for tree in searched if tree not in edges]
-            if not left:
-                break
-            low, high = stretch()
-            edges |= {t: known for t in left if (known := _edges_within(layout.managers[t], low, high)) is not None}
-        return replace(judged, edges=edges)
-
-
-def _edges_within(manager: SliceManager, low: int, high: int) -> list[int] | None:
-    """List the edges of a stretch, one before and one after it included; None if they are too many."""
-    if manager.edge_rate(SECOND) * (high - low) / SECOND > MOST_EDGES:
-        return None
-    return [*manager.edges(manager.edge_at_or_before(low), high + 1).tolist(), manager.next_edge(high)]
 
 
 def _attempted(
@@ -260,18 +220,3 @@ def _readers(layout: Layout) -> frozenset[int]:
     """List the queries that read a computed column without attempting it."""
     doubtful = layout.unwatched
     return frozenset(d.id for d in layout.plan.definitions if not doubtful.isdisjoint(d.typed.columns))
-
-
-def _beyond(layout: Layout, partials: pa.Table, bounds: Bounds, floor_us: int) -> bool:
-    """Tell whether a row of a searched tree lay behind the edges it was searched among, or before them but needed."""
-    named = [name for name in (LABEL, GROUPING) if name in partials.column_names]
-    for member, rows in zip(layout.members, by_grouping(partials.select(named), len(layout.members)), strict=True):
-        if member.tree not in bounds.edges:
-            continue
-        edges = bounds.edges[member.tree]
-        labels, last = rows[LABEL].drop_null().to_numpy(), len(edges) - 1
-        if len(labels) and (labels.max() >= last or -labels.min() - 2 >= last):
-            return True
-        if edges[0] > floor_us and (labels == BEFORE_ALL_EDGES).any():
-            return True
-    return False

@@ -26,9 +26,11 @@ from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.share.plan import Strategy, plan_queries
 from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.spark.session.own_session import made_in
+from penstock.store.answer_files import AnswerFile, AnswerPart, LargeTables
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
 from penstock.store.executor_state import ExecutorFiles, ExecutorStateFolder
+from penstock.store.files import remove
 from penstock.stream.past_rows import Places
 from penstock.stream.snapshot import CommittedCatalog
 
@@ -148,6 +150,13 @@ class ExecutorState:
         self.answers.mkdir(parents=True, exist_ok=True)
         task = AnswerBuckets(entries, plain, tuple(due), self.kernel, folder, self.answers, number)
         return answer_buckets(self.session, task, self.store.buckets)
+
+    def taken_back(self, parts: Sequence[AnswerPart]) -> list[pa.Table]:
+        """Read answers that no log will name, and remove their files."""
+        tables = list(LargeTables(AnswerFile(self.answers / "asked", 0, 0, 0, 1, tuple(parts))))
+        for name in {part.file for part in parts}:
+            remove(self.answers / name)
+        return tables
 
     def _entries(self) -> list[ExecutorFiles]:
         """Return the entries, laid out; those read back are laid out once."""

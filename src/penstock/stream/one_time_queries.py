@@ -24,9 +24,7 @@ from penstock.model.window import Window
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, Tree, condition_of, plan_queries
 from penstock.spark.answers.finish import finish
-from penstock.store.answer_files import AnswerFile, LargeTables
 from penstock.store.answers import DEFINITION
-from penstock.store.files import remove
 from penstock.stream.defect_isolation import log_defect
 from penstock.stream.query_windows import NEVER
 
@@ -130,10 +128,7 @@ class OneTimeQueries:
             raise QueryFailed(
                 answered.failures[0].reason, hint="Change the expression so that it has a value for these rows."
             )
-        tables = list(LargeTables(AnswerFile(executor_state.answers / "asked", 0, 0, 0, 1, answered.parts)))
-        for name in {part.file for part in answered.parts}:
-            remove(executor_state.answers / name)
-        plain = [table.drop_columns([DEFINITION]) for table in tables]
+        plain = [table.drop_columns([DEFINITION]) for table in executor_state.taken_back(answered.parts)]
         return sorted_answers(plain, asked.typed.schema, executor_state.order_of(asked))
 
     # -- from rows that are kept ---------------------------------------------------------------------------------

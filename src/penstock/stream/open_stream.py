@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.model.derived import ROWS, is_apart, is_line
+from penstock.model.derived import ROWS, is_line
 from penstock.model.schema import Stream
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.protocol import ByExecutors
@@ -16,10 +16,8 @@ from penstock.store.folder import StateFolder
 from penstock.store.verifying import check_together
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.context import StreamContext
+from penstock.stream.derived.kinds import derived_kind
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
-from penstock.stream.derived.partitioned_rows import PartitionedRowStream
-from penstock.stream.derived.query_answers import QueryStream
-from penstock.stream.derived.row_windows import RowWindowStream
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
@@ -47,7 +45,7 @@ def put_to_work(
     windows = window_kind_of(stream.name)
     pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
     if leader is not None:
-        return _derived_as(stream)(stream, settings.catalog, pipeline, targets, leader)
+        return derived_kind(stream)(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
 
 
@@ -58,13 +56,6 @@ def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> De
             sink.write_large = executor_writer(settings.session)
     called = settings.catalog.name_of, settings.catalog.version_of
     return Delivery(stream, settings.sinks, answers, settings.folder, *called)
-
-
-def _derived_as(stream: Stream) -> type[QueryStream | RowWindowStream]:
-    """Choose how a stream is fed by another one."""
-    if stream.format != ROWS:
-        return QueryStream
-    return PartitionedRowStream if is_apart(stream.name) else RowWindowStream
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:

@@ -12,7 +12,6 @@ from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
-from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
@@ -44,8 +43,7 @@ class Pipeline:
         settings = given.settings
         self.given, self.stream, self.session = given, given.stream, settings.session
         self.commits, self.answers, self.places = given.commits, given.answers, given.places
-        self.clock: Clock = settings.clock
-        self.steady: Clock = steady_clock_us if settings.clock is wall_clock_us else settings.clock
+        self.clock, self.steady = settings.clock, settings.steady
         self.metrics, self.intake = Metrics(), Intake(settings.session, given.stream, given.places)
         self._begin()
 

@@ -13,6 +13,7 @@ from penstock.errors import SinkError, UnknownStream, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
+from penstock.report.notebook import StreamRow
 from penstock.share.explain.explain import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
@@ -48,6 +49,20 @@ class StreamRegistry:
                 if stream.name not in self.runners:  # a leader opens those that it feeds
                     self._open(stream, leader)
             return self.runners[stream.name]
+
+    def rows(self) -> list[StreamRow]:
+        """Tell what came and went in each stream of the catalog, for a notebook."""
+        return [self._row(name) for name in self.catalog.stream_names()]
+
+    def _row(self, name: str) -> StreamRow:
+        """Tell it of one stream; of one that is not at work yet, only how many queries it has."""
+        queries = len(self.catalog.definitions(name))
+        if name not in self.runners:
+            return StreamRow(name, queries)
+        pipeline = self.runners[name].pipeline
+        counts, answers = pipeline.progress.clock.counts, pipeline.metrics.answers
+        watermark = pipeline.progress.clock.watermark_us
+        return StreamRow(name, queries, counts.ingested, counts.late, counts.invalid, answers, watermark)
 
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""

@@ -19,7 +19,6 @@ from penstock.language.options import since_of
 from penstock.model.derived import source_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
-from penstock.report.notebook import StreamRow
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.sources.computed_columns import with_inputs
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
-_telling = telling_the_end(attrgetter("pipeline.session"))
+_tells_the_end = telling_the_end(attrgetter("pipeline.session"))
 
 
 class StreamRunner:
@@ -126,7 +125,7 @@ class StreamRunner:
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    @_telling
+    @_tells_the_end
     def run_available(self) -> bool:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
@@ -242,7 +241,7 @@ class StreamRunner:
         if since_of(typed.query) is not None:
             self.pipeline.try_out(self.snapshot(), new)
 
-    @_telling
+    @_tells_the_end
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy:
@@ -252,7 +251,7 @@ class StreamRunner:
                 self.settle()
             return found
 
-    @_telling
+    @_tells_the_end
     def settle(self) -> None:
         """Let changes take effect now, unless a running stream will do so in a moment."""
         with self._busy:
@@ -266,7 +265,7 @@ class StreamRunner:
             layout = self.pipeline.plan(self.snapshot())
             self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
 
-    @_telling
+    @_tells_the_end
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
         with self._busy:
@@ -274,14 +273,14 @@ class StreamRunner:
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    @_telling
+    @_tells_the_end
     def flush(self) -> None:
         """End the stream and answer its last windows."""
         with self._busy:
             self.pipeline.flush(self.snapshot())
             self.lead()
 
-    @_telling
+    @_tells_the_end
     def ask(self, typed: TypedQuery) -> pa.Table:
         """Answer a one-time query from what is stored, as of the watermark."""
         with self._busy:
@@ -298,12 +297,6 @@ class StreamRunner:
         """Count the windows that hold rows and are not final."""
         with self._busy:
             return self.pipeline.due_windows.open_windows(self.pipeline.plan(self.snapshot()))
-
-    def row(self, queries: int) -> StreamRow:
-        """Tell what came and went, for a notebook."""
-        progress, counts = self.pipeline.progress, self.pipeline.progress.clock.counts
-        seen = counts.ingested, counts.late, counts.invalid, self.pipeline.metrics.answers
-        return StreamRow(self.stream.name, queries, *seen, progress.clock.watermark_us)
 
     def _about(self, definition: Definition) -> dict[str, Any]:
         """Name what a line of the log concerns."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
 from penstock.kernel.synopsis import Kernel
-from penstock.model.instants import Clock
+from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
 from penstock.sinks.protocol import Sink
@@ -36,3 +36,8 @@ class StreamSettings:
     clock: Clock
     max_driver_groups: int  # groups of one grouping that the driver keeps
     rates: Rates = field(default_factory=stored_rates)
+
+    @property
+    def steady(self) -> Clock:
+        """Return the clock that silence is measured by: nobody sets it, save a test."""
+        return steady_clock_us if self.clock is wall_clock_us else self.clock

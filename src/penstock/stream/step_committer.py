@@ -13,9 +13,8 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Due, Failure
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
-from penstock.kernel.emit_changes import EmitChanges
+from penstock.kernel.emit_changes import EmitChanges, saying_changes
 from penstock.kernel.pending import Pending, Rounds
-from penstock.language.options import says_changes
 from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
 from penstock.store.answers import AnswerLog
@@ -127,7 +126,7 @@ class StepCommitter:
             tables = before_failures(tables, self.progress.windows.paused)
         tables = self._each("its answers were written", self.shown, tables, layout)
         if not again:
-            changed = partial(self.said.changed, wanted=_saying_changes(layout))
+            changed = partial(self.said.changed, wanted=saying_changes(layout.plan.definitions))
             tables = self._each("its answers were compared with the last ones", changed, tables, layout)
             tables = self._each("its answers were remembered", partial(self.corrections.note, layout), tables, layout)
         return tables
@@ -138,7 +137,7 @@ class StepCommitter:
         for definition in layout.plan.definitions:
             try:
                 self.corrections.restore(layout, self.answers, definition, judged_us)
-                self.said.restore([definition.id] if says_changes(definition.query) else [], self.answers)
+                self.said.restore(saying_changes([definition]), self.answers)
             except Exception as error:
                 failures.append(failed_by(definition, defect_of(error, "its last answers were read")))
         self._pause(failures, layout)
@@ -211,8 +210,3 @@ class StepCommitter:
             self.synopsis.forget_groups(self.corrections.groupings(layout))
             self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
             self.answers.compact(self.targets.taken())
-
-
-def _saying_changes(layout: Layout) -> list[int]:
-    """List the queries that say only answers that differ from the last one of their group."""
-    return [d.id for d in layout.plan.definitions if says_changes(d.query)]

@@ -1,0 +1,16 @@
+"""Chooses the class of a stream that another one feeds."""
+
+from __future__ import annotations
+
+from penstock.model.derived import ROWS, is_apart
+from penstock.model.schema import Stream
+from penstock.stream.derived.partitioned_rows import PartitionedRowStream
+from penstock.stream.derived.query_answers import QueryStream
+from penstock.stream.derived.row_windows import RowWindowStream
+
+
+def derived_kind(stream: Stream) -> type[QueryStream | RowWindowStream]:
+    """Return the class of a stream of answers, of numbered rows, or of rows that are numbered by partition."""
+    if stream.format != ROWS:
+        return QueryStream
+    return PartitionedRowStream if is_apart(stream.name) else RowWindowStream
