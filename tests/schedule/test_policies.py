@@ -12,7 +12,7 @@ from penstock.schedule import calendar, catalogue
 from penstock.schedule.catalogue import POLICIES, policy_named
 from penstock.schedule.clusters import full_scan, logarithmic, pruned, uniform
 from penstock.schedule.policies.fas import fas
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.layout import SimSettings
@@ -36,20 +36,20 @@ S, C, T, WEIGHT, EXTRA, ARRIVAL, PENDING, DUE, NOW = 0.5, 4.0, 5.0, 0.5, 1.0, 3.
     ],
 )
 def test_a_priority_is_what_the_paper_says(name: str, value: float) -> None:
-    found = policy_named(name).priority(S, C, T, WEIGHT, EXTRA, ARRIVAL, PENDING, DUE, NOW)
+    found = policy_named(name).priority(Head(S, C, T, WEIGHT, EXTRA, ARRIVAL, PENDING, DUE, NOW))
     assert found == pytest.approx(value)
 
 
 def test_fas_between_response_and_freshness_is_equation_4_15_and_hr_at_zero() -> None:
-    half = fas(0.5).priority(S, C, T, 1.0, 0.5, ARRIVAL, 4.0, DUE, NOW)
+    half = fas(0.5).priority(Head(S, C, T, 1.0, 0.5, ARRIVAL, 4.0, DUE, NOW))
     assert half == pytest.approx((1 - (1 - S) ** 2) / (2 * C))
-    assert fas(0.0).priority(S, C, T, 1.0, 0.0, ARRIVAL, 4.0, DUE, NOW) == pytest.approx(S / C)
+    assert fas(0.0).priority(Head(S, C, T, 1.0, 0.0, ARRIVAL, 4.0, DUE, NOW)) == pytest.approx(S / C)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_a_policy_declares_what_it_depends_on(policy: Policy) -> None:
     def at(arrival: float, pending: float, due: float, now: float) -> float:
-        return policy.priority(S, C, T, WEIGHT, EXTRA, arrival, pending, due, now)
+        return policy.priority(Head(S, C, T, WEIGHT, EXTRA, arrival, pending, due, now))
 
     if policy.manner in (Manner.STATIC, Manner.TURNS, Manner.HYBRID, Manner.FLUSH, Manner.FLUSH_HEADS):
         assert at(1, 2, 3, 4) == at(5, 6, 7, 8)
@@ -67,18 +67,8 @@ def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
     assert "BSD" in (caught.value.detail or "")
 
 
-def cheapest(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
-    return -cost
+def cheapest(head: Head) -> float:
+    return -head.cost
 
 
 def test_a_new_policy_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

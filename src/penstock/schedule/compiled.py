@@ -14,10 +14,12 @@ import numba
 from numba import types
 from numba.core import config as _config
 
+from penstock.schedule.policy import Head, Priority
+
 F = TypeVar("F", bound=Callable[..., Any])
-ARGUMENTS: Final = 9  # of a priority: see schedule/policy.py
 _ROOMS: Final = ("schedule", "sim")
 config: Any = _config  # its settings are made as it is imported
+_named: Any = types.NamedUniTuple
 _njit: Any = numba.njit  # its stubs leave out that references need not be counted
 
 
@@ -55,9 +57,9 @@ def inlined(function: F) -> F:
 
 
 @cache
-def pointer(priority: Callable[..., float]) -> Callable[..., float]:
+def pointer(priority: Priority) -> Priority:
     """Compile a priority so that one compiled simulator can call any; without the compiler it stays as it is."""
     if config.DISABLE_JIT:
         return priority
-    signature = types.float64(*[types.float64] * ARGUMENTS)
-    return cast(Callable[..., float], numba.cfunc(signature, cache=True)(priority))
+    signature = types.float64(_named(types.float64, len(Head._fields), Head))
+    return cast(Priority, numba.cfunc(signature, cache=True)(priority))

@@ -1,19 +1,5 @@
 """Defines a scheduling policy: its priority function, and what the priority depends on.
 
-A priority is a function of nine plain numbers about the segment of operators that begins at one queue:
-
-========== ==========================================================================================
-selectivity tuples expected at the end for one that enters (Sharaf 2007, §2.1: S)
-cost        expected time to take one tuple through (C with a bar)
-ideal       time that a tuple takes which no operator discards and which never waits (T)
-weight      the query's importance
-extra       whatever the policy's own ``prepare`` worked out for the segment
-arrival     when the tuple at the head of the queue came
-pending     how many tuples wait
-due         when the head's answer is due
-now         the time
-========== ==========================================================================================
-
 The highest goes first; between equals, the one whose head came first, then the one named first.
 """
 
@@ -22,13 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.schedule.segments import Segments
 
-Priority = Callable[[float, float, float, float, float, float, float, float, float], float]
+
+class Head(NamedTuple):
+    """What a priority knows of the tuple at the head of a queue and of the operators that begin there."""
+
+    selectivity: float  # tuples expected at the end for one that enters (Sharaf 2007, §2.1: S)
+    cost: float  # expected time to take one tuple through (C with a bar)
+    ideal: float  # time that a tuple takes which no operator discards and which never waits (T)
+    weight: float  # the query's importance
+    extra: float  # whatever the policy's own ``prepare`` worked out for the operators
+    arrival: float  # when the tuple came
+    pending: float  # how many tuples wait
+    due: float  # when its answer is due
+    now: float  # the time
+
+
+Priority = Callable[[Head], float]
 
 
 class Manner(IntEnum):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from penstock.schedule.calendar import first_of
 from penstock.schedule.compiled import inlined, lean
-from penstock.schedule.policy import Manner
+from penstock.schedule.policy import Manner, Priority
 from penstock.sim.flushing import flush_heads, flush_limit
 from penstock.sim.queues import rank_of
 from penstock.sim.ready import LENGTH, NEVER, best_by_age, best_by_rank
@@ -40,7 +38,7 @@ def can_run(k: int, w: World) -> bool:
 
 
 @inlined
-def value_of(k: int, now: float, w: World, priority: Callable[..., float]) -> float:
+def value_of(k: int, now: float, w: World, priority: Priority) -> float:
     """Return the priority of an operator's head now."""
     if w.how.manner == _AGING:
         return w.queue[k].rank * (now - w.queue[k].head_time)
@@ -50,7 +48,7 @@ def value_of(k: int, now: float, w: World, priority: Callable[..., float]) -> fl
 
 
 @lean
-def best_of_all(limit: float, w: World, priority: Callable[..., float]) -> int:
+def best_of_all(limit: float, w: World, priority: Priority) -> int:
     """Choose the highest priority among heads due by the limit; ties go to the earlier tuple, then the first named."""
     best, best_value = -1, 0.0
     now = w.state[0].now
@@ -137,7 +135,7 @@ def early_or_fast(w: World) -> int:
 
 
 @inlined
-def choose(w: World, priority: Callable[..., float]) -> int:
+def choose(w: World, priority: Priority) -> int:
     """Choose what runs next; -1 if nothing can."""
     w.state[0].latest_due, w.state[0].judged_until = np.inf, np.inf
     if w.how.manner == _TURNS:

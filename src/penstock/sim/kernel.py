@@ -8,10 +8,9 @@ tuple; with queries scheduled as a whole, operators after the first go on at onc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from penstock.schedule.compiled import inlined, lean
-from penstock.schedule.policy import Manner
+from penstock.schedule.policy import Manner, Priority
 from penstock.sim.choosing import choose
 from penstock.sim.queues import account, admit, advance, dequeue, enqueue, give_back, rank_of, rank_of_queue, take
 from penstock.sim.ready import LENGTH, note_head, note_stretch
@@ -22,7 +21,7 @@ _ROUNDING = 1e-12
 
 
 @lean
-def simulate(w: World, priority: Callable[..., float]) -> int:
+def simulate(w: World, priority: Priority) -> int:
     """Run until everything that came is done, or a pause is due."""
     while True:
         k = choose(w, priority)
@@ -49,7 +48,7 @@ def simulate(w: World, priority: Callable[..., float]) -> int:
 
 
 @inlined
-def step(k: int, w: World, priority: Callable[..., float]) -> int:
+def step(k: int, w: World, priority: Priority) -> int:
     """Run an operator on its head, and after it whatever goes on at once."""
     work = w.op[k].cost * w.queue[k].head_size if w.queue[k].left < 0.0 else w.queue[k].left
     length = work
@@ -91,9 +90,7 @@ def stretch(k: int, work: float, w: World) -> float:
 
 
 @inlined
-def finish(
-    k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]
-) -> int:
+def finish(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Priority) -> int:
     """Let the outputs of an operator go on, and note what was learnt."""
     w.state[0].run += 1
     joins = w.op[k].partner >= 0 and not w.how.fluid
@@ -142,9 +139,7 @@ def outcome(chance: float, value: float) -> int:
 
 
 @inlined
-def hand_on(
-    k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]
-) -> int:
+def hand_on(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Priority) -> int:
     """Give one output to every operator that follows, or log it as an answer."""
     begin, end = w.op[k].edge_first, w.op[k].edge_end
     if begin == end:
@@ -177,7 +172,7 @@ def answer(query: int, tuple_: int, time: float, ideal: float, w: World) -> int:
 
 
 @lean
-def join(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]) -> int:
+def join(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Priority) -> int:
     """Keep a tuple in its side's table and join it with the other side's (symmetric hash join, S07 §3.4)."""
     spot = take(w.pool, w.state, tuple_, time, size, ideal)
     if spot < 0:
@@ -243,7 +238,7 @@ def drawn(seed: int, first: int, second: int) -> float:
 
 
 @lean
-def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None:
+def learn(k: int, copies: int, w: World, priority: Priority) -> None:
     """Estimate a selectivity anew after each window of tuples, and what rests on it (S07 §3.3.3)."""
     w.queue[k].seen += 1
     w.queue[k].seen_out += copies
@@ -261,7 +256,7 @@ def learn(k: int, copies: int, w: World, priority: Callable[..., float]) -> None
 
 
 @lean
-def believe(k: int, w: World, priority: Callable[..., float]) -> None:
+def believe(k: int, w: World, priority: Priority) -> None:
     """Work out an operator's segment again from what is believed of it and of the next, and its rank."""
     rest_passed, rest_cost = 1.0, 0.0
     if w.op[k].edge_first < w.op[k].edge_end:
@@ -282,7 +277,7 @@ def believe(k: int, w: World, priority: Callable[..., float]) -> None:
 
 
 @lean
-def unit_rank(k: int, w: World, priority: Callable[..., float]) -> float:
+def unit_rank(k: int, w: World, priority: Priority) -> float:
     """Compute the rank of a segment: its priority for a head that has waited one unit of time."""
     kept = w.queue[k].head_time
     w.queue[k].head_time = 0.0

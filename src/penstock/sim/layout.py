@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.errors import ProjectError
 from penstock.schedule.calendar import DAYS
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 from penstock.sim import state
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.foresight import foreseen
@@ -107,7 +107,9 @@ def _ranks(policy: Policy, facts: state.Records) -> Array:
     """Compute the priority of each segment for a head that has waited one unit of time, where no more is needed."""
     if policy.manner in (Manner.LIVE, Manner.HEAD, Manner.QUEUE):
         return np.zeros(len(facts))
-    return np.array([policy.priority(s, c, t, w, e, 0.0, 0.0, 0.0, 1.0) for s, c, t, w, e in _known(facts)])
+    return np.array(
+        [policy.priority(Head(*known, arrival=0.0, pending=0.0, due=0.0, now=1.0)) for known in _known(facts)]
+    )
 
 
 def _known(facts: state.Records) -> list[tuple[float, float, float, float, float]]:
@@ -139,7 +141,7 @@ def _highest(policy: Policy, facts: state.Records, settings: SimSettings) -> flo
             detail="a calendar queue keeps priorities that change with the queue only",
             hint="Use it with FAS-MCQ or a static policy such as HR.",
         )
-    return max(policy.priority(s, c, t, w, e, 0.0, 1.0, 0.0, 0.0) for s, c, t, w, e in _known(facts))
+    return max(policy.priority(Head(*known, arrival=0.0, pending=1.0, due=0.0, now=0.0)) for known in _known(facts))
 
 
 def _calendar(operators: int) -> state.Calendar:

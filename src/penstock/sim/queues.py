@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from penstock.schedule.calendar import day_of, enter, leave
 from penstock.schedule.compiled import inlined, lean
-from penstock.schedule.policy import Manner
+from penstock.schedule.policy import Head, Manner, Priority
 from penstock.sim.ready import LENGTH, note_head, note_stretch
 from penstock.sim.state import DONE, POOL_FULL, TRACE_FULL, Records, World
 
@@ -24,9 +23,9 @@ def due_of(time: float, bound: float, slide: float) -> float:
 
 
 @inlined
-def rank_of(k: int, now: float, w: World, priority: Callable[..., float]) -> float:
+def rank_of(k: int, now: float, w: World, priority: Priority) -> float:
     """Compute the priority of what waits at an operator."""
-    return priority(
+    head = Head(
         w.facts[k].selectivity,
         w.facts[k].mean_cost,
         w.facts[k].ideal,
@@ -37,10 +36,11 @@ def rank_of(k: int, now: float, w: World, priority: Callable[..., float]) -> flo
         w.queue[k].due,
         now,
     )
+    return priority(head)
 
 
 @inlined
-def renew(k: int, w: World, priority: Callable[..., float]) -> None:
+def renew(k: int, w: World, priority: Priority) -> None:
     """Look at a queue's new head."""
     w.queue[k].left = -1.0
     if w.queue[k].pending > 0.0:
@@ -64,7 +64,7 @@ def renew(k: int, w: World, priority: Callable[..., float]) -> None:
 
 
 @lean
-def lengthen(k: int, w: World, priority: Callable[..., float]) -> None:
+def lengthen(k: int, w: World, priority: Priority) -> None:
     """Rank a queue again that has the same head and is longer."""
     w.queue[k].rank = rank_of_queue(k, w, priority)
     note_head(k, w.queue, w.places)
@@ -73,7 +73,7 @@ def lengthen(k: int, w: World, priority: Callable[..., float]) -> None:
 
 
 @lean
-def rank_of_queue(k: int, w: World, priority: Callable[..., float]) -> float:
+def rank_of_queue(k: int, w: World, priority: Priority) -> float:
     """Compute the priority of a queue; an oracle knows when its next answer comes (S07 §3.8.1.10)."""
     if w.how.oracle:
         place = w.queue[k].consumed
@@ -117,7 +117,7 @@ def account(amount: float, time: float, w: World) -> int:
 
 
 @inlined
-def advance(until: float, w: World, priority: Callable[..., float]) -> int:
+def advance(until: float, w: World, priority: Priority) -> int:
     """Set the clock to a time, and let all tuples in that come until then."""
     at = w.state[0].arrived
     if at < w.tuples.shape[0] and w.tuples[at].time <= until:
@@ -127,7 +127,7 @@ def advance(until: float, w: World, priority: Callable[..., float]) -> int:
 
 
 @lean
-def admit(until: float, w: World, priority: Callable[..., float]) -> int:
+def admit(until: float, w: World, priority: Priority) -> int:
     """Let all tuples in that come until a time, and set the clock to it."""
     while w.state[0].arrived < w.tuples.shape[0] and w.tuples[w.state[0].arrived].time <= until:
         number = w.state[0].arrived
@@ -177,9 +177,7 @@ def give_back(pool: Records, spot: int) -> None:
 
 
 @inlined
-def enqueue(
-    k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Callable[..., float]
-) -> int:
+def enqueue(k: int, tuple_: int, time: float, size: float, ideal: float, w: World, priority: Priority) -> int:
     """Put an item at the end of an operator's queue."""
     spot = take(w.pool, w.state, tuple_, time, size, ideal)
     if spot < 0:
@@ -201,7 +199,7 @@ def enqueue(
 
 
 @inlined
-def dequeue(k: int, w: World, priority: Callable[..., float]) -> None:
+def dequeue(k: int, w: World, priority: Priority) -> None:
     """Take the head off an operator's queue."""
     if w.op[k].stream >= 0:
         w.queue[k].consumed += 1

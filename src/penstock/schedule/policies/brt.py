@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer rate times wait."""
-    return selectivity / cost * (now - arrival)
+    return head.selectivity / head.cost * (head.now - head.arrival)
 
 
 BRT = Policy("BRT", "balance response time", priority, Manner.AGING)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer normalized rate times stretch."""
-    return selectivity / (cost * ideal * ideal) * (now - arrival)
+    return head.selectivity / (head.cost * head.ideal * head.ideal) * (head.now - head.arrival)
 
 
 BSD = Policy("BSD", "balance slowdown", priority, Manner.AGING)

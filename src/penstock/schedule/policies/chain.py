@@ -7,23 +7,13 @@ from typing import Any
 import numpy as np
 
 from penstock.schedule.charts import slopes
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 from penstock.schedule.segments import Segments, chart_of, leaves
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the steepest slope."""
-    return extra
+    return head.extra
 
 
 def steepness(segments: Segments, knob: float) -> np.ndarray[Any, Any]:

@@ -6,25 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 from penstock.schedule.segments import Segments
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the chance to be stale, by the time to be fresh; ``extra`` is the weight β of the queue's length."""
-    length: float = pending**extra
-    fresh: float = (1.0 - min(selectivity, 1.0)) ** length
-    return weight * (1.0 - fresh) / (length * cost)
+    length: float = head.pending**head.extra
+    fresh: float = (1.0 - min(head.selectivity, 1.0)) ** length
+    return head.weight * (1.0 - fresh) / (length * head.cost)
 
 
 def beta(segments: Segments, knob: float) -> np.ndarray[Any, Any]:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the earliest arrival."""
-    return -arrival
+    return -head.arrival
 
 
 FCFS = Policy("FCFS", "first come, first served", priority, Manner.HEAD)

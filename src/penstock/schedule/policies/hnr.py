@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the highest normalized rate."""
-    return selectivity / (cost * ideal)
+    return head.selectivity / (head.cost * head.ideal)
 
 
 HNR = Policy("HNR", "highest normalized rate", priority, Manner.STATIC)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the least time to the next answer, normalized."""
-    return 1.0 / (extra * ideal)
+    return 1.0 / (head.extra * head.ideal)
 
 
 HNR_O = Policy("HNR-O", "highest normalized rate, knowing which tuples pass", priority, Manner.QUEUE, oracle=True)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the least time to the next answer."""
-    return 1.0 / extra
+    return 1.0 / head.extra
 
 
 HR_O = Policy("HR-O", "highest rate, knowing which tuples pass", priority, Manner.QUEUE, oracle=True)

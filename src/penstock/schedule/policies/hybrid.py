@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Rank what is late by output rate; the manner does the rest."""
-    return selectivity / cost
+    return head.selectivity / head.cost
 
 
 HYBRID = Policy("Hybrid", "EDF while deadlines can be met, HR for the late", priority, Manner.HYBRID)

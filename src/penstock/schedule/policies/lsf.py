@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the greatest stretch."""
-    return 1.0 / ideal * (now - arrival)
+    return 1.0 / head.ideal * (head.now - head.arrival)
 
 
 LSF = Policy("LSF", "longest stretch first", priority, Manner.AGING)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the highest rate within the query whose turn it is."""
-    return selectivity / cost
+    return head.selectivity / head.cost
 
 
 RR = Policy("RR", "round robin over queries, rate-based within", priority, Manner.TURNS)

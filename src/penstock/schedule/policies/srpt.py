@@ -6,23 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.policy import Head, Manner, Policy
 from penstock.schedule.segments import Segments
 
 
-def priority(
-    selectivity: float,
-    cost: float,
-    ideal: float,
-    weight: float,
-    extra: float,
-    arrival: float,
-    pending: float,
-    due: float,
-    now: float,
-) -> float:
+def priority(head: Head) -> float:
     """Prefer the shortest remaining time."""
-    return 1.0 / extra
+    return 1.0 / head.extra
 
 
 def remaining(segments: Segments, knob: float) -> np.ndarray[Any, Any]:
