@@ -22,7 +22,7 @@ from bench._measure import Figures, Progress, interleave, machine, write_json
 from bench._report import print_targets
 from penstock.reproduce import s07_load
 from penstock.reproduce.figure import Size
-from penstock.schedule.catalogue import policy_named
+from penstock.schedule.registry import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, lbl_pkt_4
 from penstock.sim.network import SimQuery, network

@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,11 @@ import pytest
 
 from penstock import errors
 from penstock.cli import EXIT_CODES, cli
+from penstock.cli.group import SECTIONS
 from penstock.engine import Engine
 from penstock.errors import PenstockError
+from penstock.evaluate.functions.registry import FUNCTIONS
+from penstock.language.binding.aggregate_signatures import SIGNATURES
 from penstock.language.binding.canonical import render
 from penstock.language.binding.functions import AGGREGATES, SCALAR
 from penstock.language.binding.scope import Scope, Source, resolve
@@ -28,6 +31,7 @@ from penstock.language.statements import STATEMENTS
 from penstock.project.cases import FIELDS
 from penstock.project.declarations import COLUMN_SETTINGS, STREAM_SETTINGS, TABLE_SETTINGS
 from penstock.project.settings import DEFAULT_SETTINGS, SETTINGS, SPARK_SETTINGS
+from penstock.schedule.registry import POLICIES
 from penstock.sinks.registry import SINKS, declared_kinds
 from penstock.sources.registry import FORMATS
 from penstock.testing import TestBed
@@ -120,13 +124,14 @@ def test_every_error_with_an_example_is_raised_by_it(spark: SparkSession) -> Non
 
 @pytest.fixture
 def tables_as_before() -> Iterator[None]:
-    """Take out again what a page puts into the tables of sources and sinks."""
-    tables: tuple[dict[str, Any], ...] = (FORMATS, SINKS)
-    before = [set(table) for table in tables]
+    """Take out again what a page puts into the tables of what can be added."""
+    tables: tuple[MutableMapping[str, Any], ...] = (FORMATS, SINKS, FUNCTIONS, SIGNATURES, POLICIES, OPTIONS)
+    tables = (*tables, SECTIONS, cli.commands)
+    before = [dict(table) for table in tables]
     yield
     for table, known in zip(tables, before, strict=True):
-        for name in table.keys() - known:
-            del table[name]
+        table.clear()
+        table.update(known)
 
 
 @pytest.mark.parametrize("name", ["extending.md", "python.md", "sharing.md", "testing.md", "weave.md"])
@@ -223,7 +228,7 @@ def test_the_page_lists_every_statement_option_and_limit_as_it_is() -> None:
     assert between("language.md", "statements") == [[f"`{s.syntax}`", s.meaning] for s in STATEMENTS]
     assert between("language.md", "options") == [
         [f"`{o.name}`", o.values, o.default or "", ", ".join(f"`{h}`" for h in o.honoured) or "no", o.meaning]
-        for o in OPTIONS
+        for o in OPTIONS.values()
     ]
     assert between("language.md", "limits") == [[one.name, f"{one.value:,}", one.meaning] for one in LIMITS]
 

@@ -72,7 +72,7 @@ VALUES = st.integers(0, 10**18 - 1) | st.text(max_size=12)
 OPTION_LISTS = st.lists(
     st.builds(
         OptionClause,
-        st.sampled_from([o.name for o in OPTIONS]) | NAMES.map(str.lower),
+        st.sampled_from(list(OPTIONS)) | NAMES.map(str.lower),
         VALUES.filter(lambda v: isinstance(v, int) or all(not "\ud800" <= c <= "\udfff" for c in v)),
     ),
     min_size=1,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from penstock.errors import ProjectError
-from penstock.schedule import calendar, catalogue
-from penstock.schedule.catalogue import POLICIES, policy_named
+from penstock.schedule import calendar
 from penstock.schedule.clusters import full_scan, logarithmic, pruned, uniform
 from penstock.schedule.policies.fas import fas
 from penstock.schedule.policy import Head, Manner, Policy
+from penstock.schedule.registry import POLICIES, policy_named
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.layout import SimSettings
@@ -46,7 +46,7 @@ def test_fas_between_response_and_freshness_is_equation_4_15_and_hr_at_zero() ->
     assert fas(0.0).priority(Head(S, C, T, 1.0, 0.0, ARRIVAL, 4.0, DUE, NOW)) == pytest.approx(S / C)
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=str)
 def test_a_policy_declares_what_it_depends_on(policy: Policy) -> None:
     def at(arrival: float, pending: float, due: float, now: float) -> float:
         return policy.priority(Head(S, C, T, WEIGHT, EXTRA, arrival, pending, due, now))
@@ -73,7 +73,7 @@ def cheapest(head: Head) -> float:
 
 def test_a_new_policy_is_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     new = Policy("Cheapest", "least expected cost first", cheapest, Manner.STATIC)
-    monkeypatch.setattr(catalogue, "POLICIES", (*POLICIES, new))
+    monkeypatch.setitem(POLICIES, new.name, new)
     net = network([SimQuery("slow", (Operator(3.0),)), SimQuery("quick", (Operator(1.0),))])
     arrivals = Arrivals(np.zeros(2), np.zeros(2, dtype=np.int64))
     found = run(net, arrivals, np.ones((2, 1)), policy_named("cheapest"))

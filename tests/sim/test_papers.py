@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart, envelope, slopes
 from penstock.schedule.policy import Policy
+from penstock.schedule.registry import policy_named
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.layout import Level, SimSettings
 from penstock.sim.metrics import SimOutcome

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart, envelope, slopes
+from penstock.schedule.registry import policy_named
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.layout import Level, SimSettings
 from penstock.sim.network import Operator, SimQuery, network

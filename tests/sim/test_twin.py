@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ProjectError
-from penstock.schedule.catalogue import POLICIES, policy_named
 from penstock.schedule.compiled import pointer
 from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.registry import POLICIES, policy_named
 from penstock.sim.kernel import simulate
 from penstock.sim.layout import Beliefs, Level
 from penstock.sim.run import run, warm
@@ -28,7 +28,7 @@ SCENARIOS = cases(200)
 FAMILIES = tuple(policy_named(name) for name in ("FAS-MCQ(0.25)", "Mixed(0.2)", "Mixed(0.6)"))
 
 
-EVERY = (*POLICIES, *FAMILIES)
+EVERY = (*POLICIES.values(), *FAMILIES)
 
 
 def rumours(made: Case, seed: int) -> Beliefs:

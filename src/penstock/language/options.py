@@ -93,13 +93,13 @@ def _moment(value: Value) -> Value:
 
 _TYPED: Final = re.compile(r"\Atimestamp\s+(['\"])(.*)\1\Z", re.IGNORECASE | re.DOTALL)
 _DURATION: Final = "a duration such as '5 s'"
-_ALL: Final = ("all",)  # values are honoured
-OPTIONS: Final = (
+ALL: Final = ("all",)  # values are honoured
+_LISTED: Final = (
     Option(
         "priority", "a whole number above 0", "1", (), "how urgent the query's answers are beside others'", _positive
     ),
     Option("deadline", _DURATION, None, (), "how soon after a window's end its answer should be there", _length),
-    Option("lifetime", _DURATION, None, _ALL, "how long after its creation the query is dropped by itself", _length),
+    Option("lifetime", _DURATION, None, ALL, "how long after its creation the query is dropped by itself", _length),
     Option(
         "emit",
         "'exact', 'change' or 'fresh'",
@@ -121,7 +121,7 @@ OPTIONS: Final = (
         "late",
         "'count' or 'revise'",
         "count",
-        _ALL,
+        ALL,
         "rows that come after their window's answer are counted, or the answer is revised",
         _one_of("count", "revise"),
     ),
@@ -129,7 +129,7 @@ OPTIONS: Final = (
         "revise_for",
         _DURATION,
         None,
-        _ALL,
+        ALL,
         "how long after its end a window's answer may be revised; with `late = 'revise'`",
         _length,
     ),
@@ -137,7 +137,7 @@ OPTIONS: Final = (
         "from",
         "'beginning' or a timestamp",
         None,
-        _ALL,
+        ALL,
         "the time from which the source's history is answered too; a timestamp is UTC unless it says otherwise",
         _moment,
     ),
@@ -145,7 +145,7 @@ OPTIONS: Final = (
         "changed_files",
         "'refuse' or 'accept'",
         "refuse",
-        _ALL,
+        ALL,
         "source files that were written again since they were read, where `from` reads them: refused, or taken as they "
         "are now",
         _one_of("refuse", "accept"),
@@ -154,16 +154,16 @@ OPTIONS: Final = (
         "retain",
         _DURATION,
         None,
-        _ALL,
+        ALL,
         "how long partials are kept, finely cut, for questions and new queries",
         _length,
     ),
-    Option("retain_rows", _DURATION, None, _ALL, "how long rows are kept for questions and new queries", _length),
-    Option("keep", _DURATION, None, _ALL, "how long answers are kept", _length),
+    Option("retain_rows", _DURATION, None, ALL, "how long rows are kept for questions and new queries", _length),
+    Option("keep", _DURATION, None, ALL, "how long answers are kept", _length),
 )
 # windows of rows refuse them
 NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep")
-_BY_NAME: Final = {option.name: option for option in OPTIONS}
+OPTIONS: Final = {option.name: option for option in _LISTED}
 
 
 def check_options(clauses: Sequence[OptionClause], text: str) -> tuple[tuple[str, Value], ...]:
@@ -174,7 +174,7 @@ def check_options(clauses: Sequence[OptionClause], text: str) -> tuple[tuple[str
         if clause.name in (other.name for other in clauses[:number]):
             raise LanguageError(f'option "{clause.name}" is given twice', text=text, place=clause.place)
         value = _read(option, clause, text)
-        if option.honoured != _ALL and str(value) not in option.honoured:
+        if option.honoured != ALL and str(value) not in option.honoured:
             raise _not_honoured(option, clause, text)
         if str(value) != option.default:
             kept[option.name] = value
@@ -249,11 +249,11 @@ def revises(options: Sequence[tuple[str, Value]]) -> bool:
 
 def _find(clause: OptionClause, text: str) -> Option:
     """Find an option by its name."""
-    option = _BY_NAME.get(clause.name)
+    option = OPTIONS.get(clause.name)
     if option is not None:
         return option
-    hint = nearest(clause.name, _BY_NAME)
-    detail = None if hint else "existing options: " + ", ".join(_BY_NAME)
+    hint = nearest(clause.name, OPTIONS)
+    detail = None if hint else "existing options: " + ", ".join(OPTIONS)
     raise LanguageError(
         f'there is no option "{clause.name[:40]}"', text=text, place=clause.place, detail=detail, hint=hint
     )

@@ -13,8 +13,8 @@ from yaml.nodes import Node
 from penstock.errors import PenstockError
 from penstock.project.document import YamlFile
 from penstock.project.scenario_queries import ScenarioEntry, expected_work, number, operators_of, read_queries, scaled
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.policy import Policy
+from penstock.schedule.registry import policy_named
 from penstock.sim.arrivals import Arrivals, burst_of, lbl_pkt_4, merged, on_off_pareto, poisson, recorded
 from penstock.sim.layout import Level, SimSettings
 from penstock.sim.network import AnyQuery

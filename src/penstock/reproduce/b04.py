@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart
+from penstock.schedule.registry import policy_named
 from penstock.sim.arrivals import Arrivals, lbl_pkt_4, merged, on_off_pareto
 from penstock.sim.layout import Level, SimSettings
 from penstock.sim.metrics import SimOutcome

@@ -11,8 +11,8 @@ import numpy as np
 from penstock.report.curves import Curve
 from penstock.reproduce.b04 import BLOCKS, of_chart
 from penstock.reproduce.figure import Claim, Figure, Judge, Size
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.charts import Chart
+from penstock.schedule.registry import policy_named
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.metrics import SimOutcome
 from penstock.sim.network import network

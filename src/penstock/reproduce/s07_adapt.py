@@ -14,7 +14,7 @@ from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size
 from penstock.reproduce.s07_load import packets
 from penstock.reproduce.s07_techniques import FULL, MEASURE
-from penstock.schedule.catalogue import policy_named
+from penstock.schedule.registry import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, poisson
 from penstock.sim.layout import SimSettings

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Figure, Judge, Size, below
-from penstock.schedule.catalogue import policy_named
+from penstock.schedule.registry import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import Arrivals, burst_of, lbl_pkt_4, merged, poisson
 from penstock.sim.layout import Beliefs, SimSettings

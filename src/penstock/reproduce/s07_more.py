@@ -11,7 +11,7 @@ import numpy as np
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Figure, Judge, Size, below
 from penstock.reproduce.s07_load import packets
-from penstock.schedule.catalogue import policy_named
+from penstock.schedule.registry import policy_named
 from penstock.sim import fates
 from penstock.sim.arrivals import merged, poisson
 from penstock.sim.layout import Level, SimSettings

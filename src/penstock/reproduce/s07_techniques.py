@@ -12,8 +12,8 @@ import numpy as np
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Figure, Judge, Size, below
 from penstock.reproduce.s07_load import packets
-from penstock.schedule.catalogue import policy_named
 from penstock.schedule.clusters import logarithmic, uniform
+from penstock.schedule.registry import policy_named
 from penstock.schedule.sharing import Segment, Strategy, shared
 from penstock.sim import fates
 from penstock.sim.clustered import ClusterTechnique, clustered

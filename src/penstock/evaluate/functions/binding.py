@@ -12,8 +12,8 @@ from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.expressions.ddl import arrow_type
 from penstock.evaluate.functions import lower_states
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, Types, ValuesOf
-from penstock.evaluate.functions.table import FUNCTIONS
-from penstock.language.binding.aggregate_signatures import BY_NAME
+from penstock.evaluate.functions.registry import FUNCTIONS
+from penstock.language.binding.aggregate_signatures import SIGNATURES
 from penstock.model.function import Function
 from penstock.model.query import Aggregate
 
@@ -27,7 +27,7 @@ def bind_aggregate(aggregate: Aggregate, types: Types, own: Mapping[str, Functio
     """
     if own is not None and aggregate.function in own:
         return _bind_own(aggregate, types, own[aggregate.function])
-    called = BY_NAME.get(aggregate.function)
+    called = SIGNATURES.get(aggregate.function)
     function = None if called is None else FUNCTIONS[called.name]
     if function is not None and aggregate.distinct:
         function = function.distinct

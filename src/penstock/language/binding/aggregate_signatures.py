@@ -1,4 +1,7 @@
-"""Lists the aggregates and how each is called; what a call means is in :mod:`penstock.evaluate.functions.table`."""
+"""Lists the aggregates by each of their names, and how each is called.
+
+What a call means is in :mod:`penstock.evaluate.functions.registry`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Signature:
     deciding: int = 0  # the argument that decides whether a row counts
 
 
-SIGNATURES: Final = (
+_LISTED: Final = (
     Signature("count", form="count", distinct=True),
     Signature("sum", distinct=True),
     Signature("avg", ("mean",), distinct=True),
@@ -51,4 +54,4 @@ SIGNATURES: Final = (
     Signature("theta_sketch_agg", constants=("lg_nominal",)),
     Signature("kll_sketch_agg_double", constants=("k",)),
 )
-BY_NAME: Final = {name: one for one in SIGNATURES for name in (one.name, *one.synonyms)}
+SIGNATURES: Final = {name: one for one in _LISTED for name in (one.name, *one.synonyms)}

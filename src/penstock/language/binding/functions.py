@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from penstock.errors import LanguageError, UnknownFunction, Unsupported, nearest
-from penstock.language.binding.aggregate_signatures import BY_NAME, SIGNATURES, Signature
+from penstock.language.binding.aggregate_signatures import SIGNATURES, Signature
 from penstock.language.grammar.literals import word_set
 
 Place = tuple[int, int]
@@ -58,7 +58,7 @@ SCALAR: Final = word_set(
     """
 )
 
-AGGREGATES: Final = frozenset(BY_NAME)
+AGGREGATES: Final = SIGNATURES.keys()
 GROUPINGS: Final = word_set("grouping grouping_id")  # what tells the rows of one grouping set from those of another
 
 # What Spark calls without parentheses too, where no column has that name.
@@ -94,7 +94,7 @@ _SHAPED: Final = word_set(
 
 def signature_of(name: str) -> Signature:
     """Return how an aggregate is called, by any of its names."""
-    return BY_NAME[name.lower()]
+    return SIGNATURES[name.lower()]
 
 
 def classify(name: str, text: str | None = None, place: Place | None = None) -> FunctionKind:
@@ -123,7 +123,7 @@ def _refusal(name: str, lower: str, text: str | None, place: Place | None) -> La
 
 def _existing_aggregates() -> str:
     """List the aggregates that exist, one name each."""
-    return "existing aggregates: " + ", ".join(sorted(signature.name for signature in SIGNATURES))
+    return "existing aggregates: " + ", ".join(sorted({signature.name for signature in SIGNATURES.values()}))
 
 
 _REASONS: Final = (

@@ -23,7 +23,7 @@ from penstock.schedule.policies.rr import RR
 from penstock.schedule.policies.srpt import SRPT
 from penstock.schedule.policy import Policy
 
-POLICIES: Final[tuple[Policy, ...]] = (
+_LISTED: Final = (
     RR,
     FCFS,
     FIFO,
@@ -44,20 +44,21 @@ POLICIES: Final[tuple[Policy, ...]] = (
     HR_O,
     HNR_O,
 )
+POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in _LISTED}
 FAMILIES: Final = {"FAS-MCQ": fas, "Mixed": mixed}
 _KNOB: Final = re.compile(r"(?P<family>[A-Za-z-]+)\((?P<knob>[0-9.eE+-]+)\)")
 
 
 def policy_named(name: str) -> Policy:
     """Find a policy by name, ``Mixed(0.001)`` and ``FAS-MCQ(0.25)`` included."""
-    known = {policy.name.lower(): policy for policy in POLICIES}
+    known = {policy.name.lower(): policy for policy in POLICIES.values()}
     if name.lower() in known:
         return known[name.lower()]
     families = {family.lower(): make for family, make in FAMILIES.items()}
     match = _KNOB.fullmatch(name)
     if match is not None and match["family"].lower() in families:
         return families[match["family"].lower()](float(match["knob"]))
-    names = [policy.name for policy in POLICIES] + [f"{family}(number)" for family in FAMILIES]
+    names = [*POLICIES] + [f"{family}(number)" for family in FAMILIES]
     raise ProjectError(
         f'there is no policy "{name}"', detail=f"policies: {', '.join(names)}", hint=nearest(name, names)
     )

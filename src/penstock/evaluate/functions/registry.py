@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from penstock.evaluate.functions.bound import AggregateFunction
@@ -21,7 +20,7 @@ from penstock.evaluate.functions.spread import STDDEV_POP, STDDEV_SAMP, VAR_POP,
 from penstock.evaluate.functions.sums import AVG, COUNT, SUM
 from penstock.evaluate.functions.tabled import MODE, PERCENTILE, TOP
 
-FUNCTIONS: Final[Mapping[str, AggregateFunction]] = {
+FUNCTIONS: Final[dict[str, AggregateFunction]] = {
     "count": COUNT,
     "sum": SUM,
     "avg": AVG,
