@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bench._frame import scratch_folder
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
 from penstock.kernel.synopsis import Kernel
@@ -54,8 +53,8 @@ def run_penstock(
     after_batch: Callable[[], None] | None = None,
 ) -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        state, folder = Path(scratch, "state"), Path(scratch, "answers")
+    with scratch_folder() as scratch:
+        state, folder = scratch / "state", scratch / "answers"
         began = time.perf_counter()
         with Engine(
             state if setting.on_disk else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from bench._frame import scratch_folder
 
 SECOND_US = 1_000_000
 
@@ -62,10 +63,10 @@ def bare_limit(session: SparkSession, source: Source) -> list[float]:
 
 def plain_seconds(session: SparkSession, source: Source, windows: Sequence[Window], symbols: bool = False) -> float:
     """Time one Structured Streaming query per window, all together, into a sink that keeps nothing."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+    with scratch_folder() as scratch:
         began = time.perf_counter()
         queries = [
-            _start(windowed(source.open(session), w, symbols).writeStream.format("noop"), Path(scratch, str(i)))
+            _start(windowed(source.open(session), w, symbols).writeStream.format("noop"), scratch / str(i))
             for i, w in enumerate(windows)
         ]
         _await(queries)
@@ -76,12 +77,12 @@ def plain_answers(
     session: SparkSession, source: Source, windows: Sequence[Window], symbols: bool = False
 ) -> list[Answers]:
     """Return what the plain queries answer: the last update of each window."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+    with scratch_folder() as scratch:
         found: list[Answers] = [{} for _ in windows]
         queries = [
             _start(
                 windowed(source.open(session), w, symbols).writeStream.foreachBatch(_keeper(answers)),
-                Path(scratch, str(i)),
+                scratch / str(i),
             )
             for i, (w, answers) in enumerate(zip(windows, found, strict=True))
         ]
@@ -153,8 +154,8 @@ def _value() -> Column:
 
 def _run_each(frame: DataFrame, take: Callable[[DataFrame, int], None]) -> None:
     """Give each batch to a callback until the files end."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        _await([_start(frame.writeStream.foreachBatch(take), Path(scratch))])
+    with scratch_folder() as scratch:
+        _await([_start(frame.writeStream.foreachBatch(take), scratch)])
 
 
 def _start(writer: DataStreamWriter, checkpoint: Path) -> StreamingQuery:

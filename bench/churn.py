@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from rich.console import Console
-
+from bench._frame import run_benchmark, scratch_folder
 from bench._living import Coming, Pace, Watched, query, running, stream
-from bench._measure import Figures, Progress, machine, write_json
-from bench._report import print_targets
+from bench._measure import Figures
 from penstock.engine import Engine
 from penstock.sinks.parquet import ParquetSink
 from penstock.spark.session.embedded import embedded
@@ -45,21 +42,17 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     """Run the benchmark, print it, and write it to a file if one is named."""
     usual = Workload()
     workload = Workload(batches=60 if full else usual.batches, pace=Pace(rows=rows or usual.pace.rows))
-    host = machine()
-    figures = measure(workload, Progress())
-    if path is not None:
-        write_json(path, host, figures)
-    print_targets(Console(), figures.targets)
+    run_benchmark(path, lambda say, save: measure(workload, say))
 
 
 def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
     """Run the stream, stretch by stretch."""
     draw, watched, figures = random.Random(workload.seed), Watched(), Figures()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        files = Path(scratch, "files")
+    with scratch_folder() as scratch:
+        files = scratch / "files"
         files.mkdir()
-        sinks = [ParquetSink(Path(scratch, "answers"))]
-        with Engine(Path(scratch, "state"), spark=embedded(), sinks=sinks) as engine:
+        sinks = [ParquetSink(scratch / "answers")]
+        with Engine(scratch / "state", spark=embedded(), sinks=sinks) as engine:
             engine.execute(stream(files))
             stays = "; ".join(f"CREATE QUERY stays{n} AS {query(draw)}" for n in range(workload.staying))
             engine.execute(stays)

@@ -10,7 +10,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,7 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench._measure import Figures, Progress, interleave, machine, write_json
+from bench._frame import run_benchmark, scratch_folder
+from bench._measure import Figures, interleave
 from penstock.project.starting import start_project
 
 HELP_S = 0.6
@@ -46,18 +46,15 @@ class Workload:
 
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
     """Run the benchmark, print it, and write it to a file if one is named; it reads no rows."""
-    host = machine()
-    figures = measure(Workload(repetitions=15 if full else 5), Progress())
-    if path is not None:
-        write_json(path, host, figures)
-    _print(figures)
+    workload = Workload(repetitions=15 if full else 5)
+    run_benchmark(path, lambda say, save: measure(workload, say), _print)
 
 
 def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
     """Time every command in turns."""
     figures = Figures()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        folder = make_project(Path(scratch) / "project", workload)
+    with scratch_folder() as scratch:
+        folder = make_project(scratch / "project", workload)
         runs: dict[str, Callable[[], float]] = {
             "--help": lambda: _seconds("--help"),
             "--version": lambda: _seconds("--version"),

@@ -9,9 +9,8 @@ and over a million keys run on executors in processes of their own with a driver
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._groupings.million import Crowd, run_crowd
 from bench._groupings.running import Ran, differing, run
 from bench._groupings.workloads import (
@@ -32,12 +32,11 @@ from bench._groupings.workloads import (
     packets,
     trades,
 )
-from bench._measure import Figures, Progress, interleave, saving, timing
+from bench._measure import Figures, Progress, interleave, timing
 from bench._report import print_targets
 from penstock.model.strategy import Strategy
 from penstock.spark.session.embedded import embedded
 
-SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}  # every side is measured with its code compiled
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look
 
 
@@ -67,40 +66,23 @@ def sized(rows: int) -> Workload:
     return Workload(rows, 4, repetitions=1, packet_seconds=40, packet_queries=5, few=few, many=many, warm=False)
 
 
-@dataclass(slots=True)
-class Bench:
-    """One benchmark on its way."""
-
-    workload: Workload
-    session: SparkSession
-    scratch: Path
-    say: Progress
-    figures: Figures = field(default_factory=Figures)
-
-
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
     """Run the benchmark, print it, and write it to a file if one is named."""
     workload, usual = sized(rows or Workload().rows), Workload()
-    save = saving(path)
-    _print(measure(embedded(settings=SETTINGS), workload, Progress(), save))
-    if workload.rows != usual.rows:
-        print(f"A quick look: the targets are meant for {usual.rows:,} rows.")
+    run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
+    tell_quick_look(workload.rows, usual.rows)
 
 
-def measure(
-    session: SparkSession, workload: Workload, say: Progress, save: Callable[[Figures], None] = lambda figures: None
-) -> Figures:
+def measure(session: SparkSession, workload: Workload, say: Progress, save: Save = do_not_save) -> Figures:
     """Measure everything, one thing after the other; what is known is saved after each."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        bench = Bench(workload, session, Path(scratch), say)
-        bench.figures.measurements["workload"] = asdict(workload)
+    with scratch_folder() as scratch:
+        bench = Bench(workload, session, scratch, say, save=save)
         for step in (_option_bars, _trades, _packets, _million):
-            step(bench)
-            save(bench.figures)
+            bench.take(step)
         return bench.figures
 
 
-def _option_bars(bench: Bench) -> None:
+def _option_bars(bench: Bench[Workload]) -> None:
     """Group the bars of option contracts."""
     stream = option_bars(bench.scratch / "bars", bench.workload.files)
     if stream is None:
@@ -109,7 +91,7 @@ def _option_bars(bench: Bench) -> None:
     _compare(bench, stream, grouped_queries(OPTION_KEYS, 300, bench.workload.each))
 
 
-def _trades(bench: Bench) -> None:
+def _trades(bench: Bench[Workload]) -> None:
     """Group generated trades."""
     workload = bench.workload
     bench.say(f"generating {workload.rows:,} trades in {workload.files} files")
@@ -117,7 +99,7 @@ def _trades(bench: Bench) -> None:
     _compare(bench, stream, grouped_queries(TRADE_KEYS, 60, workload.each))
 
 
-def _compare(bench: Bench, stream: Stream, queries: Sequence[Query]) -> None:
+def _compare(bench: Bench[Workload], stream: Stream, queries: Sequence[Query]) -> None:
     """Time all groupings together and each alone, in turns; answers must be the same."""
     last: dict[str, list[Ran]] = {}
     groupings = list(dict.fromkeys(query.by for query in queries))
@@ -155,7 +137,7 @@ def _compare(bench: Bench, stream: Stream, queries: Sequence[Query]) -> None:
     bench.figures.expect(f"{stream.name}: {len(groupings)} groupings, each alone / together", ratio, ">=", 3)
 
 
-def _packets(bench: Bench) -> None:
+def _packets(bench: Bench[Workload]) -> None:
     """Run the paper's percentiles and distinct counts, shared and unshared."""
     workload = bench.workload
     sizes = workload.packet_seconds, workload.packet_rate, workload.files
@@ -186,7 +168,7 @@ def _packets(bench: Bench) -> None:
     bench.figures.expect("percentiles and distinct counts: unshared / shared", whole / shared.seconds, ">=", 10)
 
 
-def _million(bench: Bench) -> None:
+def _million(bench: Bench[Workload]) -> None:
     """Run fifty queries over many keys on executors of their own, in a process for each number of keys."""
     found = {}
     for crowd in (bench.workload.few, bench.workload.many):
@@ -206,7 +188,7 @@ def _million(bench: Bench) -> None:
     bench.figures.expect(f"driver heap and Python, {keys}", held[1] / held[0], "<=", 1.2)
 
 
-def _skip(bench: Bench, name: str, reason: str) -> None:
+def _skip(bench: Bench[Workload], name: str, reason: str) -> None:
     """Note what was not measured."""
     bench.say(f"skipped: {name}: {reason}")
     bench.figures.measurements[name] = {"skipped": reason}

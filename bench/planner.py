@@ -11,19 +11,16 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from bench._measure import Figures, Progress, interleave, machine, write_json
+from bench._frame import Save, run_benchmark, scratch_folder
+from bench._measure import Figures, Progress, interleave
 from bench._planner import evidence
 from bench._planner import live as lives
-from bench._report import print_targets
 from penstock.calibrate import calibrate
 from penstock.model.strategy import Strategy
 from penstock.reproduce import k06_workload
@@ -71,14 +68,16 @@ class Workload:
 
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
     """Run the benchmark, print it, and write it to a file if one is named; ``--rows`` is for the live part."""
-    host, say = machine(), Progress()
     workload = Workload(rows=rows or Workload().rows)
-    figures = plan(workload, say)
-    if workload.live:
-        measure_live(workload, figures, say)
-    if path is not None:
-        write_json(path, host, figures)
-    print_targets(Console(), figures.targets)
+
+    def measure(say: Progress, save: Save) -> Figures:
+        figures = plan(workload, say)
+        save(figures)
+        if workload.live:
+            measure_live(workload, figures, say)
+        return figures
+
+    run_benchmark(path, measure)
 
 
 def plan(workload: Workload, say: Callable[[str], None]) -> Figures:
@@ -147,12 +146,12 @@ def _compare_small(workload: Workload, figures: Figures) -> None:
 def measure_live(workload: Workload, figures: Figures, say: Progress) -> None:
     """Run workloads woven, shared and unshared, in turns."""
     session, found, seen = embedded(), dict[str, Any](), dict[str, Any]()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        rates = _calibrated(workload, Path(scratch), figures, say)
+    with scratch_folder() as scratch:
+        rates = _calibrated(workload, scratch, figures, say)
         for rate in (workload.low, workload.high):
             for name, queries in _live_queries(workload).items():
                 rows, called = SIZES[name] * workload.rows, f"{name} at {rate:g} rows/s"
-                case = lives.write(session, Path(scratch), f"{name}-{rate:g}", rows, rate, queries)
+                case = lives.write(session, scratch, f"{name}-{rate:g}", rows, rate, queries)
                 say(f"{called}: {len(queries)} queries, {rows:,} rows")
                 found[called] = _in_turns(case, workload, rates, say, named=name in NAMED)
                 if name in NAMED:

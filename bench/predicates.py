@@ -10,16 +10,16 @@ less.
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pyspark.sql import SparkSession
 
-from bench._measure import Figures, Progress, interleave, saving, timing
+from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
+from bench._measure import Figures, Progress, interleave, timing
 from bench._predicates.case import case_answers, case_timing, case_timing_apart
 from bench._predicates.counting import PUBLISHED, count
 from bench._predicates.market import RATE, Exchange, Volumes, first_rows, with_round_lots, write_exchange
@@ -33,7 +33,6 @@ from penstock.share.plan import Strategy
 from penstock.spark.session.embedded import embedded
 
 # As in bench windows: Spark keeps the code of all plans, so that every side is measured with its code compiled.
-SETTINGS: Final = {"spark.sql.codegen.cache.maxEntries": "5000"}
 QUICK_ROWS: Final = 1_000_000  # fewer rows than these are a quick look, with fewer queries
 SAMPLE: Final = 20_000  # trades whose values become constants
 UNSHARED_ROWS: Final = (100_000, 500_000)  # that queries without sharing are measured on
@@ -87,14 +86,9 @@ def sized(rows: int, full: bool) -> Workload:
 
 
 @dataclass(slots=True)
-class Bench:
-    """One benchmark on its way: what to do, with what, and what was found."""
+class PredicatesBench(Bench[Workload]):
+    """The benchmark of predicates."""
 
-    workload: Workload
-    session: SparkSession
-    scratch: Path
-    say: Progress
-    figures: Figures = field(default_factory=Figures)
     last: dict[str, Ran] = field(default_factory=dict)  # of each of Penstock's runs
 
     def write(self, name: str, rows: int, files: int, rate: float) -> Data:
@@ -127,36 +121,27 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     """Run the benchmark, print it, and write it to a file if one is named."""
     usual = Workload()
     workload = sized(rows or usual.rows, full)
-    session = embedded(settings=SETTINGS)
-    save = saving(path)
-    print_predicates(measure(session, workload, Progress(), save))
-    if workload.rows != usual.rows:
-        print(f"A quick look: the targets are meant for {usual.rows:,} rows.")
+    run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), print_predicates)
+    tell_quick_look(workload.rows, usual.rows)
 
 
-def measure(
-    session: SparkSession, workload: Workload, say: Progress, save: Callable[[Figures], None] = lambda figures: None
-) -> Figures:
+def measure(session: SparkSession, workload: Workload, say: Progress, save: Save = do_not_save) -> Figures:
     """Measure everything, one thing after the other; what is known is saved after each."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        bench = Bench(workload, session, Path(scratch), say)
-        bench.figures.measurements["workload"] = asdict(workload)
+    with scratch_folder() as scratch:
+        bench = PredicatesBench(workload, session, scratch, say, save=save)
         sizes = workload.rows, workload.files, RATE * workload.rows / Workload().rows  # the same hours in a quick look
         data = bench.write("trades", *sizes)
-        other = bench.drawn_from(with_round_lots(data[0], Path(scratch, "lots")))
+        other = bench.drawn_from(with_round_lots(data[0], scratch / "lots"))
         if workload.volumes == "round lots":
             data, other = other, data
-        _compare_answers(bench, data)
-        save(bench.figures)
+        bench.take(_compare_answers, data)
         for step in (_time_shared, _time_unshared, _live_with_thousands, _search, _count, _time_rival):
-            step(bench, data, other)
-            save(bench.figures)
-        _expect(bench)
-        save(bench.figures)
+            bench.take(step, data, other)
+        bench.take(_expect)
         return bench.figures
 
 
-def _search(bench: Bench, data: Data, other: Data) -> None:
+def _search(bench: PredicatesBench, data: Data, other: Data) -> None:
     """Compare the ways to find a row's place among constants."""
     counts = tuple(count for count in COUNTS if count <= bench.workload.most)
     bench.say("comparing searches")
@@ -164,7 +149,7 @@ def _search(bench: Bench, data: Data, other: Data) -> None:
     bench.figures.measurements["search"] = found
 
 
-def _compare_answers(bench: Bench, data: Data) -> None:
+def _compare_answers(bench: PredicatesBench, data: Data) -> None:
     """Make sure, untimed, that all sides answer the same: B as the rival, C as the oracle."""
     workload, (exchange, drawing), found = bench.workload, data, {}
     sets: list[tuple[Kind, int]] = [("B", workload.at), ("C regular", workload.at), ("C low", workload.at)]
@@ -184,7 +169,7 @@ def _compare_answers(bench: Bench, data: Data) -> None:
     bench.figures.expect_true("answers equal one CASE per query's and the oracle's", right)
 
 
-def _time_shared(bench: Bench, data: Data, other: Data) -> None:
+def _time_shared(bench: PredicatesBench, data: Data, other: Data) -> None:
     """Time all that is quick, in turns."""
     runs = _quick_runs(bench, data, other)
     if bench.workload.warm:
@@ -194,7 +179,7 @@ def _time_shared(bench: Bench, data: Data, other: Data) -> None:
         bench.note(name, seconds)
 
 
-def _quick_runs(bench: Bench, data: Data, other: Data) -> dict[str, Callable[[], float]]:
+def _quick_runs(bench: PredicatesBench, data: Data, other: Data) -> dict[str, Callable[[], float]]:
     """List the runs by name."""
     workload = bench.workload
     runs: dict[str, Callable[[], float]] = {"bare limit": partial(bare_limit, bench.session, data[0])}
@@ -213,7 +198,7 @@ def _quick_runs(bench: Bench, data: Data, other: Data) -> dict[str, Callable[[],
     return runs
 
 
-def _time_unshared(bench: Bench, data: Data, _: Data) -> None:
+def _time_unshared(bench: PredicatesBench, data: Data, _: Data) -> None:
     """Time the same queries without sharing on few rows, at two sizes after a warm-up; the difference is scaled.
 
     Every row is copied to every query's tree: all of them would take an hour. Planning and compiling 256 trees takes
@@ -233,7 +218,7 @@ def _time_unshared(bench: Bench, data: Data, _: Data) -> None:
         bench.note(name, [each * workload.rows if each else more], **scaled)
 
 
-def _time_rival(bench: Bench, data: Data, _: Data) -> None:
+def _time_rival(bench: PredicatesBench, data: Data, _: Data) -> None:
     """Time one CASE per query, on this JVM and on one with default options."""
     workload, (exchange, drawing) = bench.workload, data
     for number in dict.fromkeys((workload.at, workload.most)):
@@ -252,7 +237,7 @@ def _time_rival(bench: Bench, data: Data, _: Data) -> None:
             bench.say(f"{name}: {middle:.2f} s {found if 'of_files' in found else ''}")
 
 
-def _count(bench: Bench, data: Data, other: Data) -> None:
+def _count(bench: PredicatesBench, data: Data, other: Data) -> None:
     """Count the paper's operations for every query set, and put its own figures beside them."""
     workload, counted = bench.workload, {}
     sets: list[tuple[str, Data, Kind, int]] = [
@@ -268,7 +253,7 @@ def _count(bench: Bench, data: Data, other: Data) -> None:
     bench.figures.measurements["published"] = PUBLISHED
 
 
-def _expect(bench: Bench) -> None:
+def _expect(bench: PredicatesBench) -> None:
     """Compare the ratios with their targets."""
     times, at, most = bench.figures.measurements["times"], bench.workload.at, bench.workload.most
     middle = {name: statistics.median(run["seconds"]) for name, run in times.items()}
@@ -287,7 +272,7 @@ def _expect(bench: Bench) -> None:
             bench.figures.expect(f"{name} / {over}", middle[name] / middle[over], sign, bound)
 
 
-def _live_with_thousands(bench: Bench, data: Data, other: Data) -> None:
+def _live_with_thousands(bench: PredicatesBench, data: Data, other: Data) -> None:
     """Run thousands of queries in small batches, and add some."""
     crowd = bench.workload.crowd
     rows, rate = crowd.batch_rows * crowd.batches, RATE * crowd.batch_rows / Crowd().batch_rows

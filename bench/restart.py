@@ -12,7 +12,6 @@ import json
 import random
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -20,12 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bench._apart import run_apart
+from bench._frame import run_benchmark, scratch_folder
 from bench._living import COLUMNS, Pace, stream, write_file
-from bench._measure import Figures, Progress, interleave, machine, write_json
-from bench._report import print_targets
+from bench._measure import Figures, interleave
 
 BEHIND_S = 5.0  # that Penstock's first answer may come after bare Spark's first batch
 
@@ -45,18 +42,14 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     """Run the benchmark, print it, and write it to a file if one is named."""
     usual = Workload()
     pace = Pace(rows=rows or usual.pace.rows, file_seconds=usual.pace.file_seconds)
-    host = machine()
-    figures = measure(Workload(repetitions=9 if full else usual.repetitions, pace=pace), Progress())
-    if path is not None:
-        write_json(path, host, figures)
-    print_targets(Console(), figures.targets)
+    workload = Workload(repetitions=9 if full else usual.repetitions, pace=pace)
+    run_benchmark(path, lambda say, save: measure(workload, say))
 
 
 def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
     """Prepare once, then restart both programs in turns."""
     steps: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         (folder / "files").mkdir()
         for number in range(workload.files):
             write_file(folder / "files", number, workload.pace)

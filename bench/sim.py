@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import simpy
-from rich.console import Console
 
-from bench._measure import Figures, Progress, interleave, machine, write_json
-from bench._report import print_targets
+from bench._frame import Save, run_benchmark
+from bench._measure import Figures, Progress, interleave
 from penstock.reproduce import s07_load
 from penstock.reproduce.figure import Size
 from penstock.schedule.registry import policy_named
@@ -48,13 +47,16 @@ class Workload:
 
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
     """Run the benchmark, print it, and write it to a file if one is named."""
-    host = machine()
-    figures = measure(Workload(tuples=rows or (1_000 if full else 400)), Progress())
-    if full:
-        whole_set(figures, Size(WHOLE, 500, say=Progress()))
-    if path is not None:
-        write_json(path, host, figures)
-    print_targets(Console(), figures.targets)
+    workload = Workload(tuples=rows or (1_000 if full else 400))
+
+    def measure_all(say: Progress, save: Save) -> Figures:
+        figures = measure(workload, say)
+        if full:
+            save(figures)
+            whole_set(figures, Size(WHOLE, 500, say=say))
+        return figures
+
+    run_benchmark(path, measure_all)
 
 
 def measure(workload: Workload, say: Callable[[str], None]) -> Figures:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,11 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 
+from bench._frame import Save, run_benchmark, scratch_folder
 from bench._living import Coming, Pace, Watched, query, running, stream
-from bench._measure import Figures, Progress, machine, memory_now, write_json
-from bench._report import print_targets
+from bench._measure import Figures, Progress, memory_now
 from penstock.engine import Engine
 from penstock.report.charts import Series, line_chart
 from penstock.report.page import page
@@ -69,21 +67,24 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None, minu
     """Run the soak, print it, and write figures and a page of plots beside them if a file is named."""
     usual = Workload()
     workload = Workload(minutes=minutes or usual.minutes * (2 if full else 1), pace=Pace(rows=rows or usual.pace.rows))
-    host = machine()
-    figures, samples = measure(workload, Progress())
-    if path is not None:
-        write_json(path, host, figures)
-        path.with_suffix(".html").write_text(plots(samples), encoding="utf-8")
-    print_targets(Console(), figures.targets)
+
+    def measure_and_plot(say: Progress, save: Save) -> Figures:
+        figures, samples = measure(workload, say)
+        if path is not None:
+            save(figures)  # makes the folder
+            path.with_suffix(".html").write_text(plots(samples), encoding="utf-8")
+        return figures
+
+    run_benchmark(path, measure_and_plot)
 
 
 def measure(workload: Workload, say: Callable[[str], None]) -> tuple[Figures, list[Sample]]:
     """Run the stream with churn, and note every few seconds what it holds."""
     draw, watched, samples = random.Random(workload.seed), Watched(), list[Sample]()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        files, state = Path(scratch, "files"), Path(scratch, "state")
+    with scratch_folder() as scratch:
+        files, state = scratch / "files", scratch / "state"
         files.mkdir()
-        sinks = [ParquetSink(Path(scratch, "answers"))]
+        sinks = [ParquetSink(scratch / "answers")]
         with Engine(state, spark=embedded(memory="1g"), sinks=sinks) as engine:
             engine.execute(stream(files))
             engine.execute("; ".join(f"CREATE QUERY stays{n} AS {query(draw, KEEP)}" for n in range(workload.staying)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -19,7 +18,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench._measure import Figures, PeakMemory, Progress, interleave, saving, timing
+from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
+from bench._measure import Figures, PeakMemory, Progress, interleave, timing
 from bench._memory import memory_apart, memory_here
 from bench._penstock import Ran, Setting, run_penstock
 from bench._plain import Source, Window, bare_limit, differences, hand_tuned, plain_answers, plain_seconds
@@ -30,9 +30,6 @@ from penstock.spark.session.embedded import embedded
 
 HOUR_S = 3600
 OVERLAPPING = Window(3600, 60)  # every row is in 60 windows
-# Spark keeps the code of its last 100 plans, fewer than one turn of all runs needs: whoever comes after many plain
-# queries would compile again. With room for all, every side is measured with its code compiled.
-SETTINGS = {"spark.sql.codegen.cache.maxEntries": "5000"}
 STRATEGIES: tuple[Strategy, ...] = ("shared paired", "shared paned", "unshared paired", "unshared paned")
 # Operations for 256 queries over 1,138,636 rows (Krishnamurthy et al. 2006, Fig. 13): partial, final.
 PUBLISHED: dict[Strategy, dict[str, int | None]] = {
@@ -76,14 +73,9 @@ class Workload:
 
 
 @dataclass(slots=True)
-class Bench:
-    """One benchmark on its way: what to do, with what, and what was found."""
+class WindowsBench(Bench[Workload]):
+    """The benchmark of windows."""
 
-    workload: Workload
-    session: SparkSession
-    scratch: Path
-    say: Progress
-    figures: Figures = field(default_factory=Figures)
     last: dict[str, Ran] = field(default_factory=dict)  # of each of Penstock's runs
 
     def write(self, name: str, rows: int, files: int, rate: float) -> Source:
@@ -108,39 +100,31 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
         shared=tuple(sorted({*usual.shared, 64})) if full else usual.shared,
         plain=(*usual.plain, 64) if full else usual.plain,
     )
-    session = embedded(settings=SETTINGS)
-    save = saving(path)
-    figures = measure(session, workload, Progress(), save)
-    print_windows(figures)
-    if rows is not None and rows != usual.rows:
-        print(f"A quick look: the targets are meant for {usual.rows:,} rows.")
+    run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), print_windows)
+    tell_quick_look(workload.rows, usual.rows)
 
 
-def measure(
-    session: SparkSession, workload: Workload, say: Progress, save: Callable[[Figures], None] = lambda figures: None
-) -> Figures:
+def measure(session: SparkSession, workload: Workload, say: Progress, save: Save = do_not_save) -> Figures:
     """Measure everything, one thing after the other; what is known is saved after each."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        bench = Bench(workload, session, Path(scratch), say)
-        bench.figures.measurements["workload"] = asdict(workload)
+    with scratch_folder() as scratch:
+        bench = WindowsBench(workload, session, scratch, say, save=save)
         source = bench.write("trades", workload.rows, workload.files, workload.rows / HOUR_S)
         if workload.warm:
             _warm_up(bench, source)
         _compare_answers(bench, source)
         for step in (_time_all, _time_small_batches, _watch_memory, _count_operations):
-            step(bench, source)
-            save(bench.figures)
+            bench.take(step, source)
         return bench.figures
 
 
-def _warm_up(bench: Bench, source: Source) -> None:
+def _warm_up(bench: WindowsBench, source: Source) -> None:
     """Let the JVM compile what every side runs; the larger plain runs warm up in their first repetition."""
     for name, run in _timed_runs(bench, source).items():
         if not name.startswith("plain") or name.endswith((" 1", " overlapping")):
             bench.say(f"warming up: {name}: {run():.2f} s")
 
 
-def _compare_answers(bench: Bench, source: Source) -> None:
+def _compare_answers(bench: WindowsBench, source: Source) -> None:
     """Make sure, untimed, that all sides answer the same."""
     found = {}
     for name, windows, symbols in (
@@ -161,7 +145,7 @@ def _compare_answers(bench: Bench, source: Source) -> None:
     bench.figures.expect_true("answers equal plain Spark's", right)
 
 
-def _time_all(bench: Bench, source: Source) -> None:
+def _time_all(bench: WindowsBench, source: Source) -> None:
     """Time all sides in turns."""
     with PeakMemory() as watched:
         seconds = interleave(_timed_runs(bench, source), bench.workload.repetitions, bench.say)
@@ -173,7 +157,7 @@ def _time_all(bench: Bench, source: Source) -> None:
     _expect_times(bench, {name: statistics.median(each) for name, each in seconds.items()})
 
 
-def _timed_runs(bench: Bench, source: Source) -> dict[str, Callable[[], float]]:
+def _timed_runs(bench: WindowsBench, source: Source) -> dict[str, Callable[[], float]]:
     """List the runs by name."""
     session, workload = bench.session, bench.workload
     runs: dict[str, Callable[[], float]] = {"bare limit": lambda: _elapsed(bare_limit(session, source))}
@@ -203,7 +187,7 @@ def _elapsed(batch_ends: Sequence[float]) -> float:
     return batch_ends[-1] - batch_ends[0]
 
 
-def _expect_times(bench: Bench, median: dict[str, float]) -> None:
+def _expect_times(bench: WindowsBench, median: dict[str, float]) -> None:
     """Compare the ratios with their targets."""
     expect = bench.figures.expect
 
@@ -224,7 +208,7 @@ def _expect_times(bench: Bench, median: dict[str, float]) -> None:
     at_least("plain overlapping", "penstock overlapping", 8)
 
 
-def _count_operations(bench: Bench, source: Source) -> None:
+def _count_operations(bench: WindowsBench, source: Source) -> None:
     """Count operations of the papers' slice scan, once for each strategy: counts do not vary."""
     counted: dict[str, dict[str, Any]] = {}
     windows = bench.workload.windows(bench.workload.counted)
@@ -242,7 +226,7 @@ def _count_operations(bench: Bench, source: Source) -> None:
     bench.figures.expect("operations, unshared paired / shared paired", unshared / shared, ">=", 100)
 
 
-def _watch_memory(bench: Bench, source: Source) -> None:
+def _watch_memory(bench: WindowsBench, source: Source) -> None:
     """Cut the same rows into more batches: memory should not notice."""
     workload = bench.workload
     more = bench.write("more", workload.rows, workload.more_files, workload.rows / HOUR_S)
@@ -264,7 +248,7 @@ def _watch_memory(bench: Bench, source: Source) -> None:
     bench.figures.expect(f"Python memory, end / a third of {more.files} batches", growth, "<=", 1.15)
 
 
-def _time_small_batches(bench: Bench, _: Source) -> None:
+def _time_small_batches(bench: WindowsBench, _: Source) -> None:
     """Time batches so small that the fixed cost of each one shows."""
     workload = bench.workload
     rows = workload.small_rows * workload.small_batches
@@ -292,13 +276,13 @@ def _time_small_batches(bench: Bench, _: Source) -> None:
     _expect_small(bench, {name: statistics.median(each) for name, each in periods.items()})
 
 
-def _batch_ends(bench: Bench, name: str, source: Source, setting: Setting) -> list[float]:
+def _batch_ends(bench: WindowsBench, name: str, source: Source, setting: Setting) -> list[float]:
     """Run Penstock and return when each batch ended."""
     bench.penstock(name, source, setting)
     return bench.last[name].batch_ends
 
 
-def _expect_small(bench: Bench, median: dict[str, float]) -> None:
+def _expect_small(bench: WindowsBench, median: dict[str, float]) -> None:
     """Compare the latency of small batches with the bare one."""
     steps = {name: ran.steps for name, ran in bench.last.items() if name.startswith("small, ")}
     bench.figures.measurements["small_batches"] = {

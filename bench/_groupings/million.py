@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from bench._apart import run_apart
+from bench._frame import scratch_folder
 from penstock.engine import Engine
 from penstock.model.strategy import MAX_DRIVER_GROUPS
 from penstock.spark.session.embedded import embedded
@@ -218,8 +218,8 @@ def run_crowd(crowd: Crowd) -> dict[str, Any]:
 
 def _main() -> None:
     crowd = Crowd(**json.load(sys.stdin))
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        print(json.dumps(run(crowd, Path(scratch))))
+    with scratch_folder() as scratch:
+        print(json.dumps(run(crowd, scratch)))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bench._frame import scratch_folder
 from bench._groupings.workloads import Query, Stream
 from penstock.engine import Engine
 from penstock.share.grouping_rollup import to_record
@@ -35,9 +34,9 @@ class Ran:
 
 def run(session: SparkSession, stream: Stream, queries: Sequence[Query], strategy: Strategy = "shared paired") -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        folder = Path(scratch, "answers")
-        with Engine(Path(scratch, "state"), spark=session, strategy=strategy, sinks=[ParquetSink(folder)]) as engine:
+    with scratch_folder() as scratch:
+        folder = scratch / "answers"
+        with Engine(scratch / "state", spark=session, strategy=strategy, sinks=[ParquetSink(folder)]) as engine:
             engine.execute(";\n".join([stream.declared, *(query.statement for query in queries)]))
             pipeline = engine.stream("s").pipeline
             began = time.perf_counter()

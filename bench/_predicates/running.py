@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench._frame import scratch_folder
 from bench._predicates.market import COLUMNS, Exchange
 from bench._predicates.queries import Question
 from penstock.engine import Engine
@@ -51,10 +51,10 @@ def run(
     keep: Sequence[int] = (),
 ) -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        folder = Path(scratch, "answers")
+    with scratch_folder() as scratch:
+        folder = scratch / "answers"
         began = time.perf_counter()
-        with Engine(Path(scratch, "state"), spark=session, strategy=strategy, sinks=[ParquetSink(folder)]) as engine:
+        with Engine(scratch / "state", spark=session, strategy=strategy, sinks=[ParquetSink(folder)]) as engine:
             engine.execute(script(exchange, questions))
             pipeline = engine.stream("trades").pipeline
             ran = Ran(time.perf_counter() - began)
@@ -113,8 +113,8 @@ def bare_limit(session: SparkSession, exchange: Exchange) -> float:
         batch.agg(F.sum(F.col("price") * F.col("vol"))).collect()
 
     rows = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(exchange.trades))
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        writer = rows.select("price", "vol").writeStream.foreachBatch(take).option("checkpointLocation", scratch)
+    with scratch_folder() as scratch:
+        writer = rows.select("price", "vol").writeStream.foreachBatch(take).option("checkpointLocation", str(scratch))
         began = time.perf_counter()
         writer.trigger(availableNow=True).start().awaitTermination()
         return time.perf_counter() - began

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from bench._frame import scratch_folder
 from bench._living import Watched
 from bench._predicates.market import Exchange
 from bench._predicates.oracle import oracle
@@ -68,10 +68,10 @@ def live_with_thousands(
     questions = crossed(windows, predicates[: crowd.predicates])
     more = [Question(windows[n % len(windows)], p) for n, p in enumerate(predicates[crowd.predicates :])]
     found = Found()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
-        coming = Path(scratch, "coming")
+    with scratch_folder() as scratch:
+        coming = scratch / "coming"
         coming.mkdir()
-        with Engine(Path(scratch, "state"), spark=session) as engine:
+        with Engine(scratch / "state", spark=session) as engine:
             began = time.perf_counter()
             engine.execute(script(exchange, questions, coming))
             found.creating_seconds = time.perf_counter() - began

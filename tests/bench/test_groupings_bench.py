@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench import groupings
+from bench._frame import Bench
 from bench._groupings import million
 from bench._groupings.workloads import OPTION_KEYS, TRADE_KEYS, grouped_queries, packet_queries
 from bench._measure import Progress, as_json
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 def test_groupings_together_answer_as_each_alone(spark: SparkSession, tmp_path: Path) -> None:
     workload = groupings.Workload(rows=2_000, files=1, repetitions=1, each=2, warm=False)
-    bench = groupings.Bench(workload, spark, tmp_path, Progress())
+    bench = Bench(workload, spark, tmp_path, Progress())
     groupings._trades(bench)
     found = as_json({}, bench.figures)
     assert found["measurements"]["trades"]["queries"] == 16

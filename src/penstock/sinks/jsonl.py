@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.printable import json_text
 from penstock.sinks.protocol import Progressing, cannot_write
+from penstock.sinks.recorded import FolderWriter
 from penstock.sinks.row_values import plain_rows
 from penstock.sinks.settings import FolderForm, WholeForm
 from penstock.store.faults import reached, tear
@@ -39,26 +40,17 @@ class JsonLinesSink:
         return JsonLinesWriter(self, stream, memory)
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(FolderWriter):
     """Writes one stream's answers; after a restart it cuts off what was written but not recorded."""
 
     def __init__(self, sink: JsonLinesSink, stream: str, memory: Progressing) -> None:
         """Go on where the last record stands."""
-        self.sink, self.stream, self.memory = sink, stream, memory
-        known = memory.read()
-        self._delivered = int(str(known.get("delivered", -1)))
-        self._file = int(str(known.get("file", 0)))
-        self._length = int(str(known.get("length", 0)))
-        try:
-            sink.folder.mkdir(parents=True, exist_ok=True)
-            self._mend()
-        except OSError as error:
-            raise cannot_write(sink.folder, error) from error
+        self.sink = sink
+        super().__init__(sink.folder, stream, memory)
 
-    @property
-    def delivered(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
-        return self._delivered
+    def _go_on(self) -> None:
+        """Read where the last record stands."""
+        self._file, self._length = (int(str(self.known.get(name, 0))) for name in ("file", "length"))
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Append a commit's answers and remember how long the file is."""
@@ -91,16 +83,16 @@ class JsonLinesWriter:
                 file.flush()
                 os.fsync(file.fileno())
             if created:
-                sync_folder(self.sink.folder)
+                sync_folder(self.folder)
             reached("sink.jsonl.after")
         except OSError as error:
             raise cannot_write(path, error) from error
         return number, end
 
-    def _mend(self) -> None:
+    def _remove_unrecorded(self) -> None:
         """Cut the current file to its recorded length, and remove later ones: what they hold comes again."""
-        for path in self.sink.folder.glob(f"{glob.escape(self._stem())}*.jsonl"):
-            number = path.stem.removeprefix(self._stem())
+        for path in self.folder.glob(f"{glob.escape(self.stem)}*.jsonl"):
+            number = path.stem.removeprefix(self.stem)
             if number.isdigit() and int(number) > self._file:
                 path.unlink()
         if self._size() > self._length:
@@ -115,11 +107,7 @@ class JsonLinesWriter:
 
     def _path(self, number: int) -> Path:
         """Name a file."""
-        return self.sink.folder / f"{self._stem()}{number:05d}.jsonl"
-
-    def _stem(self) -> str:
-        """Begin the names of this stream's and state's files."""
-        return f"{self.stream}-{self.memory.owner}-"
+        return self.folder / f"{self.stem}{number:05d}.jsonl"
 
 
 def _line(row: dict[str, Any]) -> str:

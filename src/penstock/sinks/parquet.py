@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.sinks.protocol import Progressing, WriteLarge, cannot_write
+from penstock.sinks.recorded import FolderWriter
 from penstock.sinks.settings import FolderForm, WholeForm
 from penstock.store.faults import reached
 from penstock.store.files import sync_folder
@@ -47,7 +48,7 @@ class ParquetSink:
         return ParquetWriter(self, stream, memory)
 
 
-class ParquetWriter:
+class ParquetWriter(FolderWriter):
     """Collects one stream's answers until a file is worth writing.
 
     A file is named by the first commit in it: one that a crash left before it was recorded is known by its number.
@@ -55,21 +56,14 @@ class ParquetWriter:
 
     def __init__(self, sink: ParquetSink, stream: str, memory: Progressing) -> None:
         """Go on where the last record stands."""
-        self.sink, self.stream, self.memory = sink, stream, memory
-        self._delivered = int(str(memory.read().get("delivered", -1)))
+        self.sink = sink
+        super().__init__(sink.folder, stream, memory)
+
+    def _go_on(self) -> None:
+        """Begin with no answers that wait."""
         self._waiting: dict[str, list[pa.Table]] = {}
         self._first, self._last = self._delivered + 1, self._delivered
         self._bytes, self._since, self._broken_off = 0, time.monotonic(), False
-        try:
-            sink.folder.mkdir(parents=True, exist_ok=True)
-            self._remove_unrecorded()
-        except OSError as error:
-            raise cannot_write(sink.folder, error) from error
-
-    @property
-    def delivered(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
-        return self._delivered
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Take a commit's answers; write when enough have come together."""
@@ -109,27 +103,23 @@ class ParquetWriter:
                 if position == 0:
                     reached("sink.parquet.torn")
             if drafts:
-                sync_folder(self.sink.folder)
+                sync_folder(self.folder)
             reached("sink.parquet.after")
         except OSError as error:
-            raise cannot_write(self.sink.folder, error) from error
+            raise cannot_write(self.folder, error) from error
         self.memory.write({"delivered": self._last})
         self._delivered, self._first = self._last, self._last + 1
         self._waiting, self._bytes, self._since, self._broken_off = {}, 0, time.monotonic(), False
 
     def _remove_unrecorded(self) -> None:
         """Remove files that a crash left behind before they were recorded: their answers come again."""
-        stem = glob.escape(self._stem())
-        for path in self.sink.folder.glob(f"{stem}*.parquet"):
-            number = path.name.removeprefix(self._stem())[:12]
+        stem = glob.escape(self.stem)
+        for path in self.folder.glob(f"{stem}*.parquet"):
+            number = path.name.removeprefix(self.stem)[:12]
             if number.isdigit() and int(number) > self._delivered:
                 path.unlink()
-        for draft in self.sink.folder.glob(f".{stem}*.draft"):
+        for draft in self.folder.glob(f".{stem}*.draft"):
             draft.unlink()
-
-    def _stem(self) -> str:
-        """Begin the names of this stream's and state's files."""
-        return f"{self.stream}-{self.memory.owner}-"
 
     def _streamed(self, tables: Sequence[pa.Table]) -> list[Path]:
         """Write tables one after the other, those with equal columns to one hidden file."""
@@ -138,11 +128,11 @@ class ParquetWriter:
             for table in tables:
                 table = table.cast(pa.schema([_plain(field) for field in table.schema]))
                 columns = _columns_of(table.schema)
-                draft = self.sink.folder / f".{self._stem()}{self._first:012d}-{columns}.parquet.draft"
+                draft = self.folder / f".{self.stem}{self._first:012d}-{columns}.parquet.draft"
                 if columns not in writers:
                     writers[columns] = opened.enter_context(pq.ParquetWriter(draft, table.schema, compression="zstd"))
                 writers[columns].write_table(table)
-        drafts = [self.sink.folder / f".{self._stem()}{self._first:012d}-{c}.parquet.draft" for c in writers]
+        drafts = [self.folder / f".{self.stem}{self._first:012d}-{c}.parquet.draft" for c in writers]
         for draft in drafts:
             with draft.open("rb") as file:
                 os.fsync(file.fileno())
@@ -151,10 +141,10 @@ class ParquetWriter:
     def _draft(self, columns: str, tables: Sequence[pa.Table]) -> list[Path]:
         """Write answers with equal columns to hidden files."""
         table = pa.concat_tables(tables)
-        name = f"{self._stem()}{self._first:012d}-{columns}"
+        name = f"{self.stem}{self._first:012d}-{columns}"
         if self.sink.write_large is not None and table.num_rows >= self.sink.large_rows:
-            return self.sink.write_large(table, self.sink.folder, name)
-        draft = self.sink.folder / f".{name}.parquet.draft"
+            return self.sink.write_large(table, self.folder, name)
+        draft = self.folder / f".{name}.parquet.draft"
         pq.write_table(table, draft, compression="zstd")
         with draft.open("rb") as file:
             os.fsync(file.fileno())

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.printable import json_text, shown
 from penstock.sinks.protocol import Progressing
+from penstock.sinks.recorded import RecordedWriter
 from penstock.sinks.row_values import plain_rows
 
 
@@ -31,18 +32,13 @@ class TerminalSink:
         return TerminalWriter(self, memory)
 
 
-class TerminalWriter:
+class TerminalWriter(RecordedWriter):
     """Prints one stream's answers."""
 
     def __init__(self, sink: TerminalSink, memory: Progressing) -> None:
         """Go on where the last record stands."""
-        self.sink, self.memory = sink, memory
-        self._delivered = int(str(memory.read().get("delivered", -1)))
-
-    @property
-    def delivered(self) -> int:
-        """Return the last commit that was printed and recorded."""
-        return self._delivered
+        super().__init__(memory)
+        self.sink = sink
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Print a commit's answers and remember its number."""
