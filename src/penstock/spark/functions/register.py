@@ -34,9 +34,7 @@ from penstock.errors import EnvironmentProblem, Unsupported
 from penstock.language.functions.fingerprint import is_own
 from penstock.language.functions.python_functions import VERSION
 from penstock.model.function import Function, PythonCode
-from penstock.spark.functions import child_processes as in_child
-from penstock.spark.functions import udaf_worker as lifting_module
-from penstock.spark.functions import udf_worker as calling
+from penstock.spark.functions import child_processes, udaf_worker, udf_worker, users_code
 from penstock.spark.functions.udaf_worker import UdafWorker
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.spark.job.attempt import always_true
@@ -52,7 +50,7 @@ WORKER_ENDED: Final = ("Python worker exited unexpectedly", "Python worker proce
 IDLE: Final = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
 # A worker from which nothing comes for so long is ended; its functions then run apart, with a limit for each call.
 WATCHED: Final[dict[str, str]] = {
-    IDLE: f"{in_child.LIMIT_S:g}s",
+    IDLE: f"{child_processes.LIMIT_S:g}s",
     "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
 }
 
@@ -206,7 +204,7 @@ def _register(session: SparkSession, function: Function, *, apart: bool) -> None
     if code.aggregates:
         lifting = UdafWorker(function.name, base64.b64decode(code.pickled), code.version, apart)
         arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF
-        with _by_value(lifting_module), _by_value(in_child):
+        with _by_value(udaf_worker), _by_value(users_code), _by_value(child_processes):
             made: Any = UserDefinedFunction(lambda lists: lifting(lists), T.BinaryType(), function.name, arrow)
             session.udf.register(function.pinned, made)
             made._judf  # noqa: B018 - pickles the code while it is carried along
@@ -220,7 +218,7 @@ def _call(session: SparkSession, function: Function, *, apart: bool) -> Any:
     """Make what Spark calls when it resolves the function's name."""
     context: Any = session.sparkContext
     array = context._gateway.new_array(context._jvm.java.lang.Object, 2)
-    with _by_value(calling), _by_value(in_child):
+    with _by_value(udf_worker), _by_value(users_code), _by_value(child_processes):
         array[0] = _in_spark(session, function, apart=apart)._judf
     array[1] = always_true()
     return _builder(context._jvm).newInstance(array)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.functions.child_processes import Lost, in_children
+from penstock.spark.functions.users_code import load_code, what_it_raised
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class UdafWorker:
 
         dumps: Any = cloudpickle.dumps
         try:
-            lift, combine, *_ = self.loaded()
+            lift, combine, *_ = load_code(self.pickled, self.version)
         except BaseException as error:
-            why = dumps((None, f"cannot be loaded: {_told(error)}"))
+            why = dumps((None, f"cannot be loaded: {what_it_raised(error)}"))
             held = pc.list_value_length(lists).to_pylist()
             return pa.array([why if rows else None for rows in held], pa.binary())
 
@@ -44,22 +45,12 @@ class UdafWorker:
                     rows = lists[number].as_py()  # raises where Python cannot hold a value: a far year
                     yield dumps((self.state(lift, combine, rows), None)) if rows else b""
                 except BaseException as error:
-                    yield dumps((None, f"failed on a row: {_told(error)}"))
+                    yield dumps((None, f"failed on a row: {what_it_raised(error)}"))
 
         longest = pc.max(pc.list_value_length(lists)).as_py() or 1
         found = in_children(states, len(lists), longest) if self.apart else states(0)
         made = (dumps((None, one.why)) if isinstance(one, Lost) else one for one in found)
         return pa.array([one or None for one in made], pa.binary())
-
-    def loaded(self) -> Any:
-        """Unpickle the parts of the aggregate."""
-        import pickle
-        import sys
-
-        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        if here != self.version:
-            raise RuntimeError(f"it was registered under Python {self.version}, but this is {here}; register it again")
-        return pickle.loads(self.pickled)
 
     def state(self, lift: Any, combine: Any, rows: list[dict[str, Any]]) -> Any:
         """Lift rows and combine them from left to right."""
@@ -68,9 +59,3 @@ class UdafWorker:
         for row in rest:
             state = combine(state, lift(*row.values()))
         return state
-
-
-def _told(error: BaseException) -> str:
-    """Say in one line what was raised."""
-    text = " ".join(str(error).split())[:200]
-    return type(error).__name__ + (f": {text}" if text else "")

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.functions.child_processes import MOST_ENDS, Lost, in_children
+from penstock.spark.functions.users_code import load_code, shortened, what_it_raised
 
 FAILED_ARGUMENT = ""  # the error of a row one of whose arguments failed: Spark itself knows best why
-LONGEST = 200  # characters of an exception's text
 
 
 @dataclass(frozen=True)
@@ -53,24 +53,13 @@ class UdfWorker:
         """Call the function on all rows; return values and errors."""
         count = len(arguments[0])
         try:
-            function = self.loaded()
+            function = load_code(self.pickled, self.version)
         except BaseException as error:
-            why = f"{self.name}() cannot be loaded: {_told(error)}"
+            why = f"{self.name}() cannot be loaded: {what_it_raised(error)}"
             return pa.nulls(count, self.returns), pa.array([why] * count, pa.string())
         if self.vectorised and count:
             return self.arrays_apart(function, arguments, []) if self.apart else self.by_arrays(function, arguments)
         return self.by_rows(function, arguments)
-
-    def loaded(self) -> Callable[..., Any]:
-        """Unpickle the function."""
-        import pickle
-        import sys
-
-        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        if here != self.version:
-            raise RuntimeError(f"it was registered under Python {self.version}, but this is {here}; register it again")
-        function: Callable[..., Any] = pickle.loads(self.pickled)
-        return function
 
     def by_rows(self, function: Callable[..., Any], arguments: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
         """Call a function once a row, with Python's own values."""
@@ -81,7 +70,7 @@ class UdfWorker:
                 row = [argument[number].as_py() for argument in arguments] if rows is None else rows[number]
                 return function(*row), None
             except BaseException as raised:
-                return None, f"{self.name}() failed: {_told(raised)}"
+                return None, f"{self.name}() failed: {what_it_raised(raised)}"
 
         found = self.rows_apart(one, count) if self.apart else map(one, range(count))
         values, errors = map(list, zip(*found, strict=True)) if count else ([], [])
@@ -106,7 +95,7 @@ class UdfWorker:
 
     def misfit(self, value: Any) -> str:
         """Say that a value has not the declared type."""
-        told = f"{type(value).__name__} {_short(repr(value), 60)}"
+        told = f"{type(value).__name__} {shortened(repr(value), 60)}"
         return f"{self.name}() returned {told}, which is not of type {self.returns}"
 
     def typed(self, values: list[Any]) -> pa.Array:
@@ -131,7 +120,7 @@ class UdfWorker:
             return self.fitted(function(*arguments), count), pa.nulls(count, pa.string())
         except BaseException as raised:
             if count == 1:
-                error = f"{self.name}() failed: {_told(raised)}"
+                error = f"{self.name}() failed: {what_it_raised(raised)}"
                 return pa.nulls(1, self.returns), pa.array([error], pa.string())
         half = count // 2
         left = self.by_arrays(function, [argument.slice(0, half) for argument in arguments])
@@ -198,19 +187,3 @@ def _kind(type_: pa.DataType) -> str:
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return "binary"
     return "timestamp" if pa.types.is_timestamp(type_) else str(type_)
-
-
-def _told(error: BaseException) -> str:
-    """Say in one line what was raised."""
-    try:
-        text = " ".join(str(error).split())
-    except BaseException:
-        text = ""
-    name = type(error).__name__
-    # Spark's messages are cut after their first sentence.
-    return name + (f": {_short(text, LONGEST).replace('. ', '; ')}" if text else "")
-
-
-def _short(text: str, longest: int) -> str:
-    """Cut a text."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
