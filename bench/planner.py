@@ -24,7 +24,7 @@ from bench._planner import live as lives
 from penstock.calibrate import calibrate
 from penstock.model.strategy import Strategy
 from penstock.reproduce import k06_workload
-from penstock.reproduce.w11_workload import strands, windows
+from penstock.reproduce.w11_workload import windows, woven_queries
 from penstock.share.slices import Progression
 from penstock.share.weave.baselines import exhaustive
 from penstock.share.weave.costs import Rates, UnitCosts
@@ -91,14 +91,14 @@ def plan(workload: Workload, say: Callable[[str], None]) -> Figures:
 
 def _time_planning(workload: Workload, figures: Figures) -> None:
     """Weave all queries, then add some more one by one."""
-    all_of_them = strands(workload.queries, seed=workload.seed)
+    all_of_them = woven_queries(workload.queries, seed=workload.seed)
     began = time.perf_counter()
     planner = IncrementalPlanner(UnitCosts(workload.rate), dict(enumerate(all_of_them)))
     planned = time.perf_counter() - began
-    more = strands(workload.added, seed=workload.seed + 1)
+    more = woven_queries(workload.added, seed=workload.seed + 1)
     began = time.perf_counter()
-    for number, strand in enumerate(more, workload.queries):
-        planner.add(number, strand)
+    for number, woven_query in enumerate(more, workload.queries):
+        planner.add(number, woven_query)
     added = time.perf_counter() - began
     figures.measurements["planning"] = {"seconds": planned, "adding_seconds": added, "trees": len(planner.trees)}
     figures.expect(f"{workload.queries} queries woven, seconds", planned, "<=", 20.0)
@@ -107,7 +107,9 @@ def _time_planning(workload: Workload, figures: Figures) -> None:
 
 def _count_operations(workload: Workload, figures: Figures) -> None:
     """Count operations with none, one, two and all three optimizations (Guirguis et al. 2011, §8.4)."""
-    counted = counted_weave(strands(workload.counted, skew=0.7, overlap=10.0, seed=workload.seed), UnitCosts(100.0))
+    counted = counted_weave(
+        woven_queries(workload.counted, skew=0.7, overlap=10.0, seed=workload.seed), UnitCosts(100.0)
+    )
     figures.measurements["operations"] = dict(zip(STEPS, counted.operations, strict=True))
     figures.expect("operations, naive / all three optimizations", counted.saving, ">=", 300.0)
 
@@ -130,12 +132,12 @@ def _compare_small(workload: Workload, figures: Figures) -> None:
     """Hold plans of few queries against the naive algorithm's, and against the best of all."""
     draw, equal, worst, same = random.Random(workload.seed), 0, 0.0, 0
     for number in range(workload.small):
-        some = strands(draw.randint(2, 9), overlap=draw.choice((5.0, 10.0, 50.0)), seed=number)
+        some = woven_queries(draw.randint(2, 9), overlap=draw.choice((5.0, 10.0, 50.0)), seed=number)
         costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0, 50.0, 200.0)))
         ours, best = weave_share(some, costs).cost, exhaustive(some, costs).cost
         equal, worst = equal + (ours <= best * (1 + 1e-9)), max(worst, ours / best - 1)
     for number in range(workload.twins):
-        some = [s for s in strands(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
+        some = [s for s in woven_queries(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
         costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0)))
         same += not some or Naive(some, costs, Optimizations()).run().trees == weave_share(some, costs).trees
     figures.measurements["small"] = {"equal": equal, "of": workload.small, "worst_dearer": worst, "same_as_naive": same}

@@ -32,7 +32,10 @@ def look(
     """Price all plans of many classes, and run all those of few."""
     pricing = lives.pricing(session, case, rates)
     classes = classes_of(pricing.definitions, PRICED)
-    best, shared = exhaustive(pricing.strands, pricing.costs, classes), share_all(pricing.strands, pricing.costs)
+    best, shared = (
+        exhaustive(pricing.woven_queries, pricing.costs, classes),
+        share_all(pricing.woven_queries, pricing.costs),
+    )
     runs = run_all(session, case, rates, classes_of(pricing.definitions, RUN), repetitions, say)
     in_one = next(run["median_seconds"] for run in runs if len(run["plan"]) == 1)
     return {

@@ -59,13 +59,16 @@ class Pricing:
     live: Live
     rates: Rates
     definitions: tuple[Definition, ...]
-    strands: tuple[PlanQuery, ...]
+    woven_queries: tuple[PlanQuery, ...]
     costs: MeasuredCosts
 
     def whole(self, cost: float, trees: int = 1) -> float:
         """Return the seconds of all batches that are timed: rows read, batches, and what trees cost meanwhile."""
-        rows, plain = self.live.rows * (FILES - LEAD) / FILES, trees == 1 and len({s.lane for s in self.strands}) == 1
-        each = self.rates.whatever(len(self.strands), plain=plain)
+        rows, plain = (
+            self.live.rows * (FILES - LEAD) / FILES,
+            trees == 1 and len({s.lane for s in self.woven_queries}) == 1,
+        )
+        each = self.rates.whatever(len(self.woven_queries), plain=plain)
         return rows * self.rates.scanned + (FILES - LEAD) * each + cost * rows / self.live.rate
 
 
@@ -112,7 +115,7 @@ def predicted(pricing: Pricing, trees: Sequence[Sequence[int]]) -> float:
     """Return what the cost model says of trees of definitions, in seconds of a run."""
     place = {d.id: i for i, d in enumerate(pricing.definitions)}
     rows = [[place[number] for number in tree] for tree in trees]
-    return pricing.whole(beside(pricing.strands, pricing.costs, rows).woven().cost, len(trees))
+    return pricing.whole(beside(pricing.woven_queries, pricing.costs, rows).woven().cost, len(trees))
 
 
 def pricing(session: SparkSession, live: Live, rates: Rates) -> Pricing:
@@ -125,8 +128,8 @@ def pricing(session: SparkSession, live: Live, rates: Rates) -> Pricing:
 def _priced(engine: Engine, live: Live, rates: Rates, seen: ObservedLoad) -> Pricing:
     """See the queries of an engine as the cost model does."""
     definitions, numbers = tuple(engine.catalog.definitions("trades")), Numbers()
-    strands = tuple(numbers.strand(d) for d in definitions)
-    return Pricing(live, rates, definitions, strands, numbers.costs(rates, seen))
+    woven_queries = tuple(numbers.woven_query(d) for d in definitions)
+    return Pricing(live, rates, definitions, woven_queries, numbers.costs(rates, seen))
 
 
 def shards(count: int, windows: Sequence[tuple[int, int]]) -> list[str]:

@@ -101,7 +101,7 @@ def test_a_first_window_that_holds_unseen_rows_or_is_none_is_refused() -> None:
     with pytest.raises(Disagreement):
         model.create("late", TEN, 45)  # not an end
     with pytest.raises(Disagreement):
-        model.create("late", TEN, 50)  # [30, 40) begins after the frontier: nothing to wait for
+        model.create("late", TEN, 50)  # [30, 40) begins after all that was seen: nothing to wait for
     with pytest.raises(Disagreement):
         model.create("late", TEN, 10)  # before the first row
     model.create("late", TEN, 20)

@@ -47,17 +47,17 @@ def test_example_3_weaves_a_and_c_and_leaves_b_alone() -> None:
 def test_equations_1_to_3_and_5_hold_for_random_trees() -> None:
     draw = random.Random(3)
     for _ in range(20):
-        strands, rate = small_workload(draw)
-        cut = draw.randint(1, len(strands) - 1)
-        tree_costs = TreeCosts(strands, UnitCosts(rate), [range(cut), range(cut, len(strands))])
-        overlaps = [sum(s.overlap for s in part) for part in (strands[:cut], strands[cut:])]
-        edges = [edge_rate([s.window for s in part]).value for part in (strands[:cut], strands[cut:])]
+        woven_queries, rate = small_workload(draw)
+        cut = draw.randint(1, len(woven_queries) - 1)
+        tree_costs = TreeCosts(woven_queries, UnitCosts(rate), [range(cut), range(cut, len(woven_queries))])
+        overlaps = [sum(s.overlap for s in part) for part in (woven_queries[:cut], woven_queries[cut:])]
+        edges = [edge_rate([s.window for s in part]).value for part in (woven_queries[:cut], woven_queries[cut:])]
         costs = [rate + e * o for e, o in zip(edges, overlaps, strict=True)]  # Eq. 1, 2
         assert tree_costs.costs[:2] == pytest.approx(costs)
         assert tree_costs.woven().cost == pytest.approx(
             2 * rate + sum(e * o for e, o in zip(edges, overlaps, strict=True))
         )
-        together = edge_rate([s.window for s in strands]).value
+        together = edge_rate([s.window for s in woven_queries]).value
         saved = rate + edges[0] * overlaps[0] + edges[1] * overlaps[1] - together * sum(overlaps)  # Eq. 5
         assert tree_costs.reductions(0, np.array([1]))[0] == pytest.approx(saved)
 
@@ -83,42 +83,42 @@ def test_as_many_partials_as_rows_tell_no_number_of_shards() -> None:
 
 def test_groups_without_rows_cost_a_cell_in_every_slice() -> None:
     rates = replace(FREE, cell=1.0)
-    strands = [PlanQuery(Window(10 * SECOND, 10 * SECOND), 1), PlanQuery(Window(SECOND, SECOND), 0)]
+    woven_queries = [PlanQuery(Window(10 * SECOND, 10 * SECOND), 1), PlanQuery(Window(SECOND, SECOND), 0)]
     costs = measured(0.0, (1.0, 3_000.0), rates)
-    assert share_all(strands, costs).cost == pytest.approx(3_000.0)  # a slice a second
-    assert no_share(strands, costs).cost == pytest.approx(300.0)
+    assert share_all(woven_queries, costs).cost == pytest.approx(3_000.0)  # a slice a second
+    assert no_share(woven_queries, costs).cost == pytest.approx(300.0)
 
 
 def test_partials_are_those_of_groups_that_rows_fall_into() -> None:
     rates = replace(FREE, partial=1.0)
-    strand = PlanQuery(Window(SECOND, SECOND), 0)
+    woven_query = PlanQuery(Window(SECOND, SECOND), 0)
     load = Load(1e6, (3_000.0,), filled=(40.0,))
-    assert no_share([strand], MeasuredCosts(rates, load)).cost == pytest.approx(40.0)
+    assert no_share([woven_query], MeasuredCosts(rates, load)).cost == pytest.approx(40.0)
 
 
 def test_every_condition_but_that_which_takes_all_rows_is_asked_of_every_row_in_its_tree() -> None:
     rates = replace(FREE, asked=1.0)
-    strands = [PlanQuery(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
+    woven_queries = [PlanQuery(Window(SECOND, SECOND), condition=number) for number in (0, 1, 2, 2)]
     asked = MeasuredCosts(rates, Load(5.0, (1.0,)))
-    assert share_all(strands, asked).cost == pytest.approx(10.0)  # three, by halving
+    assert share_all(woven_queries, asked).cost == pytest.approx(10.0)  # three, by halving
     free = MeasuredCosts(rates, Load(5.0, (1.0,), free=1))
-    assert share_all(strands, free).cost == pytest.approx(5.0 * math.log2(3))
-    assert no_share(strands, free).cost == pytest.approx(15.0)
+    assert share_all(woven_queries, free).cost == pytest.approx(5.0 * math.log2(3))
+    assert no_share(woven_queries, free).cost == pytest.approx(15.0)
     to_come = MeasuredCosts(rates, Load(5.0, (1.0,), free=99))
-    assert share_all(strands, to_come).cost == pytest.approx(10.0)
+    assert share_all(woven_queries, to_come).cost == pytest.approx(10.0)
 
 
 def test_trees_beside_each_other_keep_each_others_groups_far_from_the_processor() -> None:
     rates, half = replace(FREE, crowded=1.0), HALF_CROWDED / 4
-    strands = [PlanQuery(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
+    woven_queries = [PlanQuery(Window(3600 * SECOND, 3600 * SECOND), 0, number) for number in range(4)]
     costs = MeasuredCosts(rates, Load(1e9, (half,), fragments_per_condition=0.25))
-    tree_costs = TreeCosts(strands, costs)
+    tree_costs = TreeCosts(woven_queries, costs)
     assert tree_costs.woven().cost == pytest.approx(4e9 / 17)  # each on its own: a quarter of the groups, squared
     tree_costs.stand()
     assert tree_costs.crowd == pytest.approx(HALF_CROWDED)
     assert tree_costs.woven().cost == pytest.approx(2e9)
-    assert no_share(strands, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
-    together = TreeCosts(strands, costs, [range(4)])
+    assert no_share(woven_queries, costs.among(HALF_CROWDED)).cost == pytest.approx(2e9)
+    together = TreeCosts(woven_queries, costs, [range(4)])
     alone = together.woven().cost
     together.stand()
     assert together.woven().cost == pytest.approx(alone)
@@ -135,13 +135,13 @@ def test_keyless_trees_are_not_crowded() -> None:
 def test_trees_that_crowd_each_other_are_woven_once_more() -> None:
     # Parted, each of 20 conditions has its own slices; together they have all of them, five fragments each.
     steps = (601, 607, 613, 617, 619, 631, 641, 643, 647, 653, 659, 661, 673, 677, 683, 691, 701, 709, 719, 727)
-    strands = [PlanQuery(Window(s * SECOND, s * SECOND), 0, i, "prefix") for i, s in enumerate(steps)]
+    woven_queries = [PlanQuery(Window(s * SECOND, s * SECOND), 0, i, "prefix") for i, s in enumerate(steps)]
     rates = replace(FREE, partial=1e-6, crowded=3e-7)
     costs = MeasuredCosts(rates, Load(200.0, (20_000.0,), fragments_per_condition=1.0))
-    greedy = weave_share(strands, costs)
-    planner = IncrementalPlanner(costs, dict(enumerate(strands)))
-    assert beside(strands, costs, greedy.trees).woven().cost > 1.05 * greedy.cost
-    assert planner.cost < beside(strands, costs, greedy.trees).woven().cost
+    greedy = weave_share(woven_queries, costs)
+    planner = IncrementalPlanner(costs, dict(enumerate(woven_queries)))
+    assert beside(woven_queries, costs, greedy.trees).woven().cost > 1.05 * greedy.cost
+    assert planner.cost < beside(woven_queries, costs, greedy.trees).woven().cost
     assert len(planner.trees) < len(greedy.trees)
 
 
@@ -169,23 +169,23 @@ def test_many_groups_are_not_cut_by_the_short_slides_of_a_grouping_with_few() ->
 def test_one_grouping_and_condition_is_shared_whatever_the_slides() -> None:
     draw = random.Random(2)
     for _ in range(10):
-        strands = [PlanQuery(s.window, merging="prefix") for s in small_workload(draw)[0]]
-        assert len(weave_share(strands, measured(500.0, (3_000.0,), Rates())).trees) == 1
+        woven_queries = [PlanQuery(s.window, merging="prefix") for s in small_workload(draw)[0]]
+        assert len(weave_share(woven_queries, measured(500.0, (3_000.0,), Rates())).trees) == 1
 
 
 def test_nested_conditions_under_one_grouping_share_a_tree() -> None:
     windows = [Window(r * SECOND, s * SECOND) for r, s in ((600, 300), (750, 410), (900, 333))]
-    strands = [PlanQuery(w, 0, condition, "prefix") for w in windows for condition in range(8)]
-    planner = IncrementalPlanner(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(strands)), bound=True)
+    woven_queries = [PlanQuery(w, 0, condition, "prefix") for w in windows for condition in range(8)]
+    planner = IncrementalPlanner(measured(1_000.0, (3_000.0,), Rates()), dict(enumerate(woven_queries)), bound=True)
     assert len(planner.trees) == 1
-    assert planner.cost <= no_share(strands, planner.costs).cost
+    assert planner.cost <= no_share(woven_queries, planner.costs).cost
 
 
 def test_measured_costs_are_the_unit_costs_where_only_rows_and_merges_cost() -> None:
-    strands, rate = small_workload(random.Random(8))
+    woven_queries, rate = small_workload(random.Random(8))
     rates = Rates(scanned=0.0, sliced=1.0, copied=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0)
-    ours = weave_share(strands, measured(rate, (1.0,), rates))
-    theirs = weave_share(strands, UnitCosts(rate))
+    ours = weave_share(woven_queries, measured(rate, (1.0,), rates))
+    theirs = weave_share(woven_queries, UnitCosts(rate))
     assert ours.trees == theirs.trees
     assert ours.cost == pytest.approx(theirs.cost)
 
@@ -199,8 +199,8 @@ def test_windows_of_long_ranges_cost_more_where_they_are_merged_from_trees() -> 
 
 def test_a_window_costs_by_itself_and_by_its_groups() -> None:
     rates = replace(FREE, window=5.0, evaluation=1.0)
-    strand = PlanQuery(Window(60 * SECOND, 2 * SECOND), grouping=1)
-    assert no_share([strand], measured(1.0, (1.0, 30.0), rates)).cost == pytest.approx((5.0 + 30.0) / 2)
+    woven_query = PlanQuery(Window(60 * SECOND, 2 * SECOND), grouping=1)
+    assert no_share([woven_query], measured(1.0, (1.0, 30.0), rates)).cost == pytest.approx((5.0 + 30.0) / 2)
 
 
 def test_a_tree_has_a_turn_in_every_batch_or_for_every_window() -> None:

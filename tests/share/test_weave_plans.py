@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import Unsupported
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.reproduce.w11_workload import TEMPLATES_S, strands
+from penstock.reproduce.w11_workload import TEMPLATES_S, woven_queries
 from penstock.share.weave.baselines import (
     exhaustive,
     insert_then_weave,
@@ -97,7 +97,7 @@ def test_weave_share_finds_a_cheapest_plan_nine_times_in_ten() -> None:
     assert worst < 0.1  # the paper saw 3 % (footnote 1)
 
 
-def test_the_cheapest_plan_of_three_strands_is_the_least_of_all_five_partitions() -> None:
+def test_the_cheapest_plan_of_three_queries_is_the_least_of_all_five_partitions() -> None:
     draw = random.Random(6)
     for _ in range(20):
         work, rate = small_workload(draw, 3)
@@ -107,9 +107,9 @@ def test_the_cheapest_plan_of_three_strands_is_the_least_of_all_five_partitions(
         assert exhaustive(work, UnitCosts(rate)).cost == pytest.approx(min(every))
 
 
-def test_all_plans_of_many_strands_are_refused() -> None:
+def test_all_plans_of_many_queries_are_refused() -> None:
     with pytest.raises(Unsupported, match="cannot be tried"):
-        exhaustive(strands(13), UnitCosts(1.0))
+        exhaustive(woven_queries(13), UnitCosts(1.0))
 
 
 def rivals(work: list[PlanQuery], costs: UnitCosts, seed: int) -> dict[str, WovenTrees]:
@@ -127,7 +127,7 @@ def rivals(work: list[PlanQuery], costs: UnitCosts, seed: int) -> dict[str, Wove
 @pytest.mark.parametrize("rate", [50.0, 300.0])
 def test_weave_share_is_not_dearer_than_its_rivals(rate: float) -> None:
     for seed in range(3):
-        work = strands(60, seed=seed)
+        work = woven_queries(60, seed=seed)
         ours = weave_share(work, UnitCosts(rate)).cost
         for name, rival in rivals(work, UnitCosts(rate), seed).items():
             assert sorted(i for tree in rival.trees for i in tree) == list(range(60)), name
@@ -137,14 +137,14 @@ def test_weave_share_is_not_dearer_than_its_rivals(rate: float) -> None:
 
 
 def test_local_search_never_ends_dearer_than_it_began() -> None:
-    work, costs = strands(40, seed=3), UnitCosts(80.0)
+    work, costs = woven_queries(40, seed=3), UnitCosts(80.0)
     trees = random_trees(40, 3)
     began = TreeCosts(work, costs, trees).woven().cost
     assert local_search(work, costs, 100, 3, trees).cost <= began
 
 
 def test_each_optimization_saves_an_order_of_magnitude_and_all_three_hundreds_of_times() -> None:
-    counted = counted_weave(strands(250, skew=0.7, overlap=10.0), UnitCosts(100.0))
+    counted = counted_weave(woven_queries(250, skew=0.7, overlap=10.0), UnitCosts(100.0))
     steps = np.array(counted.operations)
     assert (steps[:-1] / steps[1:] > 5).all()
     assert counted.saving >= 300
@@ -152,12 +152,12 @@ def test_each_optimization_saves_an_order_of_magnitude_and_all_three_hundreds_of
 
 def test_slides_of_the_paper_are_long_more_often_the_greater_their_skew() -> None:
     def mean_slide(skew: float) -> float:
-        return float(np.mean([s.window.slide_us / SECOND for s in strands(500, skew=skew)]))
+        return float(np.mean([s.window.slide_us / SECOND for s in woven_queries(500, skew=skew)]))
 
     assert max(TEMPLATES_S) == 100_000
     assert min(TEMPLATES_S) == 1
     assert mean_slide(0.0) < mean_slide(0.6) < mean_slide(2.0)
-    overlaps = [s.overlap for s in strands(500, overlap=10.0) if s.window.slide_us > 10 * SECOND]
+    overlaps = [s.overlap for s in woven_queries(500, overlap=10.0) if s.window.slide_us > 10 * SECOND]
     assert 1 <= min(overlaps) <= max(overlaps) <= 10.1
 
 

@@ -16,36 +16,36 @@ from penstock.share.weave.plan_queries import PlanQuery
 
 def workload(draw: random.Random) -> tuple[list[PlanQuery], MeasuredCosts]:
     """Draw up to seven queries over a few groupings and conditions, and what their stream brings."""
-    strands = []
+    woven_queries = []
     for _ in range(draw.randint(3, 7)):
         slide = draw.choice((1, 2, 3, 5, 7, 10, 60, 300))
         window = Window(draw.randint(1, 4 * slide) * SECOND, slide * SECOND)
-        strands.append(PlanQuery(window, draw.randrange(2), draw.randrange(3), "prefix"))
+        woven_queries.append(PlanQuery(window, draw.randrange(2), draw.randrange(3), "prefix"))
     rates = Rates(partial=draw.choice((1e-7, 3e-6, 1e-4)), tree=draw.choice((0.0, 2e-3)))
     groups = (1.0, draw.choice((2.0, 100.0, 3_000.0)))
     batches = draw.choice((0.0, 0.001, 0.5))
-    return strands, MeasuredCosts(
+    return woven_queries, MeasuredCosts(
         rates, Load(draw.choice((1.0, 50.0, 5_000.0)), groups, draw.choice((0.5, 1.0)), batches)
     )
 
 
-def lanes(strands: list[PlanQuery]) -> list[list[int]]:
+def lanes(woven_queries: list[PlanQuery]) -> list[list[int]]:
     """Collect the queries of each grouping and condition."""
     found: dict[tuple[int, int], list[int]] = {}
-    for number, strand in enumerate(strands):
-        found.setdefault((strand.grouping, strand.condition), []).append(number)
+    for number, woven_query in enumerate(woven_queries):
+        found.setdefault((woven_query.grouping, woven_query.condition), []).append(number)
     return list(found.values())
 
 
-def dearer(strands: list[PlanQuery], costs: MeasuredCosts) -> float:
+def dearer(woven_queries: list[PlanQuery], costs: MeasuredCosts) -> float:
     """Return by what part the cheapest plan of whole lanes is dearer than the cheapest of all plans."""
-    return exhaustive(strands, costs, lanes(strands)).cost / exhaustive(strands, costs).cost - 1
+    return exhaustive(woven_queries, costs, lanes(woven_queries)).cost / exhaustive(woven_queries, costs).cost - 1
 
 
 def test_queries_over_the_same_rows_alone_are_one_tree_in_the_cheapest_plan() -> None:
     for seed in range(100):
-        strands, costs = workload(random.Random(seed))
-        alike = [replace(strand, grouping=1, condition=0) for strand in strands]
+        woven_queries, costs = workload(random.Random(seed))
+        alike = [replace(woven_query, grouping=1, condition=0) for woven_query in woven_queries]
         assert dearer(alike, costs) <= 1e-9, seed
 
 
@@ -63,10 +63,10 @@ def test_in_many_workloads_too_parting_queries_over_the_same_rows_gains_next_to_
 
 
 def test_classes_that_stay_whole_leave_fewer_plans() -> None:
-    strands, costs = workload(random.Random(3))
-    everything = exhaustive(strands, costs, [list(range(len(strands)))])
-    assert everything.trees == share_all(strands, costs).trees
-    assert everything.cost == pytest.approx(share_all(strands, costs).cost)
+    woven_queries, costs = workload(random.Random(3))
+    everything = exhaustive(woven_queries, costs, [list(range(len(woven_queries)))])
+    assert everything.trees == share_all(woven_queries, costs).trees
+    assert everything.cost == pytest.approx(share_all(woven_queries, costs).cost)
 
 
 def test_a_batch_a_second_leaves_few_queries_in_one_tree() -> None:

@@ -6,7 +6,7 @@ import random
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.reproduce.w11_workload import strands
+from penstock.reproduce.w11_workload import woven_queries
 from penstock.share.weave.plan_queries import PlanQuery
 
 SLIDES_S = (1, 2, 3, 4, 5, 6, 9, 10, 12, 15, 20, 30)
@@ -36,4 +36,6 @@ def any_workload(draw: random.Random, most: int) -> tuple[list[PlanQuery], float
     if draw.random() < 0.5:
         return small_workload(draw, most)
     overlap = draw.choice((5.0, 10.0, 50.0))
-    return strands(draw.randint(2, most), overlap=overlap, seed=draw.randrange(1 << 30)), draw.choice((*LIGHT, *HEAVY))
+    return woven_queries(draw.randint(2, most), overlap=overlap, seed=draw.randrange(1 << 30)), draw.choice(
+        (*LIGHT, *HEAVY)
+    )

@@ -70,7 +70,7 @@ def answers(engine: Engine, name: str) -> list[tuple[int, Any]]:
 # ALTER.
 
 
-def test_an_altered_query_answers_by_its_new_definition_from_the_frontier_on(
+def test_an_altered_query_answers_by_its_new_definition_from_what_was_seen_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     #   rows     1  5   12  |  18    25   31  |  41

@@ -68,15 +68,15 @@ def test_roll_ups_of_roll_ups_equal_adding_up_answers(spark: SparkSession, tmp_p
         with opened(spark, tmp_path) as bed:
             if number == 1:
                 bed.query("late", "SELECT k, sum(v) AS v, count(n) AS n FROM tens [RANGE 10 s SLIDE 10 s] GROUP BY k")
-                frontier = bed.engine.stream("tens").pipeline.progress.clock.frontier_us
+                seen_until = bed.engine.stream("tens").pipeline.progress.clock.seen_until_us
             bed.feed("s", batch)
     with opened(spark, tmp_path) as bed:
         bed.flush()
         answered = {name: bed.timeline(name) for name in ("tens", "tops")}
         for name, (source, length, slide, _) in READERS.items():
             assert bed.timeline(name) == wanted(answered[source], length, slide), name
-        assert frontier is not None
-        begins = frontier / 1e6 - bed.epoch.timestamp()
+        assert seen_until is not None
+        begins = seen_until / 1e6 - bed.epoch.timestamp()
         assert bed.timeline("late") == [one for one in wanted(answered["tens"], 10, 10) if one[0] - 10 >= begins]
         assert bed.counts("tens").ingested == bed.counts("tens").on_time == len(answered["tens"])
         with pytest.raises(SourceError, match='the rows of stream "tens" come from stream "s" alone'):

@@ -22,7 +22,7 @@ def test_a_query_without_rows_before_it_begins_with_the_first_window(spark: Spar
         assert str(entered) == 'query "q" answers from the first window on: no row has come yet'
 
 
-def test_what_is_not_stored_begins_with_the_first_window_after_the_frontier(spark: SparkSession) -> None:
+def test_what_is_not_stored_begins_with_the_first_window_after_what_was_seen(spark: SparkSession) -> None:
     with open_bed(spark) as bed:
         bed.query("old", COUNT)
         bed.feed("s", rows(1, 12))

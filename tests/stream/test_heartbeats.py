@@ -44,7 +44,7 @@ def test_after_idle_without_rows_the_watermark_goes_on_by_the_time_elapsed(spark
 
 
 def test_a_query_after_a_silence_begins_where_no_row_was_missed_whoever_answers_the_same(spark: SparkSession) -> None:
-    """The silence is answered up to 60 s; a longer window over the same rows needs nothing from before the frontier."""
+    """The silence is answered up to 60 s; a longer window over the same rows needs nothing from before it."""
     clock = ManualClock(START)
     with open_bed(spark, clock) as bed:
         clock.advance("20 s")

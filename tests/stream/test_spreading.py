@@ -214,7 +214,7 @@ def test_what_the_executors_cannot_do_is_refused_and_nothing_changes(spark: Spar
 PAST = "SELECT a, max(v) AS m FROM r [RANGE 2 s SLIDE 1 s] GROUP BY a WITH (from = {})"
 
 
-def test_a_plain_query_begins_at_its_frontier_however_many_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_plain_query_begins_at_what_was_seen_however_many_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     with TestBed(spark, state=tmp_path, max_driver_groups=10, epoch=START) as bed:
         bed.stream("r", COLUMNS, retain_rows="1 d")
         bed.query("q", BY_A)

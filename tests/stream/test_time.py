@@ -94,7 +94,7 @@ def test_a_query_added_later_begins_with_the_first_window_wholly_covered(spark: 
         bed.feed("s", at(22, 41))
         #        1        10 12  15  18|20 22 25    30    35    40 41
         #  rows  •           •       •|    •                       •
-        #  new                         |[---------- 1)                 the frontier is just after 18 s
+        #  new                         |[---------- 1)                 rows were seen until 18 s
         #  same            [--- 1)[- 1)|[-- 1)                         old still keeps the slices from 10 s on
         assert bed.timeline("new") == [(30, 1), (35, None), (40, None)]
         assert bed.timeline("same") == [(15, 1), (20, 1), (25, 1), (30, 0), (35, 0), (40, 0)]

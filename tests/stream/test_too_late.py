@@ -39,7 +39,7 @@ class Asked:
     keys: str = ""
     revise: int = 0
     joined: bool = False
-    begins: int | None = None  # the frontier when it came; None: with the stream
+    begins: int | None = None  # until when rows had been seen when it came; None: with the stream
     first_end: int | None = None  # that it answered
     missed: int = 0
 

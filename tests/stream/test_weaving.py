@@ -272,7 +272,7 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         feed_second(bed, 6)
         assert weaving._planner is not None
-        assert weaving._planner.strands.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
+        assert weaving._planner.woven_queries.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
         assert not weaving._planner.owing
 
 
@@ -292,9 +292,9 @@ def test_the_partials_that_are_made_are_foreseen(spark: SparkSession, strategy: 
             )
         pipeline = bed.engine.stream("s").pipeline
         definitions, numbers = bed.engine.catalog.definitions("s"), Numbers()
-        strands = [numbers.strand(d) for d in definitions]
+        woven_queries = [numbers.woven_query(d) for d in definitions]
         costs, seen = numbers.costs(only, pipeline.weaving.seen()), pipeline.weaving.seen()
-        plan = share_all(strands, costs) if strategy == "shared paired" else no_share(strands, costs)
+        plan = share_all(woven_queries, costs) if strategy == "shared paired" else no_share(woven_queries, costs)
         assert seen.rows_per_second is not None
         assert plan.cost * 9_000 / seen.rows_per_second == pytest.approx(pipeline.metrics.partials, rel=0.1)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Claim, Figure, Judge, Size, below
-from penstock.reproduce.w11_workload import strands
+from penstock.reproduce.w11_workload import woven_queries
 from penstock.share.weave.baselines import insert_then_weave, local_search, no_share, share_all, share_at_random
 from penstock.share.weave.costs import UnitCosts
 from penstock.share.weave.plan_queries import WovenTrees
@@ -31,13 +31,13 @@ Algorithm = Callable[[int, float, int], WovenTrees]
 @cache
 def woven(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float = 50.0) -> WovenTrees:
     """Weave a workload."""
-    return weave_share(strands(count, skew=skew, overlap=overlap, seed=seed), UnitCosts(rate))
+    return weave_share(woven_queries(count, skew=skew, overlap=overlap, seed=seed), UnitCosts(rate))
 
 
 @cache
 def shared_cost(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float = 50.0) -> float:
     """Return what one tree for all costs."""
-    return share_all(strands(count, skew=skew, overlap=overlap, seed=seed), UnitCosts(rate)).cost
+    return share_all(woven_queries(count, skew=skew, overlap=overlap, seed=seed), UnitCosts(rate)).cost
 
 
 def gain(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float = 50.0) -> float:
@@ -47,11 +47,11 @@ def gain(count: int, rate: float, seed: int, skew: float = 0.6, overlap: float =
 
 ALGORITHMS: Final[Mapping[str, Algorithm]] = {
     "Weave Share": woven,
-    "Shared": lambda n, rate, seed: share_all(strands(n, seed=seed), UnitCosts(rate)),
-    "Insert-then-Weave": lambda n, rate, seed: insert_then_weave(strands(n, seed=seed), UnitCosts(rate)),
-    "LS-NS-10x": lambda n, rate, seed: local_search(strands(n, seed=seed), UnitCosts(rate), 10 * n, seed),
-    "Random": lambda n, rate, seed: share_at_random(strands(n, seed=seed), UnitCosts(rate), seed),
-    "No Share": lambda n, rate, seed: no_share(strands(n, seed=seed), UnitCosts(rate)),
+    "Shared": lambda n, rate, seed: share_all(woven_queries(n, seed=seed), UnitCosts(rate)),
+    "Insert-then-Weave": lambda n, rate, seed: insert_then_weave(woven_queries(n, seed=seed), UnitCosts(rate)),
+    "LS-NS-10x": lambda n, rate, seed: local_search(woven_queries(n, seed=seed), UnitCosts(rate), 10 * n, seed),
+    "Random": lambda n, rate, seed: share_at_random(woven_queries(n, seed=seed), UnitCosts(rate), seed),
+    "No Share": lambda n, rate, seed: no_share(woven_queries(n, seed=seed), UnitCosts(rate)),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from penstock.report.curves import Curve
 from penstock.reproduce.figure import Figure, Judge, Size
 from penstock.reproduce.w11 import TEMPLATES
-from penstock.reproduce.w11_workload import strands
+from penstock.reproduce.w11_workload import woven_queries
 from penstock.share.weave.costs import UnitCosts
 from penstock.share.weave.counting import STEPS, counted_weave
 from penstock.share.weave.incremental import IncrementalPlanner
@@ -29,7 +29,7 @@ def figures(size: Size) -> dict[str, Callable[[], Figure]]:
 
 def kept(count: int, tolerance: float, seed: int) -> tuple[float, int, int]:
     """Add queries one by one; return the mean relative error in percent, pairs compared and plans woven anew."""
-    pool = strands(count, seed=seed)
+    pool = woven_queries(count, seed=seed)
     begun = count // 5
     planner = IncrementalPlanner(UnitCosts(RATE), dict(enumerate(pool[:begun])), tolerance)
     errors = []
@@ -69,7 +69,7 @@ def _tolerances(size: Size) -> Figure:
 def _optimizations(size: Size) -> Figure:
     """Count operations as optimizations are added (§8.4)."""
     judge, count = Judge("w11", "Figure 14"), min(250, size.queries)
-    counted = counted_weave(strands(count, skew=0.7, overlap=10.0, seed=size.seed), UnitCosts(100.0))
+    counted = counted_weave(woven_queries(count, skew=0.7, overlap=10.0, seed=size.seed), UnitCosts(100.0))
     steps = counted.operations
     saved = [a / b for a, b in pairwise(steps)]
     words = ", ".join(f"{name} {value:.3g}" for name, value in zip(STEPS, steps, strict=True))

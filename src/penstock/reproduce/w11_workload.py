@@ -29,6 +29,6 @@ def windows(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int =
     return [Window(int(r) * SECOND, int(s) * SECOND) for r, s in zip(ranges, slides, strict=True)]
 
 
-def strands(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int = 1) -> list[PlanQuery]:
+def woven_queries(count: int, *, skew: float = 0.6, overlap: float = 50.0, seed: int = 1) -> list[PlanQuery]:
     """Draw queries that differ in their windows alone."""
     return [PlanQuery(window) for window in windows(count, skew=skew, overlap=overlap, seed=seed)]

@@ -75,7 +75,7 @@ class Admission:
             return FirstWindow(progress.windows.first_ends.get(new.id), "the query exists already")
         if progress.clock.ended:
             return FirstWindow(None, "the stream has ended")
-        if layout is None or progress.clock.frontier_us is None:
+        if layout is None or progress.clock.seen_until_us is None:
             return FirstWindow(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
@@ -84,7 +84,7 @@ class Admission:
         asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
         if isinstance(asked, _Nothing):
             self._not_before(new)
-            stored = covered != progress.clock.frontier_us
+            stored = covered != progress.clock.seen_until_us
             why = "stored partials cover it" if stored else "its partials are kept from now on"
             if new.begins_us is not None and new.begins_us == covered:
                 why = "the windows that begin before it are answered by the definition before"
@@ -108,7 +108,7 @@ class Admission:
         found: dict[int, Since] = {}
         if self.progress.clock.ended:
             return found
-        for definition in new if self.progress.clock.frontier_us is not None else ():
+        for definition in new if self.progress.clock.seen_until_us is not None else ():
             [tree] = [t for t in layout.plan.trees if definition.id in t.lane_of]
             others = [d for d in tree.lanes[tree.lane_key(definition)] if d.id != definition.id]
             asked = self._asked(definition, self.progress.windows.starts[definition.id], others)
@@ -116,7 +116,7 @@ class Admission:
                 self._not_before(definition)
             else:
                 found[definition.id] = asked
-        for definition in new if self.progress.clock.frontier_us is None else ():
+        for definition in new if self.progress.clock.seen_until_us is None else ():
             self._not_before(definition)
         return found
 
@@ -134,7 +134,7 @@ class Admission:
         others = [self.progress.windows.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
         needed = [*asking.values(), *others]
         low = None if None in needed else min(since for since in needed if since is not None)
-        before = self.progress.clock.frontier_us
+        before = self.progress.clock.seen_until_us
         assert before is not None
         rows = self.past.rows(low, before, self.progress.clock.source, accept_changed_files=accept)
         return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
@@ -229,13 +229,13 @@ class Admission:
 
     def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
         """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""
-        since, first, frontier = since_of(new.query), self.progress.clock.first_us, self.progress.clock.frontier_us
+        since, first, seen_until = since_of(new.query), self.progress.clock.first_us, self.progress.clock.seen_until_us
         assert first is not None
-        assert frontier is not None
+        assert seen_until is not None
         if covered is None:
             return NOTHING
         if isinstance(since, int):
-            return NOTHING if since >= min(covered, frontier) else (since if since > first else None)
+            return NOTHING if since >= min(covered, seen_until) else (since if since > first else None)
         if since == "beginning":
             return None
         if self.groupings.has_spread(new):  # kept rows are offered, not asked for, and cannot be had here

@@ -23,7 +23,7 @@ class StreamClock:
     ended: bool = False
 
     @property
-    def frontier_us(self) -> int | None:
+    def seen_until_us(self) -> int | None:
         """Return the first time of which no row was seen yet."""
         return None if self.last_us is None else self.last_us + 1
 

@@ -71,13 +71,13 @@ class Intake:
         """Return for how long rows are kept; 0: not at all."""
         return max([self.stream.retain_rows_us, *(d.typed.rows_us for d in definitions)])
 
-    def keep_for(self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, frontier_us: int | None) -> None:
+    def keep_for(self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, seen_until_us: int | None) -> None:
         """Keep a batch's rows as queries ask for it; what nobody asks for any more is let go of as a whole.
 
         Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
         """
         if self.kept_for_us(at.definitions):
-            self.past.keep(rows, number, judged.ahead_us, frontier_us)
+            self.past.keep(rows, number, judged.ahead_us, seen_until_us)
         else:
             self.past.stop_keeping()
         if at.numbered:

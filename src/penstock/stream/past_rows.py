@@ -45,10 +45,10 @@ class PastRows:
         since = self.retained.since_us()
         return NEVER if since is None else since
 
-    def keep(self, batch: DataFrame, number: int, ahead_us: int, frontier_us: int | None) -> None:
+    def keep(self, batch: DataFrame, number: int, ahead_us: int, seen_until_us: int | None) -> None:
         """Keep a batch's rows; the first one says from when on none is missing."""
         if self.kept_since_us == NEVER:
-            self.retained.begin(-NEVER if frontier_us is None else frontier_us)
+            self.retained.begin(-NEVER if seen_until_us is None else seen_until_us)
         self.retained.keep(batch, number, ahead_us)
 
     def stop_keeping(self) -> None:

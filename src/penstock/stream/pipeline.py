@@ -198,7 +198,7 @@ class Pipeline:
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
-                self.intake.keep_for(snapshot, rows, number, judged, self.progress.clock.frontier_us)
+                self.intake.keep_for(snapshot, rows, number, judged, self.progress.clock.seen_until_us)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
                 before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)

@@ -47,11 +47,11 @@ class Progress:
     def enter(self, new: Definition, others: Sequence[Definition], lane: LaneKey, floor_us: int | None) -> None:
         """Give a query its start, the first time from which what is stored can answer it."""
         if isinstance(new.query.window, RowsWindow):  # its rows are numbered from here on
-            self.windows.begin(new, self.clock.frontier_us)
+            self.windows.begin(new, self.clock.seen_until_us)
             return
         members = [d for d in others if d.id in self.windows.starts]
-        covered = None if self.clock.frontier_us is None else self._covered_since(new, members, lane, floor_us)
-        if new.begins_us is not None and self.clock.frontier_us is not None:  # windows before it were another one's
+        covered = None if self.clock.seen_until_us is None else self._covered_since(new, members, lane, floor_us)
+        if new.begins_us is not None and self.clock.seen_until_us is not None:  # windows before it were another one's
             covered = new.begins_us if covered is None else max(covered, new.begins_us)
         self.windows.begin(new, covered)
 
@@ -60,17 +60,17 @@ class Progress:
     ) -> int | None:
         """Return from when the stored partials hold all that a new query needs; None: from the first row on.
 
-        Of times from the frontier on nothing is missing, also of those that others have no need of any more.
+        Of times of which no row was seen yet nothing is missing, also of those that others have no need of any more.
         """
-        frontier = self.clock.frontier_us
-        assert frontier is not None
+        seen_until = self.clock.seen_until_us
+        assert seen_until is not None
         held = self.held_since(new, members)
         if held == NEVER:
-            return frontier
-        since = [self.slicings.uncut_since(new.query.window, lane, frontier), floor_us, held]
+            return seen_until
+        since = [self.slicings.uncut_since(new.query.window, lane, seen_until), floor_us, held]
         latest = max((s for s in since if s is not None), default=None)
         whole = latest is None or self.clock.first_us is None or latest <= self.clock.first_us
-        return None if whole or latest is None else min(latest, frontier)
+        return None if whole or latest is None else min(latest, seen_until)
 
     def held_since(self, new: Definition, members: Iterable[Definition]) -> int | None:
         """Return from when partials of a query's rows and components are whole; None: from the first row; or NEVER."""

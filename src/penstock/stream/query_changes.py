@@ -131,14 +131,14 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
     lines = {one.query.stream for one in typed if is_line(one.query.stream)}
     known = {line: streams.get(source_of(line)) for line in lines}
     return {
-        line: None if stream is None else stream.pipeline.progress.clock.frontier_us for line, stream in known.items()
+        line: None if stream is None else stream.pipeline.progress.clock.seen_until_us for line, stream in known.items()
     }
 
 
 def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
-    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.clock.frontier_us
+    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.clock.seen_until_us
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -151,15 +151,15 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     progress = None if stream is None else stream.pipeline.progress
     if (
         progress is None
-        or progress.clock.frontier_us is None
+        or progress.clock.seen_until_us is None
         or since == "beginning"
         or before.id in progress.windows.paused
     ):
         return None
     if is_line(before.query.stream):
         same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
-        return progress.clock.frontier_us if same else None
-    return min(progress.clock.frontier_us, since) if isinstance(since, int) else progress.clock.frontier_us
+        return progress.clock.seen_until_us if same else None
+    return min(progress.clock.seen_until_us, since) if isinstance(since, int) else progress.clock.seen_until_us
 
 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:

@@ -44,7 +44,7 @@ class Recovery:
             arrived = self.synopsis.ingest(layout, partials, edges)
         self.progress.restore(commit)
         found, self.synopsis.defects = self.synopsis.defects, {}
-        self._broken |= {place: (self.progress.clock.frontier_us, defect) for place, defect in found.items()}
+        self._broken |= {place: (self.progress.clock.seen_until_us, defect) for place, defect in found.items()}
         return arrived
 
     def charge(self, layout: Layout, last: Commit, *, answered: bool) -> None:

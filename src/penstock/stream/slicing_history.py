@@ -36,14 +36,14 @@ class SlicingHistory:
         before = self.homes
         self.homes = {k: tree.name for tree in layout.plan.trees if tree.space != tree.name for k in tree.lanes}
         for key, tree in self.homes.items():
-            if before.get(key, tree) != tree and self.clock.frontier_us is not None:
+            if before.get(key, tree) != tree and self.clock.seen_until_us is not None:
                 known = self._cuts_of(key, before[key])
-                self.moved[key] = Moved(self.clock.frontier_us, known)
+                self.moved[key] = Moved(self.clock.seen_until_us, known)
         self.moved = {key: moved for key, moved in self.moved.items() if key in self.homes}
 
     def note(self, tree: str, manager: SliceManager) -> None:
         """Cut a tree otherwise from now on."""
-        self.cuts.setdefault(tree, []).append((self.clock.frontier_us, manager))
+        self.cuts.setdefault(tree, []).append((self.clock.seen_until_us, manager))
 
     def cuts_of(self, lane: LaneKey) -> Cuts:
         """Return how a lane was sliced, since when."""
@@ -56,9 +56,9 @@ class SlicingHistory:
             return cuts
         return [*moved.before, *(c for c in cuts if c[0] is not None and c[0] >= moved.since_us)]
 
-    def uncut_since(self, window: Window, lane: LaneKey, frontier_us: int) -> int | None:
+    def uncut_since(self, window: Window, lane: LaneKey, seen_until_us: int) -> int | None:
         """Return from when all stored slices respect the edges of a window."""
-        since: int | None = frontier_us
+        since: int | None = seen_until_us
         for started, manager in reversed(self.cuts_of(lane)):
             if not manager.covers(window):
                 return since

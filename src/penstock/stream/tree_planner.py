@@ -75,16 +75,18 @@ class TreePlanner:
             self._fresh = None
         self._priced = None
         planner = self._planner
-        gone = [] if planner is None else [number for number in planner.strands if number not in self._definitions]
-        new = [d for d in definitions if planner is None or d.id not in planner.strands]
-        if planner is None or len(new) > len(planner.strands) - len(gone) or not self._numbered(planner, new):
+        gone = (
+            [] if planner is None else [number for number in planner.woven_queries if number not in self._definitions]
+        )
+        new = [d for d in definitions if planner is None or d.id not in planner.woven_queries]
+        if planner is None or len(new) > len(planner.woven_queries) - len(gone) or not self._numbered(planner, new):
             self._known = self.seen()
             planner, self._numbers = self._woven(self._known)
         else:
             for number in gone:
                 planner.drop(number)
             for definition in new:
-                planner.add(definition.id, self._numbers.strand(definition))
+                planner.add(definition.id, self._numbers.woven_query(definition))
         self._planner, self.trees = planner, named(planner.trees, self.trees)
         return self.trees
 
@@ -117,7 +119,7 @@ class TreePlanner:
         """Go on with the same trees at the prices they were last held against, if no query came or went since."""
         if self._priced is not None:
             planner, numbers = self._priced
-            if self._planner is not None and planner.strands.keys() == self._planner.strands.keys():
+            if self._planner is not None and planner.woven_queries.keys() == self._planner.woven_queries.keys():
                 self._planner, self._numbers = planner, numbers
             self._priced = None
 
@@ -152,7 +154,7 @@ class TreePlanner:
         seen = self.seen()
         planner, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
         current = planner_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
-        current.lay_out([[n for n in tree if n in current.strands] for tree in before.trees])
+        current.lay_out([[n for n in tree if n in current.woven_queries] for tree in before.trees])
         current.curve = planner.curve
         self._known = seen
         if current.cost > (1 + WORTH) * planner.cost:
@@ -165,7 +167,7 @@ class TreePlanner:
         numbers = Numbers(self.synopsis.kernel == "scan")
         planner = planner_of(list(self._definitions.values()), numbers, self.rates, seen)
         planner.curve = planner.curve if curve is None else curve
-        if planner.strands:
+        if planner.woven_queries:
             planner.reconstruct()
         return planner, numbers
 

@@ -83,11 +83,11 @@ def explain_weave(plan: Plan, standing: WovenSoFar) -> dict[str, WeavePlan]:
     place = {d.id: i for i, d in enumerate(definitions)}
     for tree in plan.trees:
         rows.append([place[d.id] for d in tree.definitions])
-    strands = [numbers.strand(d) for d in definitions]
-    if not strands:
+    woven_queries = [numbers.woven_query(d) for d in definitions]
+    if not woven_queries:
         return {}
     costs = numbers.costs(standing.rates, standing.seen)
-    tree_costs, alone = beside(strands, costs, rows), beside(strands, costs)
+    tree_costs, alone = beside(woven_queries, costs, rows), beside(woven_queries, costs)
     return {
         tree.name: _weighed(tree, row, plan, tree_costs, float(alone.costs[rows[row]].sum()))
         for row, tree in enumerate(plan.trees)

@@ -85,11 +85,11 @@ def _cost(plan: Plan, standing: WovenSoFar) -> float:
     """Return what a plan costs."""
     numbers = Numbers()
     place = {d.id: i for i, d in enumerate(plan.definitions)}
-    strands = [numbers.strand(d) for d in plan.definitions]
-    if not strands:
+    woven_queries = [numbers.woven_query(d) for d in plan.definitions]
+    if not woven_queries:
         return 0.0
     rows = [[place[d.id] for d in tree.definitions] for tree in plan.trees]
-    return beside(strands, numbers.costs(standing.rates, standing.seen), rows).woven().cost
+    return beside(woven_queries, numbers.costs(standing.rates, standing.seen), rows).woven().cost
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:

@@ -24,8 +24,8 @@ from penstock.share.weave.plan_queries import Places, PlanQuery
 class Weighing(Protocol):
     """The costs of trees, one a row; trees are merged into one another."""
 
-    def knows(self, strand: PlanQuery) -> bool:
-        """Tell whether rows can hold a strand."""
+    def knows(self, woven_query: PlanQuery) -> bool:
+        """Tell whether rows can hold a query."""
 
     def costs(self, rates: FloatArray, rows: Places) -> FloatArray:
         """Return what trees with these edge rates cost."""
@@ -34,10 +34,10 @@ class Weighing(Protocol):
         """Return what a tree would cost together with each of some others; ``rates`` are those of the unions."""
 
     def merge(self, row: int, other: int) -> None:
-        """Let a tree take another one's strands."""
+        """Let a tree take another one's queries."""
 
-    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
-        """Let a tree hold just these strands."""
+    def put(self, row: int, woven_queries: Sequence[PlanQuery]) -> None:
+        """Let a tree hold just these queries."""
 
     def stand(self, rates: FloatArray, rows: Places) -> float:
         """Let prices be those of trees beside each other; return how many groups these fill at a time."""
@@ -46,8 +46,8 @@ class Weighing(Protocol):
 class Costs(Protocol):
     """Prices, from which a weighing of trees is made."""
 
-    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
-        """Make room for trees of such strands, none of which is held yet."""
+    def weighing(self, woven_queries: Sequence[PlanQuery], rows: int) -> Weighing:
+        """Make room for trees of such queries, none of which is held yet."""
 
     def among(self, crowd: float) -> Costs:
         """Return the prices where all trees fill so many groups at a time."""
@@ -59,7 +59,7 @@ class UnitCosts:
 
     rows_per_second: float
 
-    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
+    def weighing(self, woven_queries: Sequence[PlanQuery], rows: int) -> Weighing:
         """Weigh trees by λ + E·Ω (Eq. 1)."""
         return UnitWeighing(self.rows_per_second, np.zeros(rows))
 
@@ -75,8 +75,8 @@ class UnitWeighing:
     rows_per_second: float
     overlaps: FloatArray
 
-    def knows(self, strand: PlanQuery) -> bool:
-        """Take every strand."""
+    def knows(self, woven_query: PlanQuery) -> bool:
+        """Take every query."""
         return True
 
     def costs(self, rates: FloatArray, rows: Places) -> FloatArray:
@@ -92,9 +92,9 @@ class UnitWeighing:
         """Add up overlap factors (Eq. 2)."""
         self.overlaps[row] += self.overlaps[other]
 
-    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
+    def put(self, row: int, woven_queries: Sequence[PlanQuery]) -> None:
         """Add up overlap factors (Eq. 2)."""
-        self.overlaps[row] = sum(strand.overlap for strand in strands)
+        self.overlaps[row] = sum(woven_query.overlap for woven_query in woven_queries)
 
     def stand(self, rates: FloatArray, rows: Places) -> float:
         """Leave prices alone: operations are as many wherever they are done."""
@@ -156,9 +156,9 @@ class MeasuredCosts:
     rates: Rates
     load: Load
 
-    def weighing(self, strands: Sequence[PlanQuery], rows: int) -> Weighing:
+    def weighing(self, woven_queries: Sequence[PlanQuery], rows: int) -> Weighing:
         """Weigh trees by rows copied, partials made and windows answered."""
-        conditions = 2 * (1 + max((s.condition for s in strands), default=0))  # some may come
+        conditions = 2 * (1 + max((s.condition for s in woven_queries), default=0))  # some may come
         held = [np.zeros((rows, conditions), np.bool_) for _ in self.load.groups]
         return MeasuredWeighing(self.rates, self.load, np.zeros((rows, 5)), held, self.load.crowd)
 
@@ -177,9 +177,9 @@ class MeasuredWeighing:
     held: list[np.ndarray]  # grouping → [tree, condition]
     crowd: float
 
-    def knows(self, strand: PlanQuery) -> bool:
-        """Take strands whose condition has a number here."""
-        return strand.grouping < len(self.held) and strand.condition < self.held[0].shape[1]
+    def knows(self, woven_query: PlanQuery) -> bool:
+        """Take queries whose condition has a number here."""
+        return woven_query.grouping < len(self.held) and woven_query.condition < self.held[0].shape[1]
 
     def costs(self, rates: FloatArray, rows: Places) -> FloatArray:
         """Return seconds a second of trees."""
@@ -196,21 +196,21 @@ class MeasuredWeighing:
         for part in self.held:
             part[row] |= part[other]
 
-    def put(self, row: int, strands: Sequence[PlanQuery]) -> None:
+    def put(self, row: int, woven_queries: Sequence[PlanQuery]) -> None:
         """Add up evaluations, and hold each condition once."""
         self.answered[row] = 0.0
         for part in self.held:
             part[row] = False
-        for strand in strands:
-            self.answered[row] += self._answering(strand)
-            self.held[strand.grouping][row, strand.condition] = True
+        for woven_query in woven_queries:
+            self.answered[row] += self._answering(woven_query)
+            self.held[woven_query.grouping][row, woven_query.condition] = True
 
-    def _answering(self, strand: PlanQuery) -> FloatArray:
-        """Return the evaluations of a strand, weighed by how they are merged."""
-        windows, long_s = SECOND / strand.window.slide_us, strand.window.range_us / SECOND
-        answers = self.load.groups[strand.grouping] * windows
+    def _answering(self, woven_query: PlanQuery) -> FloatArray:
+        """Return the evaluations of a query, weighed by how they are merged."""
+        windows, long_s = SECOND / woven_query.window.slide_us, woven_query.window.range_us / SECOND
+        answers = self.load.groups[woven_query.grouping] * windows
         found = np.array([windows * self.rates.window + answers * self.rates.evaluation, 0.0, 0.0, 0.0, windows])
-        match strand.merging:
+        match woven_query.merging:
             case "prefix":
                 found[0] += 2 * answers * self.rates.merged
             case "tree":

@@ -40,12 +40,12 @@ class Counted:
 class Tally:
     """Sums of operations while trees are merged."""
 
-    def __init__(self, strands: Sequence[PlanQuery]) -> None:
-        """Count time in granules; every strand begins as a tree."""
-        edges = [edges_of(s.window, "paired") for s in strands]
+    def __init__(self, woven_queries: Sequence[PlanQuery]) -> None:
+        """Count time in granules; every query begins as a tree."""
+        edges = [edges_of(s.window, "paired") for s in woven_queries]
         self._granule = scale_of(p for each in edges for p in each).granule
         self._slides = np.array([each[0].step // self._granule for each in edges], np.int64)
-        self._sizes = np.ones(len(strands))
+        self._sizes = np.ones(len(woven_queries))
         self._written = np.array([len(each) for each in edges]) / self._slides  # edges a granule, repeated ones too
         self.sums = np.zeros(4)
         self._first = True
@@ -82,10 +82,10 @@ class Tally:
         return written, second * slides, np.minimum.outer(first, second) * slides
 
 
-def counted_weave(strands: Sequence[PlanQuery], costs: Costs) -> Counted:
+def counted_weave(woven_queries: Sequence[PlanQuery], costs: Costs) -> Counted:
     """Weave, and count what it would have taken at each stage of optimization."""
-    tree_costs, tally = TreeCosts(strands, costs), Tally(strands)
-    shadow = TreeCosts(strands, costs)
+    tree_costs, tally = TreeCosts(woven_queries, costs), Tally(woven_queries)
+    shadow = TreeCosts(woven_queries, costs)
     tally.see(shadow)
 
     def watch(_: TreeCosts, first: int, second: int) -> None:

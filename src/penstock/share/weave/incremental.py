@@ -1,6 +1,6 @@
 """Keeps a woven plan up to date while queries come and go, and tells when to weave it from scratch.
 
-Incremental Weave Share (Guirguis et al. 2011, §5.2): a strand that comes is merged with the tree it weaves best with, a
+Incremental Weave Share (Guirguis et al. 2011, §5.2): a query that comes is merged with the tree it weaves best with, a
 tree that loses one is compared with the others, and the plan is woven from scratch only when its cost leaves the line
 through the costs of the last plans woven so by more than a tolerance (Eq. 6).
 """
@@ -21,66 +21,66 @@ from penstock.share.weave.weaving import weave_share
 
 TOLERANCE: Final = 0.2  # 20 to 30 % balance quality and work (§7.2)
 REMEMBERED: Final = 8  # plans woven from scratch
-APART: Final = 0.8  # of the strands of another plan are clearly fewer
+APART: Final = 0.8  # of the queries of another plan are clearly fewer
 CROWDING: Final = 0.05  # by which trees are dearer beside each other before they are woven once more
-SPARE: Final = 64  # strands for which a board has room when it is laid out
+SPARE: Final = 64  # queries for which a board has room when it is laid out
 Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(slots=True)
 class CostCurve:
-    """Costs of plans woven from scratch, by their number of strands: what a plan should cost."""
+    """Costs of plans woven from scratch, by their number of queries: what a plan should cost."""
 
     points: list[tuple[int, float]] = field(default_factory=list)
 
-    def note(self, strands: int, cost: float) -> None:
-        """Add a plan; of two with as many strands the later one counts."""
-        self.points = [*(p for p in self.points if p[0] != strands), (strands, cost)][-REMEMBERED:]
+    def note(self, woven_queries: int, cost: float) -> None:
+        """Add a plan; of two with as many queries the later one counts."""
+        self.points = [*(p for p in self.points if p[0] != woven_queries), (woven_queries, cost)][-REMEMBERED:]
 
-    def expected(self, strands: int) -> float:
+    def expected(self, woven_queries: int) -> float:
         """Extrapolate along the performance slope; a single plan is scaled.
 
-        The slope is that from the last plan to the latest one of clearly fewer or more strands: between two plans
+        The slope is that from the last plan to the latest one of clearly fewer or more queries: between two plans
         nearly alike it would be left to chance.
         """
         known, cost = self.points[-1]
         others = [p for p in self.points[:-1] if not APART < p[0] / max(1, known) < 1 / APART]
         if not others:
-            return cost * strands / max(1, known)
+            return cost * woven_queries / max(1, known)
         before, less = others[-1]
-        return max(cost + (cost - less) / (known - before) * (strands - known), 1e-12)
+        return max(cost + (cost - less) / (known - before) * (woven_queries - known), 1e-12)
 
-    def strayed(self, strands: int, cost: float, tolerance: float) -> bool:
+    def strayed(self, woven_queries: int, cost: float, tolerance: float) -> bool:
         """Tell whether a cost is above the line by more than the tolerance (Eq. 6)."""
-        return bool(self.points) and cost / self.expected(strands) - 1 > tolerance
+        return bool(self.points) and cost / self.expected(woven_queries) - 1 > tolerance
 
 
 class IncrementalPlanner(Generic[Name]):
-    """A plan that is kept while strands come and go."""
+    """A plan that is kept while queries come and go."""
 
     def __init__(
         self,
         costs: Costs,
-        strands: Mapping[Name, PlanQuery] | None = None,
+        woven_queries: Mapping[Name, PlanQuery] | None = None,
         tolerance: float = TOLERANCE,
         *,
         bound: bool = False,
         curve: CostCurve | None = None,
     ) -> None:
-        """Weave what is there already; ``bound``: strands of one grouping and condition always share a tree."""
+        """Weave what is there already; ``bound``: queries of one grouping and condition always share a tree."""
         self.costs, self.tolerance, self.bound = costs, tolerance, bound
-        self.strands: dict[Name, PlanQuery] = dict(strands or {})
+        self.woven_queries: dict[Name, PlanQuery] = dict(woven_queries or {})
         self.curve = CostCurve() if curve is None else curve
         self.reconstructions = 0
         self._compared = 0
         self._names: list[Name] = []
         self._board: TreeCosts | None = None
-        if self.strands:
+        if self.woven_queries:
             self.reconstruct()
 
     @property
     def trees(self) -> tuple[tuple[Name, ...], ...]:
-        """List the trees by the names of their strands."""
+        """List the trees by the names of their queries."""
         if self._board is None:
             return ()
         return tuple(tuple(self._names[i] for i in tree) for tree in self._board.woven().trees)
@@ -98,24 +98,24 @@ class IncrementalPlanner(Generic[Name]):
     @property
     def owing(self) -> bool:
         """Tell whether the plan should be woven anew."""
-        return self.curve.strayed(len(self.strands), self.cost, self.tolerance)
+        return self.curve.strayed(len(self.woven_queries), self.cost, self.tolerance)
 
-    def add(self, name: Name, strand: PlanQuery) -> None:
-        """Take a strand in: into the tree it weaves best with, and that tree into others while it pays."""
-        if self._board is None or not self._board.takes(strand):
+    def add(self, name: Name, woven_query: PlanQuery) -> None:
+        """Take a query in: into the tree it weaves best with, and that tree into others while it pays."""
+        if self._board is None or not self._board.takes(woven_query):
             trees = [*self.trees, (name,)]
-            self.strands[name] = strand
+            self.woven_queries[name] = woven_query
             self.lay_out(trees)
             row = len(trees) - 1
         else:
-            self.strands[name] = strand
+            self.woven_queries[name] = woven_query
             self._names.append(name)
-            row = self._board.enter(strand)
-        self._settle(self._joined(row, strand))
+            row = self._board.enter(woven_query)
+        self._settle(self._joined(row, woven_query))
 
     def drop(self, name: Name) -> None:
-        """Let a strand go, and see whether its tree now weaves with another."""
-        del self.strands[name]
+        """Let a query go, and see whether its tree now weaves with another."""
+        del self.woven_queries[name]
         assert self._board is not None
         place = max(i for i, known in enumerate(self._names) if known == name)
         row = next(r for r, members in enumerate(self._board.members) if place in members)
@@ -127,64 +127,66 @@ class IncrementalPlanner(Generic[Name]):
             self._board.stand()
 
     def reconstruct(self) -> None:
-        """Weave all strands from scratch, and note the cost; the first time that of half of them, for a slope."""
-        if not self.curve.points and len(self.strands) > 3:
-            half = [strand for i, strand in enumerate(self.strands.values()) if i % 2]
+        """Weave all queries from scratch, and note the cost; the first time that of half of them, for a slope."""
+        if not self.curve.points and len(self.woven_queries) > 3:
+            half = [woven_query for i, woven_query in enumerate(self.woven_queries.values()) if i % 2]
             self.curve.note(len(half), self._scratch(half).cost)
         self.adopt(*self.woven())
 
     def woven(self) -> tuple[tuple[tuple[Name, ...], ...], WovenTrees]:
-        """Weave all strands from scratch aside, so that another thread may do it."""
-        names = tuple(self.strands)
-        woven = self._scratch([self.strands[name] for name in names])
+        """Weave all queries from scratch aside, so that another thread may do it."""
+        names = tuple(self.woven_queries)
+        woven = self._scratch([self.woven_queries[name] for name in names])
         return tuple(tuple(names[i] for i in tree) for tree in woven.trees), woven
 
-    def _scratch(self, strands: Sequence[PlanQuery]) -> WovenTrees:
-        """Weave strands, those that are bound to each other from one tree on; one tree for all, if that costs less.
+    def _scratch(self, woven_queries: Sequence[PlanQuery]) -> WovenTrees:
+        """Weave queries, those that are bound to each other from one tree on; one tree for all, if that costs less.
 
         The greedy way may end where no two trees are worth merging, and all of them together are.
         """
-        bound = _bound(strands) if self.bound else None
-        woven = weave_share(strands, self.costs, bound)
-        tree_costs = beside(strands, self.costs, woven.trees)
+        bound = _bound(woven_queries) if self.bound else None
+        woven = weave_share(woven_queries, self.costs, bound)
+        tree_costs = beside(woven_queries, self.costs, woven.trees)
         plans = [replace(tree_costs.woven(), comparisons=woven.comparisons)]
         if plans[0].cost > (1 + CROWDING) * woven.cost:  # each was priced as if it had the machine to itself
-            again = weave_share(strands, self.costs.among(tree_costs.crowd), bound)
-            found = beside(strands, self.costs, again.trees).woven()
+            again = weave_share(woven_queries, self.costs.among(tree_costs.crowd), bound)
+            found = beside(woven_queries, self.costs, again.trees).woven()
             plans.append(replace(found, comparisons=woven.comparisons + again.comparisons))
         if self.bound:
-            plans.append(share_all(strands, self.costs))
+            plans.append(share_all(woven_queries, self.costs))
         return min(plans, key=lambda plan: plan.cost)
 
     def adopt(self, trees: Sequence[Sequence[Name]], woven: WovenTrees) -> None:
-        """Take over a plan woven from scratch; strands that came meanwhile are taken in, those gone are left out."""
+        """Take over a plan woven from scratch; queries that came meanwhile are taken in, those gone are left out."""
         self.curve.note(sum(map(len, trees)), woven.cost)
         self.reconstructions += 1
         self._compared += woven.comparisons
-        kept = [[name for name in tree if name in self.strands] for tree in trees]
+        kept = [[name for name in tree if name in self.woven_queries] for tree in trees]
         known = {name for tree in kept for name in tree}
-        late = [name for name in self.strands if name not in known]
+        late = [name for name in self.woven_queries if name not in known]
         self.lay_out([*(tree for tree in kept if tree), *((name,) for name in late)])
         for name in late:
             assert self._board is not None
             place = self._names.index(name)
             row = next(r for r, members in enumerate(self._board.members) if place in members)
-            self._settle(self._joined(row, self.strands[name]))
+            self._settle(self._joined(row, self.woven_queries[name]))
 
     def lay_out(self, trees: Sequence[Sequence[Name]]) -> None:
         """Take trees as they are."""
         self._compared += 0 if self._board is None else self._board.comparisons
-        self._names = list(self.strands)
+        self._names = list(self.woven_queries)
         place = {name: i for i, name in enumerate(self._names)}
         rows = [[place[name] for name in tree] for tree in trees]
-        self._board = beside([self.strands[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
+        self._board = (
+            beside([self.woven_queries[n] for n in self._names], self.costs, rows, SPARE) if self._names else None
+        )
 
-    def _joined(self, row: int, strand: PlanQuery) -> int:
+    def _joined(self, row: int, woven_query: PlanQuery) -> int:
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
         tree_costs = self._board
         assert tree_costs is not None
         for other, members in enumerate(tree_costs.members) if self.bound else ():
-            if other != row and any(tree_costs.strands[i].lane == strand.lane for i in members):
+            if other != row and any(tree_costs.woven_queries[i].lane == woven_query.lane for i in members):
                 tree_costs.merge(other, row)
                 return other
         return row
@@ -205,9 +207,9 @@ class IncrementalPlanner(Generic[Name]):
         tree_costs.stand()
 
 
-def _bound(strands: Sequence[PlanQuery]) -> list[list[int]]:
-    """Collect the strands that read the same partials."""
+def _bound(woven_queries: Sequence[PlanQuery]) -> list[list[int]]:
+    """Collect the queries that read the same partials."""
     found: dict[tuple[int, int], list[int]] = {}
-    for number, strand in enumerate(strands):
-        found.setdefault(strand.lane, []).append(number)
+    for number, woven_query in enumerate(woven_queries):
+        found.setdefault(woven_query.lane, []).append(number)
     return list(found.values())

@@ -49,7 +49,7 @@ class _NaiveTree:
 class Naive:
     """The algorithm with its count of operations: comparisons of edges, or probes and insertions of bitmaps."""
 
-    strands: Sequence[PlanQuery]
+    woven_queries: Sequence[PlanQuery]
     costs: Costs
     how: Optimizations = field(default_factory=Optimizations)
     operations: int = 0
@@ -57,7 +57,7 @@ class Naive:
 
     def run(self) -> WovenTrees:
         """Merge the best pair of trees until no merge lowers the cost."""
-        weighing = self.costs.weighing(self.strands, len(self.strands))
+        weighing = self.costs.weighing(self.woven_queries, len(self.woven_queries))
         trees = self._alone(weighing)
         unit = self._scale().granule
         known: dict[tuple[int, int], tuple[float, int]] = {}
@@ -78,17 +78,17 @@ class Naive:
             known = {rows: saved for rows, saved in known.items() if not {t.row for t in pair} & set(rows)}
 
     def _alone(self, weighing: Weighing) -> list[_NaiveTree]:
-        """Make a tree of each strand."""
+        """Make a tree of each query."""
         scale, trees = self._scale(), []
-        for row, strand in enumerate(self.strands):
-            edges = tuple(scale.within(p) for p in edges_of(strand.window, "paired"))
-            weighing.put(row, [strand])
+        for row, woven_query in enumerate(self.woven_queries):
+            edges = tuple(scale.within(p) for p in edges_of(woven_query.window, "paired"))
+            weighing.put(row, [woven_query])
             trees.append(_NaiveTree(row, [row], [edges], edges[0].step, len(edges)))
         return trees
 
     def _scale(self) -> GranuleScale:
         """Count time in granules."""
-        return scale_of(p for s in self.strands for p in edges_of(s.window, "paired"))
+        return scale_of(p for s in self.woven_queries for p in edges_of(s.window, "paired"))
 
     def _cost(self, tree: _NaiveTree, weighing: Weighing, unit: int) -> float:
         """Return a tree's cost."""

@@ -36,7 +36,7 @@ class PlanQuery:
 
 @dataclass(frozen=True, slots=True)
 class WovenTrees:
-    """A plan: trees of strands by number, each tree's cost, and the pairs of trees that were compared for it."""
+    """A plan: trees of queries by number, each tree's cost, and the pairs of trees that were compared for it."""
 
     trees: tuple[tuple[int, ...], ...]
     costs: tuple[float, ...]

@@ -40,13 +40,13 @@ class ObservedLoad:
 
 @dataclass(slots=True)
 class Numbers:
-    """Numbers of keys and conditions, as strands name them; ``scans``: windows are put together slice by slice."""
+    """Numbers of keys and conditions, as queries name them; ``scans``: windows are put together slice by slice."""
 
     scans: bool = False
     keys: dict[Keys, int] = field(default_factory=dict)
     conditions: dict[Condition, int] = field(default_factory=dict)
 
-    def strand(self, definition: Definition) -> PlanQuery:
+    def woven_query(self, definition: Definition) -> PlanQuery:
         """Return a query as the weaver sees it."""
         grouping = self.keys.setdefault(definition.query.keys, len(self.keys))
         number = self.conditions.setdefault(definition.typed.condition, len(self.conditions))
@@ -73,9 +73,9 @@ def planner_of(
     definitions: Iterable[Definition], numbers: Numbers, rates: Rates, seen: ObservedLoad
 ) -> IncrementalPlanner[int]:
     """Make a plan of queries, each a tree of its own until it is woven or laid out."""
-    strands = {d.id: numbers.strand(d) for d in definitions}
+    woven_queries = {d.id: numbers.woven_query(d) for d in definitions}
     planner: IncrementalPlanner[int] = IncrementalPlanner(numbers.costs(rates, seen), bound=True)
-    planner.strands = strands
+    planner.woven_queries = woven_queries
     return planner
 
 
@@ -92,18 +92,18 @@ class WovenSoFar:
         known = [d for d in definitions if d.id in self.trees]
         if not known:
             planner = planner_of(definitions, Numbers(), self.rates, self.seen)
-            if planner.strands:
+            if planner.woven_queries:
                 planner.reconstruct()
             return named(planner.trees, {})
         numbers = Numbers()
-        strands = {d.id: numbers.strand(d) for d in definitions}
+        woven_queries = {d.id: numbers.woven_query(d) for d in definitions}
         planner = planner_of(known, numbers, self.rates, self.seen)
         by_tree: dict[str, list[int]] = {}
         for definition in known:
             by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
         planner.lay_out(list(by_tree.values()))
-        for number in strands.keys() - planner.strands.keys():
-            planner.add(number, strands[number])
+        for number in woven_queries.keys() - planner.woven_queries.keys():
+            planner.add(number, woven_queries[number])
         return named(planner.trees, self.trees)
 
 

@@ -13,37 +13,37 @@ from penstock.share.weave.plan_queries import Places, PlanQuery, WovenTrees
 
 
 class TreeCosts:
-    """Trees in rows; by default row i begins as the tree of strand i alone. ``comparisons`` counts pairs looked at."""
+    """Trees in rows; by default row i begins as the tree of query i alone. ``comparisons`` counts pairs looked at."""
 
     def __init__(
         self,
-        strands: Sequence[PlanQuery],
+        woven_queries: Sequence[PlanQuery],
         costs: Costs,
         trees: Collection[Iterable[int]] | None = None,
         spare: int = 0,
     ) -> None:
-        """Lay out trees of strands by number, with room for some strands more."""
-        self.strands = list(strands)
+        """Lay out trees of queries by number, with room for some queries more."""
+        self.woven_queries = list(woven_queries)
         self.comparisons = 0
         self.crowd = 0.0  # groups that trees fill at a time, once they stand beside each other
-        rows = max(1, len(self.strands) + spare)
-        self._edges = EdgeSets((s.window for s in self.strands), rows)
-        self._weighing = costs.weighing(self.strands, rows)
+        rows = max(1, len(self.woven_queries) + spare)
+        self._edges = EdgeSets((s.window for s in self.woven_queries), rows)
+        self._weighing = costs.weighing(self.woven_queries, rows)
         self.members: list[list[int]] = [[] for _ in range(rows)]
         self.costs = np.zeros(rows)
-        for row, members in enumerate([[i] for i in range(len(self.strands))] if trees is None else trees):
+        for row, members in enumerate([[i] for i in range(len(self.woven_queries))] if trees is None else trees):
             self.hold(row, members)
 
-    def takes(self, strand: PlanQuery) -> bool:
-        """Tell whether there is room for a strand."""
-        room = len(self.strands) < len(self.members)
-        return room and self._edges.knows([strand.window]) and self._weighing.knows(strand)
+    def takes(self, woven_query: PlanQuery) -> bool:
+        """Tell whether there is room for a query."""
+        room = len(self.woven_queries) < len(self.members)
+        return room and self._edges.knows([woven_query.window]) and self._weighing.knows(woven_query)
 
-    def enter(self, strand: PlanQuery) -> int:
-        """Add a strand as a tree of its own; return the tree's row."""
-        self.strands.append(strand)
+    def enter(self, woven_query: PlanQuery) -> int:
+        """Add a query as a tree of its own; return the tree's row."""
+        self.woven_queries.append(woven_query)
         row = next(row for row, members in enumerate(self.members) if not members)
-        self.hold(row, [len(self.strands) - 1])
+        self.hold(row, [len(self.woven_queries) - 1])
         return row
 
     @property
@@ -52,9 +52,9 @@ class TreeCosts:
         return np.array([row for row, members in enumerate(self.members) if members], np.int64)
 
     def hold(self, row: int, members: Iterable[int]) -> None:
-        """Let a row be the tree of just these strands."""
+        """Let a row be the tree of just these queries."""
         self.members[row] = list(members)
-        held = [self.strands[i] for i in self.members[row]]
+        held = [self.woven_queries[i] for i in self.members[row]]
         self._edges.put(row, (s.window for s in held))
         self._weighing.put(row, held)
         self._price(row)
@@ -71,7 +71,7 @@ class TreeCosts:
         return found
 
     def merge(self, row: int, other: int) -> None:
-        """Put another tree's strands into a tree."""
+        """Put another tree's queries into a tree."""
         self._edges.merge(row, other)
         self._weighing.merge(row, other)
         self.members[row] += self.members[other]
@@ -100,9 +100,9 @@ class TreeCosts:
 
 
 def beside(
-    strands: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
+    woven_queries: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None, spare: int = 0
 ) -> TreeCosts:
     """Lay out trees, priced as they are beside each other."""
-    tree_costs = TreeCosts(strands, costs, trees, spare)
+    tree_costs = TreeCosts(woven_queries, costs, trees, spare)
     tree_costs.stand()
     return tree_costs

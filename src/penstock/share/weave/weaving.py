@@ -19,15 +19,15 @@ Watch = Callable[[TreeCosts, int, int], None]
 
 
 def weave_share(
-    strands: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None
+    woven_queries: Sequence[PlanQuery], costs: Costs, trees: Collection[Iterable[int]] | None = None
 ) -> WovenTrees:
     """Merge the two trees that lower the cost the most, until none do (Figure 2).
 
-    At first every strand is a tree of its own, unless trees that are to stay whole are given.
+    At first every query is a tree of its own, unless trees that are to stay whole are given.
     """
-    if not strands:
+    if not woven_queries:
         return WovenTrees((), ())
-    tree_costs = TreeCosts(strands, costs, trees)
+    tree_costs = TreeCosts(woven_queries, costs, trees)
     weave(tree_costs)
     return tree_costs.woven()
 

@@ -39,7 +39,7 @@ class RowWindowStream(DerivedStream):
         """Return the catalog as the next batch sees it: the queries that have begun, on the line of row numbers."""
         whole, until = super().snapshot(), -NEVER if self._until_us is None else self._until_us
         begun = [d for d in whole.definitions if d.since_us is None or d.since_us <= until]
-        starts, next_row = self.pipeline.progress.windows.starts, self.pipeline.progress.clock.frontier_us or 0
+        starts, next_row = self.pipeline.progress.windows.starts, self.pipeline.progress.clock.seen_until_us or 0
         return placed(whole, begun, {d.id: starts.get(d.id, next_row) or 0 for d in begun}, self.leader.stream.time)
 
     def admit(self, new: list[Definition]) -> list[Admitted]:  # type: ignore[override]
@@ -72,7 +72,7 @@ class RowWindowStream(DerivedStream):
         found = self.leader.pipeline.intake.waiting.rows(session, self._until_us, stop_us)
         if found is not None:
             rows, most = found
-            first = self.pipeline.progress.clock.frontier_us or 0
+            first = self.pipeline.progress.clock.seen_until_us or 0
             numbered = number_rows(rows, self.leader.stream.columns, first, most)
             self.pipeline.process(numbered, self.batch_of(stop_us), self.snapshot())
         self._until_us = stop_us

@@ -1,4 +1,4 @@
-"""Strands that come and go: each is taken in at once, and the plan stays near what weaving from scratch gives."""
+"""Queries that come and go: each is taken in at once, and the plan stays near what weaving from scratch gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from penstock.model.duration import SECOND
 from penstock.model.window import Window
-from penstock.reproduce.w11_workload import strands
+from penstock.reproduce.w11_workload import woven_queries
 from penstock.share.weave.costs import Load, MeasuredCosts, Rates, UnitCosts
 from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
 from penstock.share.weave.plan_queries import PlanQuery
@@ -20,25 +20,25 @@ from tests.share.weaving import EXAMPLE, small_workload
 
 def check_plan(planner: IncrementalPlanner[int]) -> None:
     """Hold what a loom tells against a board laid out anew."""
-    names = list(planner.strands)
+    names = list(planner.woven_queries)
     place = {name: i for i, name in enumerate(names)}
     trees = [[place[name] for name in tree] for tree in planner.trees]
     assert sorted(i for tree in trees for i in tree) == list(range(len(names)))
     if names:
-        fresh = TreeCosts([planner.strands[n] for n in names], planner.costs, trees).woven()
+        fresh = TreeCosts([planner.woven_queries[n] for n in names], planner.costs, trees).woven()
         assert planner.cost == pytest.approx(fresh.cost)
 
 
-def test_strands_come_and_go_and_the_trees_hold_just_those_that_are_there() -> None:
-    draw, pool = random.Random(1), strands(60, seed=4)
+def test_queries_come_and_go_and_the_trees_hold_just_those_that_are_there() -> None:
+    draw, pool = random.Random(1), woven_queries(60, seed=4)
     planner: IncrementalPlanner[int] = IncrementalPlanner(UnitCosts(40.0), tolerance=math.inf)
-    for name, strand in enumerate(pool):
-        planner.add(name, strand)
-        if len(planner.strands) > 3 and draw.random() < 0.4:
-            planner.drop(draw.choice(list(planner.strands)))
+    for name, woven_query in enumerate(pool):
+        planner.add(name, woven_query)
+        if len(planner.woven_queries) > 3 and draw.random() < 0.4:
+            planner.drop(draw.choice(list(planner.woven_queries)))
         if name % 7 == 0:
             check_plan(planner)
-    for name in list(planner.strands):
+    for name in list(planner.woven_queries):
         planner.drop(name)
     assert planner.trees == ()
     assert planner.cost == 0.0
@@ -53,7 +53,7 @@ def test_a_name_can_come_again() -> None:
     assert {frozenset(tree) for tree in planner.trees} == {frozenset({0, 1}), frozenset({2})}
 
 
-def test_a_new_strand_joins_the_tree_it_weaves_best_with() -> None:
+def test_a_new_query_joins_the_tree_it_weaves_best_with() -> None:
     first, second, third = EXAMPLE
     planner = IncrementalPlanner(UnitCosts(0.3), {0: first, 1: second})
     planner.add(2, third)
@@ -95,22 +95,22 @@ def test_the_curve_extrapolates_along_the_slope_of_the_last_two_plans() -> None:
 
 
 def test_without_tolerance_every_rise_is_woven_anew_and_with_all_of_it_none_is() -> None:
-    pool = strands(80, seed=6)
+    pool = woven_queries(80, seed=6)
     counts = {}
     for tolerance in (0.0, 0.3, math.inf):
         planner = IncrementalPlanner(UnitCosts(50.0), dict(enumerate(pool[:40])), tolerance)
-        for name, strand in enumerate(pool[40:], 40):
-            planner.add(name, strand)
+        for name, woven_query in enumerate(pool[40:], 40):
+            planner.add(name, woven_query)
             if planner.owing:
                 planner.reconstruct()
-                offline = weave_share([planner.strands[n] for n in planner.strands], planner.costs)
+                offline = weave_share([planner.woven_queries[n] for n in planner.woven_queries], planner.costs)
                 assert planner.cost == pytest.approx(offline.cost)
         counts[tolerance] = planner.reconstructions
     assert counts[0.0] >= counts[0.3] >= counts[math.inf] == 1
 
 
 def test_a_plan_woven_aside_takes_in_what_came_meanwhile_and_leaves_out_what_went() -> None:
-    pool = strands(50, seed=8)
+    pool = woven_queries(50, seed=8)
     planner = IncrementalPlanner(UnitCosts(50.0), dict(enumerate(pool[:40])), math.inf)
     aside = planner.woven()
     for name in range(40, 50):
@@ -118,5 +118,5 @@ def test_a_plan_woven_aside_takes_in_what_came_meanwhile_and_leaves_out_what_wen
     for name in range(0, 20, 2):
         planner.drop(name)
     planner.adopt(*aside)
-    assert set(planner.strands) == set(range(50)) - set(range(0, 20, 2))
+    assert set(planner.woven_queries) == set(range(50)) - set(range(0, 20, 2))
     check_plan(planner)
