@@ -17,7 +17,7 @@ from penstock.model.schema import Stream, Table
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """Which query a definition is or was of, the how-manieth of that name it is, and the stream it reads."""
+    """One version of a query that is or was in the catalog: its name, its number among those, and its stream."""
 
     name: str
     version: int

@@ -58,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a query's windows are answered by."""
+    """How the windows of a query are answered: with which shape, outputs and columns."""
 
     number: int  # of the shape
     finisher: Finisher

@@ -79,7 +79,7 @@ class Calendar(NamedTuple):
 
 
 class World(NamedTuple):
-    """All of it."""
+    """All arrays of a simulation: settings, operators, queues, tuples that wait, answers and the log."""
 
     how: RunSettings
     op: Records

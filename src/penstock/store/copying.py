@@ -37,7 +37,7 @@ BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy that was made and read again."""
+    """A backup of a state folder that was read again after it was written: where, and how large it is."""
 
     folder: Path
     files: int

@@ -274,7 +274,7 @@ class Admission:
 
 
 class _Nothing:
-    """Stands for no wish at all, where None stands for the beginning."""
+    """Marks a query that asks for no past; None stands for a past from the beginning on."""
 
 
 NOTHING = _Nothing()

@@ -21,7 +21,7 @@ TypeTest: TypeAlias = Callable[[pa.DataType], bool]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """One answer column, and the rows that have no answer (None: all have), for a reason."""
+    """A column of answers made from merged values, the rows that failed (None: none did), and why."""
 
     array: pa.Array
     failed: BoolArray | None

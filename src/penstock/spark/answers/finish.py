@@ -62,7 +62,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class FinishPlan:
-    """The programs by number, and for each the columns that its outputs come in."""
+    """The programs (outputs and HAVING) that one job evaluates, numbered, and the columns of each one's outputs."""
 
     numbers: dict[Program, int]
     columns: dict[Program, list[str]]
