@@ -187,3 +187,56 @@ def test_every_module_says_in_a_sentence_what_it_does() -> None:
     heads = {str(file.relative_to(HOUSE)): head_of(file) for file in files}
     assert {name: head for name, head in heads.items() if not head.endswith(".")} == {}
     assert {name: head for name, head in heads.items() if RIDDLE.search(head)} == {}
+
+
+# -- tests see what users see -----------------------------------------------------------------------------------------
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name is nobody else's; ``_repr_html_`` is IPython's, and ``_jvm`` and its like are Spark's."""
+    return name.startswith("_") and not name.endswith("_") and not name.startswith("_j")
+
+
+@cache
+def private_names() -> frozenset[str]:
+    """Return the private functions, classes, attributes and variables of the package."""
+    return frozenset(name for file in sources() for name in names_given_in(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def names_given_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found = name
+            case ast.Name(id=name, ctx=ast.Store()):
+                found = name
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                found = name
+            case _:
+                continue
+        if is_private(found):
+            yield found
+
+
+def names_reached_for_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Find names after a dot, imported names, and names that getattr, hasattr or a patch is given as text."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr" | "setattr") | ast.Attribute(attr="setattr")):
+                given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+                yield from ((node.lineno, text.split(".")[-1]) for text in given if isinstance(text, str))
+
+
+def test_tests_touch_nothing_private_of_the_package() -> None:
+    found = []
+    for file in sorted((HOUSE / "tests").rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        others = private_names() - set(names_given_in(tree))
+        found += [f"{file.relative_to(HOUSE)}:{line} {n}" for line, n in names_reached_for_in(tree) if n in others]
+    assert found == []
