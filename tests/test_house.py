@@ -74,8 +74,13 @@ def sources() -> list[Path]:
     return sorted(file for file in SOURCE.rglob("*.py") if file != SOURCE / "__init__.py")
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+
+
 def imports_of(file: Path) -> Iterator[Import]:
-    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    tree = tree_of(file)
     blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
     typed = {id(node) for block in blocks for part in block.body for node in ast.walk(part)}
     for node in ast.walk(tree):
@@ -179,14 +184,14 @@ def test_the_commands_that_a_page_names_are_make_targets(name: str) -> None:
 def test_every_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = {}
     for file in sources():
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in tree_of(file).body:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def head_of(file: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    docstring = ast.get_docstring(tree_of(file))
     return (docstring or "").split("\n")[0]
 
 
@@ -195,3 +200,57 @@ def test_every_module_says_in_a_sentence_what_it_does() -> None:
     heads = {str(file.relative_to(HOUSE)): head_of(file) for file in files}
     assert {name: head for name, head in heads.items() if not head.endswith(".")} == {}
     assert {name: head for name, head in heads.items() if RIDDLE.search(head)} == {}
+
+
+# -- tests see what users see -----------------------------------------------------------------------------------------
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name is nobody else's; ``_repr_html_`` is IPython's, and ``_jvm`` and its like are Spark's."""
+    return name.startswith("_") and not name.endswith("_") and not name.startswith("_j")
+
+
+@cache
+def private_names() -> frozenset[str]:
+    """Return the private functions, classes, attributes and variables of the package."""
+    return frozenset(name for file in sources() for name in names_given_in(tree_of(file)))
+
+
+def names_given_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found = name
+            case ast.Name(id=name, ctx=ast.Store()):
+                found = name
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                found = name
+            case _:
+                continue
+        if is_private(found):
+            yield found
+
+
+def names_reached_for_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Find names after a dot, imported names, and names that getattr, hasattr or a patch is given as text."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr" | "setattr") | ast.Attribute(attr="setattr")):
+                given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+                yield from ((node.lineno, text.split(".")[-1]) for text in given if isinstance(text, str))
+
+
+def test_tests_touch_nothing_private_of_the_package() -> None:
+    found = []
+    for file in sorted((HOUSE / "tests").rglob("*.py")):
+        tree = tree_of(file)
+        reached = [(line, name) for line, name in names_reached_for_in(tree) if name in private_names()]
+        own = set(names_given_in(tree)) if reached else set()
+        found += [f"{file.relative_to(HOUSE)}:{line} {name}" for line, name in reached if name not in own]
+    assert found == []

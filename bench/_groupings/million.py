@@ -131,7 +131,7 @@ class DriverMemory:
 def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
     """Answer all queries over all keys, and compare those of some keys with the oracle's."""
     collections = scratch / "collections.log"
-    session = embedded(memory="2g", settings=_settings(collections))
+    session = embedded(memory="2g", settings=spark_settings(collections))
     source, state = scratch / "events", scratch / "state"
     write_events(session, crowd, source)
     queries = asked(crowd)
@@ -165,7 +165,7 @@ def run(crowd: Crowd, scratch: Path) -> dict[str, Any]:
     }
 
 
-def _settings(collections: Path) -> dict[str, str]:
+def spark_settings(collections: Path) -> dict[str, str]:
     """Set Spark up for two executors in processes of their own, and a driver that notes its collections in a file."""
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     path = os.pathsep.join(p for p in sys.path if p)

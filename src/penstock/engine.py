@@ -90,15 +90,19 @@ class Engine(Registering):
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
             max_driver_groups = spread_over
+        self._held = ExitStack()
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
         self.windows_at_a_time = windows_at_a_time
         self._folder = None if state is None else StateFolder(Path(state))
+        if self._folder is not None:
+            self._held.callback(self._folder.release)
         self.session = own_session(embedded() if spark is None else adopt(spark))
-        self._scratch = tempfile.TemporaryDirectory(prefix="penstock-")
+        scratch = self._held.enter_context(tempfile.TemporaryDirectory(prefix="penstock-"))
         self.catalog = Catalog(ChangeLog(self._folder.catalog if self._folder else None), clock)
+        self._held.callback(self.catalog.close)
         tables, typer = LookupTables(self.session), Typer(self.session)
-        shared = self.session, tables, self.catalog, self._folder, Path(self._scratch.name)
+        shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups)
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
@@ -284,10 +288,11 @@ class Engine(Registering):
         try:
             self.stop()
         finally:
-            self.catalog.close()
-            if self._folder is not None:
-                self._folder.release()
-            self._scratch.cleanup()
+            self.release()
+
+    def release(self) -> None:
+        """Let go of files, locks and folders and of nothing else, as the system does when a process dies."""
+        self._held.close()
 
     def __enter__(self) -> Self:
         """Use the engine in a with statement."""

@@ -166,7 +166,7 @@ class Judged:
         self.model.heartbeat(self.clock())
 
     def _tick(self) -> None:
-        with self.bed._working():
+        with self.bed.working():
             self.bed.engine.stream("s").tick()
 
     def backfill(self, name: str) -> None:
@@ -259,7 +259,7 @@ class Judged:
 
     def _die(self) -> None:
         if self._bed is not None:
-            abandon(self._bed.engine)
+            self._bed.engine.release()
         self._reopen()
 
     def _note(self, step: str, *arguments: Any) -> None:
@@ -338,24 +338,14 @@ def taken_at_last(
             noted(killed)
 
 
-def abandon(engine: Engine) -> None:
-    """Let go of what the system takes from a dead process: its files, its lock, its scratch folder."""
-    if hasattr(engine, "catalog"):
-        engine.catalog.close()
-    if hasattr(engine, "_scratch"):
-        engine._scratch.cleanup()
-    if engine._folder is not None:
-        engine._folder.release()
-
-
 def bury(killed: Killed) -> None:
     """Abandon an engine that died while it was being made: nobody else knows it."""
     for frame, _ in walk_tb(killed.__traceback__):
         match frame.f_locals.get("self"):
             case StateFolder() as folder:
                 folder.release()
-            case Engine() as engine if frame.f_code.co_name == "__init__" and hasattr(engine, "_folder"):
-                abandon(engine)
+            case Engine() as engine if frame.f_code.co_name == "__init__":
+                engine.release()
 
 
 def killer(moment: str, times: int = 1) -> Callable[[str], None]:

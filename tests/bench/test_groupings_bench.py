@@ -35,7 +35,7 @@ def test_answers_about_many_keys_equal_the_oracle_s(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 3)
-    monkeypatch.setattr(million, "_settings", lambda collections: {})  # on the session that runs
+    monkeypatch.setattr(million, "spark_settings", lambda collections: {})  # on the session that runs
     crowd = million.Crowd(keys=300, rows=1_500, files=3, queries=8, sampled=40, max_driver_groups=100)
     found = million.run(crowd, tmp_path)
     assert found["differing"] == []

@@ -78,7 +78,7 @@ def run(name: str) -> Took:
 
 
 def test_rates_are_found_again_in_the_runs_they_make() -> None:
-    found = measuring._apart({name: run(name) for name in measuring.WAYS}, ROWS)
+    found = measuring.rates_of({name: run(name) for name in measuring.WAYS}, ROWS)
     for name, rate in asdict(RATES).items():
         assert getattr(found, name) == pytest.approx(rate, rel=0.06), name
 
@@ -87,7 +87,7 @@ def test_a_difference_that_noise_swallows_leaves_the_usual_rate() -> None:
     runs = {name: run(name) for name in measuring.WAYS}
     runs["cells held"] = replace(runs["cells held"], answer=0.0)
     runs["crowd"] = replace(runs["crowd"], job=0.0)
-    found = measuring._apart(runs, ROWS)
+    found = measuring.rates_of(runs, ROWS)
     assert (found.cell, found.crowded) == (DEFAULT_RATES.cell, DEFAULT_RATES.crowded)
     assert found.partial == pytest.approx(RATES.partial, rel=0.06)
 
@@ -95,7 +95,7 @@ def test_a_difference_that_noise_swallows_leaves_the_usual_rate() -> None:
 def test_steps_go_by_their_least_and_the_whole_by_its_median() -> None:
     warming, warm = (30.0, 20.0, 2.0), (5.0, 3.0, 8.0)
     runs = [Took(whole, whole / 2, 40 - whole, 1.0, 800, 80) for whole in warming + warm]
-    assert measuring._summed_up(runs, 4) == Took(5 / 4, 1 / 4, 10 / 4, 0.25, 200, 20)
+    assert measuring.typical_run(runs, 4) == Took(5 / 4, 1 / 4, 10 / 4, 0.25, 200, 20)
 
 
 def test_all_rates_are_printed() -> None:

@@ -17,7 +17,7 @@ from penstock.language.grammar.parse import parse_query
 from penstock.model.derived import source_of
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.typing import Typer
-from penstock.store.changes import ChangeLog, migrate_journal
+from penstock.store.changes import migrate_journal
 from tests.language.conftest import Catalog
 from tests.language.test_bind import WRITTEN
 from tests.store.test_changes import OLD
@@ -128,13 +128,11 @@ def test_an_engine_comes_back_without_asking_spark(
 
 
 def test_the_catalog_of_format_1_is_typed_anew_and_tells_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    Engine(tmp_path, spark=spark).close()
     shutil.copy(OLD, tmp_path / "catalog.log")
     migrate_journal(tmp_path)
-    log = ChangeLog(tmp_path / "catalog.db")
-    with Engine(spark=spark) as engine:
+    with Engine(tmp_path, spark=spark) as engine:
         catalog = engine.catalog
-        catalog._changes = log
-        catalog.restore(engine.typed)
         assert catalog.query_names() == ["flow", "pace"]
         told = [[d.name for d in catalog.snapshot("trades", version)[1]] for version in (3, 4, 5, 6, 7, 8, 9)]
         first, last = [["pace"], ["pace", "gone"], ["pace", "gone", "flow"]], ["flow", "pace"]

@@ -40,7 +40,7 @@ def test_the_search_over_many_sub_groups_is_near_the_least_of_all_ways() -> None
     for _ in range(20):
         parts = sub_groups([(int(w), int(draw.integers(1, w // 2))) for w in draw.integers(20, 100, 6)])
         least = cost_rate(hybrid(parts))
-        assert cost_rate(synchronize._searched(parts)) <= least * 1.02
+        assert cost_rate(synchronize.searched(parts)) <= least * 1.02
 
 
 def trace(periods: list[int], groups: list[int], sharing: Sharing, runs: list[int]) -> list[list[int]]:

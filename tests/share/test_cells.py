@@ -236,8 +236,8 @@ def test_cells_take_a_row_as_each_predicate_alone_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(families_module, "COPY_WORTH", copy_worth)
         patch.setattr(cells_module, "MOST_LISTED", most_listed)
-        patch.setattr(dividing_module, "_parts_made", Recent(64))
-        patch.setattr(dividing_module, "_grouped", Recent(64))
+        patch.setattr(dividing_module, "parts_made", Recent(64))
+        patch.setattr(dividing_module, "grouped_before", Recent(64))
         formulas = [read_predicate(text) for text in texts]
         cells = divided(formulas)
     for row in sample:
@@ -267,7 +267,7 @@ def test_parts_kept_from_another_plan_are_those_that_would_be_made_anew(texts: l
         chosen = [read_predicate(text) for text in data.draw(st.permutations(texts))[:size]]
         kept = divided(chosen)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(dividing_module, "_parts_made", Recent(64))
+            patch.setattr(dividing_module, "parts_made", Recent(64))
             anew = divided(chosen)
         for one, other in zip(kept.parts[0], anew.parts[0], strict=True):
             assert (one.conditions, one.first, one.words, one.cells) == (
@@ -294,14 +294,14 @@ def test_a_new_constant_leaves_the_parts_of_other_attributes_as_they_were() -> N
 
 
 def test_one_constant_more_does_not_part_what_is_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dividing_module, "_grouped", Recent(64))
+    monkeypatch.setattr(dividing_module, "grouped_before", Recent(64))
     texts = [f"`{name}` > {i}" for i in range(54) for name in "nd"]  # at last 56 × 56 cells, more than two copies cost
     parts = [len(divided([read_predicate(text) for text in texts[: 2 * size]]).parts[0]) for size in range(50, 55)]
     assert parts == [1, 1, 1, 1, 1]
     more = [read_predicate(f"`{name}` > {i}") for i in range(120) for name in "nd"]
     assert len(divided(more).parts[0]) == 2
     assert len(divided(more[:104]).parts[0]) == 2  # what is apart joins later, too
-    monkeypatch.setattr(dividing_module, "_grouped", Recent(64))
+    monkeypatch.setattr(dividing_module, "grouped_before", Recent(64))
     assert len(divided(more[:104]).parts[0]) == 1
 
 

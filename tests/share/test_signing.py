@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.kernel.signing import FEW_NUMBERS, _distinct, by_number
+from penstock.kernel.signing import FEW_NUMBERS, by_number, distinct_rows
 
 
 @pytest.mark.parametrize("count", [1, 7, FEW_NUMBERS, FEW_NUMBERS + 5])
@@ -23,5 +23,5 @@ def test_rows_are_ordered_by_number_and_then_as_they_came(count: int) -> None:
 @pytest.mark.parametrize("width", [0, 1, 3])
 def test_distinct_rows_of_words_are_counted(width: int) -> None:
     words = np.random.default_rng(width).integers(-2, 2, (300, width))
-    assert _distinct(words) == (len({tuple(row) for row in words.tolist()}) if width else 0)
-    assert _distinct(words[:0]) == 0
+    assert distinct_rows(words) == (len({tuple(row) for row in words.tolist()}) if width else 0)
+    assert distinct_rows(words[:0]) == 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from penstock.errors import StateError
 from penstock.store import changes as module
@@ -86,11 +87,18 @@ def test_the_moments_around_a_change_are_told_to_tests(tmp_path: Path, hook: lis
 
 
 def test_commits_are_synced(path: Path) -> None:
-    log = ChangeLog(path)
-    log.append(change(4))
-    with log._engine.connect() as connection:  # type: ignore[union-attr]
-        asked = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
-    assert asked == ["wal", 2]
+    asked: list[list[Any]] = []
+
+    def ask(connection: sa.Connection) -> None:
+        names = ("journal_mode", "synchronous")
+        asked.append([connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names])
+
+    sa.event.listen(sa.Engine, "commit", ask)
+    try:
+        ChangeLog(path).append(change(4))
+    finally:
+        sa.event.remove(sa.Engine, "commit", ask)
+    assert asked[-1] == ["wal", 2]
 
 
 def test_killed_at_any_moment_all_or_nothing_of_a_change_is_there(tmp_path: Path) -> None:

@@ -86,8 +86,9 @@ def test_groups_that_are_long_gone_are_forgotten(spark: SparkSession) -> None:
         bed.query("q", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         for batch in range(18):
             bed.feed("s", [{"ts": 10 * batch + i / 100, "k": f"{batch}-{i}"} for i in range(300)])
-        [groups] = bed.engine.stream("s").pipeline.synopsis._groups.values()
-        assert len(groups) <= 1_000
+        synopsis = bed.engine.stream("s").pipeline.synopsis
+        [lane] = synopsis.lanes
+        assert len(synopsis.groups(lane)) <= 1_000
         assert bed.timeline("q")[-1] == (170, "16-99", 1)
 
 

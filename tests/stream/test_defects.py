@@ -61,8 +61,8 @@ BAD = {
 }
 
 
-PLACES = ["_dated", "_kept", "_take", "add", "changed", "expire", "finish", "lower", "merge", "note", "number"]
-PLACES += ["read_frequencies"]
+PLACES = ["with_times", "kept_rows", "take_finished", "add", "changed", "expire", "finish", "lower", "merge", "note"]
+PLACES += ["number", "read_frequencies"]
 
 
 class Defect(RuntimeError):
@@ -88,11 +88,11 @@ def defects(bed: TestBed) -> Iterator[None]:
         (Groups, "number", lambda groups, *_: len(groups.types) == 2),
         (BoundAggregate, "lower", lambda bound, *_: bound.aggregate.function == "mode"),
         (Finisher, "finish", lambda finisher, *_: finisher.typed.query.outputs[0].name == "finish_me"),
-        (finish, "_take", lambda rows, request, *_: "md5" in str(request.outputs)),
+        (finish, "take_finished", lambda rows, request, *_: "md5" in str(request.outputs)),
         (Revisions, "changed", lambda revisions, definition, *_: definition == ids.get("revising")),
         (Revisions, "note", lambda revisions, table, *_: of(table, "remembered")),
-        (EmitChanges, "_kept", lambda said, table, *_: of(table, "said")),
-        (rulers, "_dated", lambda table, *_: of(table, "rows dated")),
+        (EmitChanges, "kept_rows", lambda said, table, *_: of(table, "said")),
+        (rulers, "with_times", lambda table, *_: of(table, "rows dated")),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for place, name, when in places:

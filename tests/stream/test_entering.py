@@ -79,7 +79,7 @@ def test_a_promise_outlives_the_query_that_it_rests_on_and_a_crash(spark: SparkS
         entered = bed.query("q", "SELECT count(*) AS n FROM s [RANGE 1 min SLIDE 1 min]")
         assert seconds(entered.first_end_us) == 60
         bed.engine.drop_query("old")
-        bed.engine._folder.release()  # type: ignore[union-attr]  # as if the process had died
+        bed.engine.release()  # as if the process had died
     with open_bed(spark, state=tmp_path) as bed:
         bed.feed("s", rows(61))
         assert bed.timeline("q") == [(60, 3)]

@@ -18,6 +18,7 @@ from penstock.spark.job.partials import PartialsJob
 from penstock.spark.sources.computed_columns import marked
 from penstock.store.commits import Counts
 from penstock.store.invalid import Invalid
+from penstock.stream import intake
 from penstock.testing import EPOCH, ManualClock, TestBed
 from tests.project.making import write_project
 from tests.shell import Penstock, penstock
@@ -199,11 +200,13 @@ def write_row(path: Path, row: Row) -> None:
         path.write_text(json.dumps(named) + "\n")
 
 
-def test_where_files_have_changed_meanwhile_the_rows_of_the_batch_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_where_files_have_changed_meanwhile_the_rows_of_the_batch_are_kept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_bed(spark, state=tmp_path) as bed:
         other = spark.sql("SELECT CAST(NULL AS BIGINT) AS a, 1L AS b, 8 AS x, TIMESTAMP '2020-01-01 00:00:00' AS ts")
-        bed.engine.stream("s").pipeline.intake._whole = lambda *_: marked(other, columns)  # type: ignore[method-assign]
         columns = bed.engine.catalog.known_stream("s").columns
+        monkeypatch.setattr(intake, "read_whole", lambda *_: marked(other, columns))
         bed.feed("s", MIXED[0])
     kept = pq.read_table(tmp_path / "invalid" / "s" / f"{0:012d}")
     assert sorted(kept["x"].to_pylist()) == [2, 3, 5, 6, 7]

@@ -13,7 +13,7 @@ from penstock.sinks.jsonl import JsonLinesSink
 from penstock.store import faults
 from penstock.store.commits import Counts
 from penstock.testing import TestBed
-from tests.always.judged import Killed, abandon, killer
+from tests.always.judged import Killed, killer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ def test_a_death_before_answers_that_revise_a_window_for_the_last_time(
     with pytest.raises(Killed):  # the batch is committed; its watermark of 21 lets go of the window that it revises
         bed.feed("s", [row(2), row(21)])
     monkeypatch.setattr(faults, "hook", None)
-    abandon(bed.engine)
+    bed.engine.release()
     with open_bed(spark, state=tmp_path / "state") as bed:
         bed.feed("s", [row(22)])
         assert bed.revisions("q") == [(10, 0, "answer", 1), (10, 1, "revise", 2), (20, 0, "answer", 1)]

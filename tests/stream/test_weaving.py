@@ -178,7 +178,7 @@ def check_flow(spark: SparkSession, changes: int, seed: int, state: Path | None)
             taken += pipeline.weaving.ready
             if draw.random() < 0.1:  # prices that ask for other trees; the stream is taken to have become another one
                 pipeline.weaving.rates = draw.choice((DEEP_TREES, DEAR_TREES))
-                pipeline.weaving._known = ObservedLoad(1e9)
+                pipeline.weaving.known = ObservedLoad(1e9)
         for name, (known, first) in alive.items():
             check_answers(bed, name, known, first, rows, clock)
     return taken
@@ -254,13 +254,13 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woven: list[int] = []
-    aside = TreePlanner._weave_aside
+    aside = TreePlanner.weave_aside
 
     def counted(self: TreePlanner) -> None:
         woven.append(1)
         aside(self)
 
-    monkeypatch.setattr(TreePlanner, "_weave_aside", counted)
+    monkeypatch.setattr(TreePlanner, "weave_aside", counted)
     with feeding.open_bed(spark, strategy="weave") as bed:
         bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
         bed.query("by_key", "SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k")
@@ -271,9 +271,9 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
         assert trees_of(bed) == {frozenset({"pulse", "by_key"})}
         bed.query("more", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         feed_second(bed, 6)
-        assert weaving._planner is not None
-        assert weaving._planner.woven_queries.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
-        assert not weaving._planner.owing
+        assert weaving.planner is not None
+        assert weaving.planner.woven_queries.keys() == {d.id for d in bed.engine.catalog.definitions("s")}
+        assert not weaving.planner.owing
 
 
 @pytest.mark.parametrize("strategy", ["shared paired", "unshared paired"])

@@ -22,7 +22,6 @@ from penstock.store import faults
 from penstock.stream import pipeline
 from penstock.stream.derived import partitioned_rows as parts_fed
 from penstock.testing import ManualClock, TestBed
-from tests.always.judged import abandon
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
 
 if TYPE_CHECKING:
@@ -381,7 +380,7 @@ def test_sinks_get_what_a_query_over_rows_had_answered_before_it_was_dropped_and
     wanted = [row["total"] for row in bed.answers("q")]
     bed.engine.drop_query("q")
     assert not list((tmp_path / "answers").rglob("*.parquet"))  # still collected in a draft
-    abandon(bed.engine)
+    bed.engine.release()
     with opened() as again:
         again.engine.stream("s")
         files = list((tmp_path / "answers").rglob("*.parquet"))

@@ -138,8 +138,8 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
                 say(f"round {round_number + 1} of {WARM + repetitions}: {name}")
                 runs[name].append(_run(Path(scratch) / trades, queries, strategy))
     times = {name: TIMES if trades == "few" else 1 for name, (trades, _, _) in WAYS.items()}
-    summed_up = {name: _summed_up(found, times[name]) for name, found in runs.items()}
-    return Calibration(_apart(summed_up, rows), rows, summed_up)
+    summed_up = {name: typical_run(found, times[name]) for name, found in runs.items()}
+    return Calibration(rates_of(summed_up, rows), rows, summed_up)
 
 
 def _run(trades: Path, queries: Sequence[str], strategy: Strategy) -> Took:
@@ -170,7 +170,7 @@ def let_come(engine: Engine, files: Sequence[Path], folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def _summed_up(runs: Sequence[Took], times: int) -> Took:
+def typical_run(runs: Sequence[Took], times: int) -> Took:
     """Take the least of every step, as what disturbs a run only adds, and the median of the whole, once it is warm.
 
     Times are for as many batches as all runs are told of.
@@ -183,7 +183,7 @@ def _summed_up(runs: Sequence[Took], times: int) -> Took:
     return Took(whole, of("job"), of("store"), of("answer"), runs[0].partials // times, runs[0].answers // times)
 
 
-def _apart(runs: dict[str, Took], rows: int) -> Rates:
+def rates_of(runs: dict[str, Took], rows: int) -> Rates:
     """Find each rate by the difference of two runs; what noise swallows keeps the usual one.
 
     What a tree costs a row is parted into placing and copying as usual: groupings of one tree would feed each other.

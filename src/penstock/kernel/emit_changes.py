@@ -54,12 +54,14 @@ class EmitChanges:
         if not wanted:
             return list(tables)
         anew: dict[int, dict[Row, Row]] = {}  # remembered only if nothing fails
-        found = [table.filter(pa.array(self._kept(table, wanted, anew))) for table in tables]
+        found = [table.filter(pa.array(self.kept_rows(table, wanted, anew))) for table in tables]
         for definition, said in anew.items():
             self._said.setdefault(definition, {}).update(said)
         return [table for table in found if table.num_rows]
 
-    def _kept(self, table: pa.Table, wanted: Collection[int], anew: dict[int, dict[Row, Row]]) -> npt.NDArray[np.bool_]:
+    def kept_rows(
+        self, table: pa.Table, wanted: Collection[int], anew: dict[int, dict[Row, Row]]
+    ) -> npt.NDArray[np.bool_]:
         """Tell which rows of a table to keep, in the order of their windows; ``anew`` is what was said of late."""
         definitions = np.asarray(table[DEFINITION].to_numpy(), np.int64)
         kept, mine = np.ones(len(definitions), np.bool_), np.flatnonzero(np.isin(definitions, list(wanted)))

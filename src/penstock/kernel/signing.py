@@ -108,9 +108,9 @@ class Signing:
                 own = order[starts[member.number] : starts[member.number + 1]]
                 chosen = own[cells[own] != NOBODY]
                 words[chosen, : member.grouping.words], once[chosen] = self._signed(member, cells[chosen])
-            told = _distinct(cells[:, None])
+            told = distinct_rows(cells[:, None])
             partials = partials.drop_columns([CELL])
-        self.sent = Sent(rows, told, _distinct(words), size)
+        self.sent = Sent(rows, told, distinct_rows(words), size)
         partials = _without_doubts(partials)
         self._check_tried(partials, numbers, words, valid)
         partials = self._counted_once(partials, once)
@@ -179,7 +179,7 @@ def _without_doubts(partials: pa.Table) -> pa.Table:
     return partials.drop_columns([DOUBTED])
 
 
-def _distinct(words: Int64Array) -> int:
+def distinct_rows(words: Int64Array) -> int:
     """Count the distinct rows of words."""
     columns = {str(word): words[:, word] for word in range(words.shape[1])}
     return pa.table(columns).group_by(list(columns)).aggregate([]).num_rows if columns else 0

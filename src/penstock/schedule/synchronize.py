@@ -66,7 +66,7 @@ def hybrid(parts: Sequence[SubGroup]) -> tuple[SubGroup, ...]:
     """Choose which sub-groups to join, so that scans cost least a tick (§4.3)."""
     if len(parts) <= FEW:
         return min(partitions(parts), key=lambda found: (cost_rate(found), len(found)))
-    return _searched(parts)
+    return searched(parts)
 
 
 def partitions(parts: Sequence[SubGroup]) -> Iterator[tuple[SubGroup, ...]]:
@@ -90,7 +90,7 @@ def cost_rate(parts: Sequence[SubGroup]) -> float:
     return float(costs.sum() / length)
 
 
-def _searched(parts: Sequence[SubGroup]) -> tuple[SubGroup, ...]:
+def searched(parts: Sequence[SubGroup]) -> tuple[SubGroup, ...]:
     """Add sub-groups from the shortest period on, keeping the best ways so far: equal ways to get there are one."""
     states: list[tuple[SubGroup, ...]] = [()]
     for part in sorted(parts):

@@ -8,6 +8,7 @@ from penstock.model.schema import Stream
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.batch_job import BatchJob
 from penstock.stream.past_rows import Places
 from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
@@ -26,3 +27,4 @@ class StreamContext:
     targets: AnswerTargets
     catalog: CommittedCatalog
     windows: WindowKind
+    batch_job: type[BatchJob] = BatchJob  # makes partials of the rows of a batch

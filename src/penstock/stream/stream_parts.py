@@ -45,7 +45,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
-    computing = BatchJob(given.stream, settings.tables, progress, executor_state)
+    computing = given.batch_job(given.stream, settings.tables, progress, executor_state)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     return StreamParts(

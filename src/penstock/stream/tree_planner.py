@@ -39,8 +39,8 @@ class TreePlanner:
         self.trees: dict[int, str] = {}  # definition → tree
         self._definitions: dict[int, Definition] = {}
         self._numbers = Numbers()
-        self._planner: IncrementalPlanner[int] | None = None
-        self._known = ObservedLoad()
+        self.planner: IncrementalPlanner[int] | None = None
+        self.known = ObservedLoad()
         self._aside: threading.Thread | None = None
         self._fresh: tuple[IncrementalPlanner[int], ObservedLoad, Numbers] | None = None
         self._priced: tuple[IncrementalPlanner[int], Numbers] | None = (
@@ -71,23 +71,21 @@ class TreePlanner:
         """Weave what is new into the trees, and let go what is gone; a waiting plan is taken over."""
         self._definitions = {d.id: d for d in definitions}
         if self._fresh is not None:
-            self._planner, self._known, self._numbers = self._fresh
+            self.planner, self.known, self._numbers = self._fresh
             self._fresh = None
         self._priced = None
-        planner = self._planner
-        gone = (
-            [] if planner is None else [number for number in planner.woven_queries if number not in self._definitions]
-        )
+        planner = self.planner
+        gone = [] if planner is None else [n for n in planner.woven_queries if n not in self._definitions]
         new = [d for d in definitions if planner is None or d.id not in planner.woven_queries]
         if planner is None or len(new) > len(planner.woven_queries) - len(gone) or not self._numbered(planner, new):
-            self._known = self.seen()
-            planner, self._numbers = self._woven(self._known)
+            self.known = self.seen()
+            planner, self._numbers = self._woven(self.known)
         else:
             for number in gone:
                 planner.drop(number)
             for definition in new:
                 planner.add(definition.id, self._numbers.woven_query(definition))
-        self._planner, self.trees = planner, named(planner.trees, self.trees)
+        self.planner, self.trees = planner, named(planner.trees, self.trees)
         return self.trees
 
     def restore(self, definitions: Sequence[Definition]) -> None:
@@ -95,32 +93,32 @@ class TreePlanner:
         if not self.woven:
             return
         self._definitions = {d.id: d for d in definitions}
-        self._numbers, self._known = Numbers(self.synopsis.kernel == "scan"), self.seen()
-        self._planner = planner_of(definitions, self._numbers, self.rates, self._known)
+        self._numbers, self.known = Numbers(self.synopsis.kernel == "scan"), self.seen()
+        self.planner = planner_of(definitions, self._numbers, self.rates, self.known)
         by_tree: dict[str, list[int]] = {}
         for definition in definitions:
             by_tree.setdefault(self.trees[definition.id], []).append(definition.id)
-        self._planner.lay_out(list(by_tree.values()))
+        self.planner.lay_out(list(by_tree.values()))
 
     def look(self) -> None:
         """After a batch, weave anew aside if the plan has strayed or the stream has become another one."""
         self._batches += 1
         self._rows += self.computing.last_rows or 0
         busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
-        if self._planner is None or busy or not self.woven or self._lanes() < 2:
+        if self.planner is None or busy or not self.woven or self._lanes() < 2:
             return
         self._price_anew()
         often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
-        if self._planner.owing or (often and self.seen().drifted(self._known)):
-            self._aside = threading.Thread(target=self._weave_aside, name="weaving", daemon=True)
+        if self.planner.owing or (often and self.seen().drifted(self.known)):
+            self._aside = threading.Thread(target=self.weave_aside, name="weaving", daemon=True)
             self._aside.start()
 
     def _price_anew(self) -> None:
         """Go on with the same trees at the prices they were last held against, if no query came or went since."""
         if self._priced is not None:
             planner, numbers = self._priced
-            if self._planner is not None and planner.woven_queries.keys() == self._planner.woven_queries.keys():
-                self._planner, self._numbers = planner, numbers
+            if self.planner is not None and planner.woven_queries.keys() == self.planner.woven_queries.keys():
+                self.planner, self._numbers = planner, numbers
             self._priced = None
 
     def _lanes(self) -> int:
@@ -147,16 +145,16 @@ class TreePlanner:
         """Tell all that a plan is explained by."""
         return WovenSoFar(self.seen(), self.rates, dict(self.trees))
 
-    def _weave_aside(self) -> None:
+    def weave_aside(self) -> None:
         """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
-        before, known = self._planner, self._known
+        before, known = self.planner, self.known
         assert before is not None
         seen = self.seen()
         planner, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
         current = planner_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
         current.lay_out([[n for n in tree if n in current.woven_queries] for tree in before.trees])
         current.curve = planner.curve
-        self._known = seen
+        self.known = seen
         if current.cost > (1 + WORTH) * planner.cost:
             self._fresh = planner, seen, numbers
         else:

@@ -111,13 +111,19 @@ class TestBed:
             found = inferred_schema(rows, owner)
         else:
             found = schema_of(self.engine.session, self._columns(name, schema))
-        with self._working():
+        with self.working():
             self.engine.create_table(name, arrow_rows(rows, found, owner, self.epoch))
 
     def query(self, name: str, text: str) -> Admitted:
         """Enter a query between two batches; the return value says from which window on it is answered."""
-        with self._working():
+        with self.working():
             return self.engine.create_query(name, text)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Set Spark up for few rows while the bed or its engine works, and as it was afterwards."""
+        with set_for_now(self.engine.session, self._settings):
+            yield
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
@@ -126,7 +132,7 @@ class TestBed:
         at_work = self.engine.stream(stream)
         columns = at_work.stream.columns
         table = arrow_rows(rows, self._schema(at_work.stream), f'stream "{at_work.stream.name}"', self.epoch)
-        with self._working():
+        with self.working():
             frame = frame_of(self.engine.session, table, columns)
             at_work.process(frame, at_work.pipeline.progress.clock.batch + 1 if number is None else number)
 
@@ -141,14 +147,14 @@ class TestBed:
     def heartbeat(self, stream: str) -> bool:
         """Let a stream with ``idle`` see how far the clock has gone; tell whether its watermark moved."""
         at_work = self.engine.stream(stream)
-        with self._working():
+        with self.working():
             moved = at_work.pipeline.heartbeat(at_work.snapshot())
             at_work.lead()
             return moved
 
     def flush(self, stream: str | None = None) -> None:
         """End a stream, or all of them, and answer the last windows."""
-        with self._working():
+        with self.working():
             for name in self.engine.catalog.stream_names() if stream is None else [stream]:
                 self.engine.stream(name).flush()
 
@@ -168,7 +174,7 @@ class TestBed:
 
     def ask(self, text: str) -> list[dict[str, Any]]:
         """Return the answer to a one-time query as rows."""
-        with self._working():
+        with self.working():
             rows: list[dict[str, Any]] = self.engine.ask(text, "rows")
         return rows
 
@@ -231,12 +237,6 @@ class TestBed:
         """Write an instant as seconds since the epoch, whole ones as an integer."""
         seconds = (instant - self.epoch).total_seconds()
         return int(seconds) if seconds.is_integer() else seconds
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Set Spark up for few rows while the bed works, and as it was afterwards."""
-        with set_for_now(self.engine.session, self._settings):
-            yield
 
 
 def _declared(name: str, columns: str, time: str | None) -> tuple[Column, ...]:

@@ -15,7 +15,7 @@ from penstock.store import faults
 from penstock.testing import ManualClock, TestBed
 from tests.always.combinations.scenario import EPOCH, Setting
 from tests.always.combinations.thresholds import Thresholds
-from tests.always.judged import Killed, Moment, abandon, instant, killer, taken_at_last
+from tests.always.judged import Killed, Moment, instant, killer, taken_at_last
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ class Mortal:
         engine = self.bed.engine
         if "s" not in engine.catalog.stream_names():
             self.bed.declare(self._stream())
-        with self.bed._working():
+        with self.bed.working():
             if setting.functions and not engine.catalog.has("function", "capped"):
                 engine.create_function("half", half)
                 engine.create_function("is_odd", is_odd)
@@ -122,7 +122,7 @@ class Mortal:
     def die(self) -> None:
         """Leave the engine as a killed process does, and open another one."""
         if self._bed is not None:
-            abandon(self._bed.engine)
+            self._bed.engine.release()
         self.open()
 
     def arm(self, moments: Sequence[Moment]) -> None:

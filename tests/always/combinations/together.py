@@ -114,7 +114,7 @@ class Together:
         return True
 
     def _tick(self) -> None:
-        with self.mortal.bed._working():
+        with self.mortal.bed.working():
             self.engine.stream("s").tick()
 
     def _outlive(self) -> None:
@@ -267,7 +267,7 @@ class Together:
         if not self._has_all(query):
             return False
         try:
-            with self.mortal.bed._working():
+            with self.mortal.bed.working():
                 found = self.engine.ask(query.asked())
         except PenstockError as refused:
             return self._with_hint("ask", refused)
@@ -327,7 +327,7 @@ class Together:
         return self.engine.stream(stream).pipeline.progress
 
     def _settle(self, stream: str) -> None:
-        with self.mortal.bed._working():
+        with self.mortal.bed.working():
             self.engine.stream(stream).settle()
 
     def _definition(self, name: str) -> int | None:

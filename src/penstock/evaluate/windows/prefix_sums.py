@@ -30,6 +30,11 @@ class PrefixSums:
         self._summed = 0  # slices before which rows are sums
         self._sums = [np.zeros((1, 0), np.int64) for _ in range(planes)]
 
+    @property
+    def room(self) -> int:
+        """Return for how many columns there is memory, used or not."""
+        return min(sums.shape[1] for sums in self._sums)
+
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         between = len(rows) > 0 and rows[-1] != self._slices - 1

@@ -20,8 +20,8 @@ from penstock.share.plan import BITS_PER_WORD
 MOST_KEPT: Final = 64  # parts that the next plan may have too
 FEW_PARTS: Final = 32  # up to so many, each has a stretch of numbers of its own, whatever the others need
 
-_parts_made: Recent[object, CellPart] = Recent(MOST_KEPT)  # by all that makes them
-_grouped: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)  # by all attributes
+parts_made: Recent[object, CellPart] = Recent(MOST_KEPT)  # by all that makes them
+grouped_before: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)  # by all attributes
 
 
 def divide(
@@ -65,9 +65,9 @@ def _families(ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
     uses = [ground.axes_of(one) for one in formulas]
     number = {axis.key: place for place, axis in enumerate(ground.axes)}
     tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
-    before = [frozenset(number[key] for key in one) for one in _grouped.get(tested) or ()]
+    before = [frozenset(number[key] for key in one) for one in grouped_before.get(tested) or ()]
     found = families(ground.axes, uses, before)
-    _grouped.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
+    grouped_before.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
     return [members for _, members in found]
 
 
@@ -76,6 +76,6 @@ def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ..
     used = sorted(frozenset().union(*(ground.axes_of(one) for one in formulas)))
     lines = tuple((axis, ground.axes[axis].key, tuple(ground.axes[axis].constants)) for axis in used)
     name = tuple(formulas), conditions, words, lines
-    return _parts_made.get_or(
+    return parts_made.get_or(
         name, lambda: number_part(ground.axes, [ground.placed(one) for one in formulas], conditions, words)
     )

@@ -110,7 +110,7 @@ def _run(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finis
     answers = _in_order(united.coalesce(1 + row_count // ROWS_PER_TASK).toArrow())
     offsets = np.cumsum([0, *(request.table.num_rows for request in requests)])
     return [
-        _take(answers.slice(start, request.table.num_rows), request, plan.columns[_program(request)])
+        take_finished(answers.slice(start, request.table.num_rows), request, plan.columns[_program(request)])
         for start, request in zip(offsets, requests, strict=False)
     ]
 
@@ -215,7 +215,7 @@ def _in_order(answers: pa.Table) -> pa.Table:
     return answers if (np.diff(order) == 1).all() else answers.take(order)
 
 
-def _take(rows: pa.Table, request: FinishRequest, columns: Sequence[str]) -> Finished:
+def take_finished(rows: pa.Table, request: FinishRequest, columns: Sequence[str]) -> Finished:
     """Read values and failures of one request: what HAVING drops is null and cannot fail.
 
     A row that HAVING keeps and whose output failed is in both masks; its other outputs have their values.

@@ -63,12 +63,14 @@ def dated(tables: Sequence[pa.Table], origins: dict[int, int | None], stride: in
             rulers[number - RULERS] = ends[order], mine.take(pa.array(order))
         if (definitions < RULERS).any():
             found.append(table.filter(pa.array(definitions < RULERS)))
-    shown = [_dated(table, rulers, origins) for table in found]
+    shown = [with_times(table, rulers, origins) for table in found]
     rows = [(_column(table, ROW) - 1) % stride + 1 for table in shown]  # of parts, each counts its own
     return [t.set_column(t.num_columns - 1, ROW, pa.array(row)) for t, row in zip(shown, rows, strict=True)]
 
 
-def _dated(table: pa.Table, rulers: dict[int, tuple[Int64Array, pa.Table]], origins: dict[int, int | None]) -> pa.Table:
+def with_times(
+    table: pa.Table, rulers: dict[int, tuple[Int64Array, pa.Table]], origins: dict[int, int | None]
+) -> pa.Table:
     """Write times for the row numbers of one table."""
     definitions, ends = _column(table, DEFINITION), _column(table, "window_end")
     times = {name: np.zeros(len(ends), np.int64) for name in (_FIRST, _LAST)}

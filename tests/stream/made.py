@@ -1,0 +1,306 @@
+"""A stream at work without Spark: its partials are made of plain rows, and all that follows is the engine's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from penstock.catalog import Catalog
+from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.evaluate.functions.binding import bind_aggregate
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.kernel.revisions import shown_answers
+from penstock.kernel.signing import Sent
+from penstock.language.binding.bind import bind
+from penstock.language.grammar.parse import parse_query
+from penstock.language.statements import Select
+from penstock.model.schema import Column, Stream, Table
+from penstock.share.layout import Layout, Member
+from penstock.share.locate import ByDivision
+from penstock.share.partial_schema import (
+    CORRECTED_COUNT,
+    FIRST_TIME,
+    GROUPING,
+    LABEL,
+    LAST_TIME,
+    LATE_COUNT,
+    ROW_COUNT,
+    TOUCHED_COUNT,
+    component_name,
+    key_name,
+)
+from penstock.share.plan import Strategy
+from penstock.sinks.delivery import Delivery
+from penstock.spark.job.writer import Bounds
+from penstock.store.answers import DiskAnswerLog, answers_of
+from penstock.store.changes import ChangeLog
+from penstock.store.commits import DiskCommitLog
+from penstock.store.invalid import AHEAD, without_reasons
+from penstock.stream.admitted import Admitted
+from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.context import StreamContext
+from penstock.stream.past_rows import Places
+from penstock.stream.pipeline import Pipeline
+from penstock.stream.query_changes import QueryChanges
+from penstock.stream.runner import StreamRunner
+from penstock.stream.settings import StreamSettings
+from penstock.stream.snapshot import CommittedCatalog
+from penstock.stream.window_kinds import OF_TIME
+from penstock.testing import ManualClock
+from tests.always.questions import Row
+
+SECOND = 1_000_000
+COLUMNS = (Column("ts", "timestamp"), Column("k", "string"), Column("v", "bigint"), Column("j", "bigint"))
+LATE_IN_LABEL = 1  # microsecond more
+
+
+# -- what Spark would say of types, and make of rows ------------------------------------------------------------------
+
+
+def typed_as_spark_would(catalog: Catalog, select: Select, name: str) -> TypedQuery:
+    """Type a query over ``COLUMNS``: strings are k, and all else is bigint."""
+    query = bind(select, catalog, name, catalog.functions())
+    aggregates = tuple(bind_aggregate(one, [pa.int64() for _ in one.arguments]) for one in query.aggregates)
+    arguments = tuple(pa.int64() for one in query.aggregates for _ in one.arguments)
+    keys = tuple(pa.string() if key == "`k`" else pa.int64() for key in query.keys)
+    outputs = tuple(pa.string() if output.name == "k" else pa.int64() for output in query.outputs)
+    return TypedQuery(query, keys, aggregates, outputs, frozenset({"ts", "k", "v", "j"}), arguments)
+
+
+def made_partials(layout: Layout, rows: Sequence[Row], judged: Bounds) -> pa.Table:
+    """Aggregate rows as the job of a layout would; conditions and joins are not among what it knows."""
+    assert not any(member.signed for member in layout.members)
+    members: Sequence[Member | None] = layout.members or (None,)
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for member in members:
+        for row in rows:
+            valid = is_valid(row, judged)
+            if valid or member is None or member.carrier:
+                place = label_of(layout, member, row, judged)
+                groups.setdefault((place, member, keys_of(layout, member, row) if valid else ()), []).append(row)
+    columns: dict[str, list[Any]] = {name: [] for name in names_of(layout)}
+    for (place, member, keys), held in groups.items():
+        values = {**counted(layout, held, judged), **lifted(layout, held)}
+        values |= {LABEL: place, GROUPING: None if member is None else member.number}
+        values |= {key_name(slot): None for slot in range(len(layout.key_types))} | dict(keys)
+        for name, column in columns.items():
+            column.append(values[name])
+    kinds = {GROUPING: pa.int32()} | {key_name(slot): kind for slot, kind in enumerate(layout.key_types)}
+    return pa.table({name: pa.array(column, kinds.get(name, pa.int64())) for name, column in columns.items()})
+
+
+def names_of(layout: Layout) -> list[str]:
+    """Name the columns that a layout's partials have."""
+    names = [LABEL, *([GROUPING] if len(layout.members) > 1 else [])]
+    names += [key_name(slot) for slot in range(len(layout.key_types))] + [ROW_COUNT, LAST_TIME]
+    if layout.marks_late is None:
+        names += [FIRST_TIME, LATE_COUNT]
+    if layout.revising:
+        names += [TOUCHED_COUNT, CORRECTED_COUNT]
+    return names + list(lifted(layout, []))
+
+
+def is_valid(row: Row, judged: Bounds) -> bool:
+    return row["ts"] is not None and row["ts"] < max(judged.watermark_us + 1, judged.ahead_us)
+
+
+def is_late(row: Row, judged: Bounds) -> bool:
+    return is_valid(row, judged) and row["ts"] < judged.watermark_us
+
+
+def label_of(layout: Layout, member: Member | None, row: Row, judged: Bounds) -> int | None:
+    """Place a row in its slice or granule; one that is not valid says why."""
+    if not is_valid(row, judged):
+        return None if row["ts"] is None else AHEAD
+    if member is None:
+        return 0
+    way, time = layout.locating[member.tree], int(row["ts"])
+    if not isinstance(way, ByDivision):
+        return layout.managers[member.tree].edge_at_or_before(time)
+    told = LATE_IN_LABEL if layout.marks_late and is_late(row, judged) else 0
+    return time - (time - way.granule.phase) % way.granule.step + told
+
+
+def keys_of(layout: Layout, member: Member | None, row: Row) -> tuple[tuple[str, Any], ...]:
+    if member is None:
+        return ()
+    return tuple((key_name(s), row[key.strip("`")]) for s, key in zip(member.slots, member.grouping.keys, strict=True))
+
+
+def counted(layout: Layout, rows: Sequence[Row], judged: Bounds) -> dict[str, int | None]:
+    """Count what every batch tells of itself."""
+    times, late = [row["ts"] for row in rows if row["ts"] is not None], [row for row in rows if is_late(row, judged)]
+    corrected = sum(is_corrected(layout, row["ts"], judged) for row in late)
+    counts = {ROW_COUNT: len(rows), LATE_COUNT: len(late), TOUCHED_COUNT: len(late), CORRECTED_COUNT: corrected}
+    return {**counts, FIRST_TIME: min(times, default=None), LAST_TIME: max(times, default=None)}
+
+
+def is_corrected(layout: Layout, time: int, judged: Bounds) -> bool:
+    """Tell whether a final window that holds a late row is revised: the last one that ended."""
+    for (window, _), (after, since, until) in zip(layout.revising, judged.revised, strict=True):
+        last = min(judged.watermark_us, time + window.range_us, until)
+        end = last - (last - window.offset_us) % window.slide_us
+        if end > time and end > after and end >= since:
+            return True
+    return False
+
+
+def lifted(layout: Layout, rows: Sequence[Row]) -> dict[str, int | None]:
+    """Aggregate every component of a layout."""
+    found: dict[str, int | None] = {}
+    for number, component in enumerate(layout.components):
+        if component != ROWS and component.source == component:
+            parts = lifted_parts(component, rows)
+            found |= {component_name(number, part): value for part, value in enumerate(parts)}
+    return found
+
+
+def lifted_parts(component: Component, rows: Sequence[Row]) -> list[int | None]:
+    values = [v for v in (row[str(component.argument).strip("`")] for row in rows) if v is not None]
+    match component.kind:
+        case "count":
+            return [len(values)]
+        case "exact":
+            return [sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values)] if values else [None, None]
+        case "min":
+            return [min(values, default=None)]
+        case "max":
+            return [max(values, default=None)]
+    raise AssertionError(f"nobody makes {component}")
+
+
+class MadeJob(BatchJob):
+    """Makes the partials of plain rows in place of Spark."""
+
+    @property
+    def last_rows(self) -> int | None:
+        """Say that batches are small."""
+        return 0
+
+    def run(self, batch: Any, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
+        """Make the partials of a batch, a list of rows."""
+        judged = replace(judged, revised=self.progress.windows.revised(layout))
+        layout = layout.listed({})
+        invalid, partials = without_reasons(made_partials(layout, batch, judged), judged.clock_us)
+        sent = SimpleNamespace(sent=Sent(partials.num_rows))
+        job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
+        return BatchPartials(cast(Any, job), judged, partials, {}, {})
+
+
+# -- the stream ---------------------------------------------------------------------------------------------------
+
+
+class MadeStream:
+    """One stream ``s`` in a folder, which can die and be opened again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        lateness_us: int = 0,
+        max_ahead_us: int = 600 * SECOND,
+        idle_us: int = 0,
+        strategy: Strategy = "shared paired",
+        kernel: Any = "fast",
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.folder, self.strategy, self.kernel = folder, strategy, kernel
+        self.clock = ManualClock("9999-01-01") if clock is None else clock
+        self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
+        self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
+        self.open()
+
+    def open(self) -> None:
+        """Open what the folder holds, or begin."""
+        folder = self.folder
+        self.catalog = Catalog(ChangeLog(folder / "catalog.db"), self.clock)
+        self.catalog.restore(self.typed)
+        self.catalog.create_stream(self.stream)
+        commits, answers = DiskCommitLog(folder / "commits"), DiskAnswerLog(folder / "answers")
+        targets = AnswerTargets(
+            Delivery("s", (), answers, None, self.catalog.name_of, self.catalog.version_of, self.clock)
+        )
+        targets.watchers.append(lambda n, tables: self.delivered.append((n, sum(t.num_rows for t in tables))))
+        none = cast(Any, None)  # no session, and no tables
+        common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
+        places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))
+        catalog = CommittedCatalog(self.catalog, "s")
+        context = StreamContext(
+            self.stream, StreamSettings(*common), commits, answers, places, targets, catalog, OF_TIME, MadeJob
+        )
+        pipeline = Pipeline(context)
+        self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
+        self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})
+
+    def reopen(self) -> None:
+        """Begin anew from the folder, as after the end of the process."""
+        self.catalog.close()
+        self.open()
+
+    def typed(self, select: Select, name: str) -> TypedQuery:
+        return typed_as_spark_would(self.catalog, select, name)
+
+    def typed_text(self, text: str, name: str) -> TypedQuery:
+        return self.typed(parse_query(text), name)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.runner.pipeline
+
+    # -- what happens to it --------------------------------------------------------------------------------------
+
+    def feed(self, *rows: Row, number: int | None = None) -> None:
+        """Take one batch."""
+        number = self.pipeline.progress.clock.batch + 1 if number is None else number
+        self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot())
+        self.runner.lead()
+
+    def heartbeat(self) -> bool:
+        return self.pipeline.heartbeat(self.runner.snapshot())
+
+    def create(self, name: str, text: str) -> Admitted:
+        return self.changes.create([self.typed_text(text, name)])[0]
+
+    def alter(self, name: str, text: str) -> Admitted:
+        return self.changes.replace(self.typed_text(text, name))
+
+    def drop(self, name: str) -> None:
+        self.catalog.drop("query", name)
+        self.runner.settle()
+
+    # -- what is to be seen --------------------------------------------------------------------------------------
+
+    def revisions(self, definition: Definition) -> pa.Table:
+        """Return all that a definition ever said."""
+        log = answers_of(self.pipeline.answers, [definition.id])
+        return shown_answers(log, definition.typed.schema, revisions=True)
+
+    def timeline(self, name: str) -> list[tuple[Any, ...]]:
+        """List a query's answers as they stand: the end in seconds, then its columns."""
+        table = self.runner.results(self.catalog.query(name), {}, None, revisions=False)
+        ends = [end / SECOND for end in table["window_end"].cast(pa.int64()).to_pylist()]
+        return list(zip(ends, *(column.to_pylist() for column in table.columns[2:]), strict=True))
+
+    def standing(self) -> dict[str, Any]:
+        """Tell where the stream and the windows of its queries stand."""
+        self.runner.settle()
+        clock, windows = self.pipeline.progress.clock, self.pipeline.progress.windows
+        told = {f.name: getattr(windows, f.name) for f in fields(windows) if f.name != "clock"}
+        return {**asdict(clock), **{name: dict(known) for name, known in told.items()}}
+
+
+def row(second: float, v: int = 1, k: str = "a", j: int = 0) -> Row:
+    return {"ts": round(second * SECOND), "k": k, "v": v, "j": j}
+
+
+def definition(text: str, number: int = 1, name: str = "q", **more: Any) -> Definition:
+    """Define a query over the stream ``s``, outside of any catalog of a folder."""
+    catalog = Catalog(ChangeLog(None), lambda: 0)
+    catalog.create_stream(Stream("s", COLUMNS, "ts"))
+    return Definition(number, typed_as_spark_would(catalog, parse_query(text), name), **more)
