@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column
 
 from penstock.evaluate.typed import Definition
-from penstock.language.binding.columns_read import reading
+from penstock.language.binding.columns_read import is_bare, reading
 from penstock.share.conditions.cell_parts import FamilyMemory
 from penstock.share.conditions.condition_cells import admissions
 from penstock.share.layout import Layout
@@ -22,7 +22,6 @@ from penstock.share.plan import condition_of
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import quoted
-from penstock.spark.job.row_texts import is_bare
 from penstock.spark.job.writer import Writer
 from penstock.spark.sources.computed_columns import inputs_of
 

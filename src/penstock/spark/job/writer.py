@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
+from penstock.language.binding.columns_read import is_bare
 from penstock.share.conditions.cell_parts import FamilyMemory
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.share.layout import Layout, Member
@@ -39,7 +40,7 @@ from penstock.spark.job.cell_numbers import CellNumbers
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import longs, position_in, quoted
 from penstock.spark.job.many_trees import many_trees
-from penstock.spark.job.row_texts import is_bare, last_of
+from penstock.spark.job.row_texts import last_of
 from penstock.spark.sources.computed_columns import inputs_of
 from penstock.store.invalid import AHEAD as AHEAD_LABEL
 from penstock.store.invalid import FAILED, TOO_EARLY
