@@ -122,6 +122,14 @@ def test_only_the_spark_room_imports_pyspark() -> None:
     assert [str(found) for found in sparked if not (found.room in TYPED_BY_SPARK and found.for_types)] == []
 
 
+def test_sql_text_is_read_by_one_parser() -> None:
+    grammar = SOURCE / "language" / "grammar"
+    files = [file for file in SOURCE.rglob("*.py") if grammar not in file.parents]
+    found = [line.strip() for file in files for line in re.findall(r"^.*import.*$", file.read_text(), re.MULTILINE)]
+    of_sqlglot = {line for line in found if re.match(r"(import|from) sqlglot\b", line)}
+    assert of_sqlglot == {"from sqlglot import exp", "from sqlglot import expressions"}  # its nodes only
+
+
 def test_commands_print_in_one_place_only() -> None:
     """What others wrote is escaped there."""
     printing = re.compile(r"click\.s?echo|\bprint\(|sys\.std(out|err)\.write")

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.evaluate.components.component import Component
-from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, merge_many, objects
+from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, objects
+from penstock.evaluate.components.frequency_tables import merge_many, tables_of
 from penstock.evaluate.components.kinds import KINDS
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
@@ -92,6 +93,24 @@ def test_tables_add_up_in_any_order_and_all_at_once(parts: list[list[float]]) ->
     for found, part in zip(merge_many([[t, t] for t in tables]), parts, strict=True):
         assert counted(found) == Counter({v: 2 * n for v, n in Counter(map(str, part)).items()})
         assert repr(list(found.values)) == repr(sorted(found.values, key=lambda v: (v != v, v)))
+
+
+@given(
+    groups=st.lists(st.lists(st.lists(st.integers(-2, 2), min_size=1, max_size=4), min_size=1), min_size=1, max_size=5),
+    kind=st.sampled_from([np.int64, np.float64]),
+    weighing=st.sampled_from([np.int64, np.float64, object]),
+)
+def test_tables_of_groups_are_those_that_each_group_adds_up_to(groups: Any, kind: type, weighing: type) -> None:
+    def small(values: list[int]) -> Frequencies:
+        ordered: Any = np.array(sorted(set(values)), kind)
+        return Frequencies(ordered, np.array([values.count(int(v)) for v in ordered], weighing))
+
+    tables = [[small(values) for values in group] for group in groups]
+    starts = np.cumsum([0, *(len(group) for group in tables)])[:-1]
+    flat: list[Any] = list(tables_of(objects([table for group in tables for table in group])).reduced(starts))
+    ways = [merge_frequencies(group) for group in tables], merge_many(tables), flat
+    alone, *others = [[(t.values.tolist(), t.weights.tolist()) for t in found] for found in ways]
+    assert others == [alone, alone]
 
 
 @given(st.lists(st.sampled_from([b"a", b"ab", b"", b"\xff"]), min_size=1, max_size=9))

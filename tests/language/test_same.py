@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -16,7 +17,9 @@ from sqlglot import exp, transpile
 from penstock.language.binding.canonical import render, strip
 from penstock.language.grammar.limits import MAX_CHAIN
 from penstock.language.grammar.parse import parse_expression
+from penstock.language.predicates.negation_normal_form import Chain, negation_normal_form
 from penstock.language.predicates.normalize import normal
+from penstock.language.predicates.split import AS_IT_IS, NOT, Every, Formula, Leaf, leaves_of, read_predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,6 +178,33 @@ def test_the_normal_text_fails_on_the_rows_that_the_condition_fails_on(text: str
 
 
 @given(text=FAILING)
+def test_the_formula_of_either_text_comes_to_what_the_condition_comes_to(text: str) -> None:
+    condition, formulas = parse_expression(canonical(text)), [read_predicate(t) for t in (canonical(text), form(text))]
+    for row in ROWS[::5]:
+        expected = outcome(condition, row)
+        assert [outcome_of(formula, row) for formula in formulas] == [expected, expected], (text, form(text), row)
+
+
+@given(text=FAILING)
+def test_the_formulas_of_both_texts_have_the_same_tests(text: str) -> None:
+    found = [{form(written(leaf)) for leaf in leaves_of(read_predicate(t))} for t in (canonical(text), form(text))]
+    assert found[0] == found[1]
+
+
+@given(text=FAILING)
+def test_no_chain_is_a_part_of_one_with_its_operator_and_nothing_within_is_a_negation(text: str) -> None:
+    waiting = [negation_normal_form(parse_expression(canonical(text)), lambda _: True)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Chain):
+            assert len(part.parts) > 1
+            assert not [one for one in part.parts if isinstance(one, Chain) and one.connective is part.connective]
+            waiting += part.parts
+        else:
+            assert not isinstance(part.node, exp.Not | exp.And | exp.Or | exp.Between | exp.Paren)
+
+
+@given(text=FAILING)
 def test_a_normal_text_is_canonical_and_stays_as_it_is(text: str) -> None:
     found = form(text)
     assert canonical(found) == found
@@ -196,6 +226,8 @@ def test_spark_takes_both_texts_alike(interpreted: SparkSession) -> None:
 
 
 FAILED = "failed"
+tree_of = lru_cache(parse_expression)
+OUTCOMES = [False, True, None, FAILED]  # as turns number them
 COMPARISONS: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.EQ: operator.eq, exp.NEQ: operator.ne, exp.LT: operator.lt,
     exp.LTE: operator.le, exp.GT: operator.gt, exp.GTE: operator.ge,
@@ -207,6 +239,25 @@ def outcome(node: exp.Expr, row: dict[str, Any]) -> Any:
         return evaluated(node, row)
     except ZeroDivisionError:
         return FAILED
+
+
+def outcome_of(formula: Formula, row: dict[str, Any]) -> Any:
+    """Evaluate a formula in the order of its parts, up to the first that decides or fails."""
+    if isinstance(formula, Leaf):
+        return OUTCOMES[formula.turns[OUTCOMES.index(outcome(tree_of(formula.text), row))]]
+    every = isinstance(formula, Every)
+    found: Any = every
+    for part in formula.parts:
+        one = outcome_of(part, row)
+        if one in (not every, FAILED):
+            return one
+        found = None if one is None else found
+    return found
+
+
+def written(leaf: Leaf) -> str:
+    assert leaf.turns in (AS_IT_IS, NOT)
+    return leaf.text if leaf.turns == AS_IT_IS else f"NOT ({leaf.text})"
 
 
 def evaluated(node: exp.Expr, row: dict[str, Any]) -> Any:
@@ -231,6 +282,9 @@ def evaluated(node: exp.Expr, row: dict[str, Any]) -> Any:
             return None
         case exp.Is():
             return evaluated(node.this, row) is None
+        case exp.Anonymous():
+            assert node.name == "isnull"
+            return evaluated(node.expressions[0], row) is None
         case exp.In():
             value = evaluated(node.this, row)
             return None if value is None else value in [evaluated(one, row) for one in node.expressions]

@@ -21,7 +21,7 @@ from penstock.share.conditions import cell_parts as dividing_module
 from penstock.share.conditions import cells as cells_module
 from penstock.share.conditions import condition_groups as families_module
 from penstock.share.conditions.axes import FAILED_AT, FIRST_AT, NULL_AT, Axis, place
-from penstock.share.conditions.cell_parts import divide
+from penstock.share.conditions.cell_parts import ConditionGroupMemory, divide
 from penstock.share.conditions.cells import NOBODY, CellPart, Cells, signatures
 from tests.cases import cases
 
@@ -218,8 +218,8 @@ def told(cells: Cells, row: dict[str, Any], conditions: int) -> tuple[list[bool]
     return taken, failed
 
 
-def divided(formulas: Sequence[Formula]) -> Cells:
-    return divide([formulas], lambda _, place: formulas[place], ATTRIBUTES)
+def divided(formulas: Sequence[Formula], memory: ConditionGroupMemory | None = None) -> Cells:
+    return divide([formulas], lambda _, place: formulas[place], ATTRIBUTES, memory or ConditionGroupMemory())
 
 
 def rows() -> st.SearchStrategy[dict[str, Any]]:
@@ -237,7 +237,6 @@ def test_cells_take_a_row_as_each_predicate_alone_does(
         patch.setattr(families_module, "COPY_WORTH", copy_worth)
         patch.setattr(cells_module, "MOST_LISTED", most_listed)
         patch.setattr(dividing_module, "parts_made", Recent(64))
-        patch.setattr(dividing_module, "grouped_before", Recent(64))
         formulas = [read_predicate(text) for text in texts]
         cells = divided(formulas)
     for row in sample:
@@ -263,12 +262,13 @@ def test_a_predicate_its_negation_and_its_unknown_part_take_each_row_once(
 @settings(deadline=None, max_examples=cases(40))
 @given(texts=st.lists(predicates(), min_size=2, max_size=8, unique=True), data=st.data())
 def test_parts_kept_from_another_plan_are_those_that_would_be_made_anew(texts: list[str], data: st.DataObject) -> None:
+    memory = ConditionGroupMemory()
     for size in range(1, len(texts) + 1):
         chosen = [read_predicate(text) for text in data.draw(st.permutations(texts))[:size]]
-        kept = divided(chosen)
+        kept = divided(chosen, memory)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dividing_module, "parts_made", Recent(64))
-            anew = divided(chosen)
+            anew = divided(chosen, memory)
         for one, other in zip(kept.parts[0], anew.parts[0], strict=True):
             assert (one.conditions, one.first, one.words, one.cells) == (
                 other.conditions,
@@ -286,33 +286,41 @@ def test_a_new_constant_leaves_the_parts_of_other_attributes_as_they_were() -> N
     texts = [f"`n` > {i}" for i in range(200)] + [f"`d` < {i}" for i in range(200)]
     before = [read_predicate(text) for text in texts]
     after = [*before, read_predicate("`n` > 1000")]
-    first = divided(before).parts[0]
-    second = divided(after).parts[0]
+    memory = ConditionGroupMemory()
+    first = divided(before, memory).parts[0]
+    second = divided(after, memory).parts[0]
     assert second[1].shapes is first[1].shapes
     assert second[1].first == first[1].first
     assert second[0].cells == first[0].cells + 1
 
 
-def test_one_constant_more_does_not_part_what_is_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dividing_module, "grouped_before", Recent(64))
+def test_one_constant_more_does_not_part_what_is_together() -> None:
+    memory = ConditionGroupMemory()
     texts = [f"`{name}` > {i}" for i in range(54) for name in "nd"]  # at last 56 × 56 cells, more than two copies cost
-    parts = [len(divided([read_predicate(text) for text in texts[: 2 * size]]).parts[0]) for size in range(50, 55)]
-    assert parts == [1, 1, 1, 1, 1]
+    formulas = [read_predicate(text) for text in texts]
+    assert [len(divided(formulas[: 2 * size], memory).parts[0]) for size in range(50, 55)] == [1, 1, 1, 1, 1]
     more = [read_predicate(f"`{name}` > {i}") for i in range(120) for name in "nd"]
-    assert len(divided(more).parts[0]) == 2
-    assert len(divided(more[:104]).parts[0]) == 2  # what is apart joins later, too
-    monkeypatch.setattr(dividing_module, "grouped_before", Recent(64))
+    assert len(divided(more, memory).parts[0]) == 2
+    assert len(divided(more[:104], memory).parts[0]) == 2  # what is apart joins later, too
     assert len(divided(more[:104]).parts[0]) == 1
+
+
+def test_a_plan_that_is_only_shown_bends_no_later_one() -> None:
+    memory = ConditionGroupMemory()
+    more = [read_predicate(f"`{name}` > {i}") for i in range(120) for name in "nd"]
+    assert len(divided(more[:104], memory).parts[0]) == 1
+    assert len(divided(more, memory.copy()).parts[0]) == 2
+    assert len(divided(more[:104], memory).parts[0]) == 1
 
 
 def test_flags_stay_heads_while_each_is_tested_once_more_in_turn() -> None:
     flags = {f"`f{i}`": Attribute(f"`f{i}`", "boolean", may_fail=False) for i in range(5)}
     texts = [f"`f{i % 5}` AND `n` > {i}" for i in range(60)]
     formulas = [read_predicate(text) for text in texts]
-    heads = set()
+    heads, memory = set(), ConditionGroupMemory()
     for size in range(40, 60):
         some = formulas[:size]
-        [part] = divide([some], lambda _, place, some=some: some[place], ATTRIBUTES | flags).parts[0]  # type: ignore[misc]
+        [part] = divide([some], lambda _, place, some=some: some[place], ATTRIBUTES | flags, memory).parts[0]  # type: ignore[misc]
         heads.add(tuple(digit.axis for digit in part.heads))
     assert len(heads) == 1
 

@@ -26,6 +26,13 @@ class Recent(Generic[Name, Thing]):
         with self._lock:
             return self._things.get(name)
 
+    def copy(self) -> Recent[Name, Thing]:
+        """Keep the same things apart from here on."""
+        copied: Recent[Name, Thing] = Recent(self._most)
+        with self._lock:
+            copied._things = dict(self._things)
+        return copied
+
     def keep(self, name: Name, thing: Thing) -> Thing:
         """Keep a thing, and let go of the one not used for longest if there are too many."""
         with self._lock:

@@ -29,7 +29,6 @@ TABLE: Final = Chart(((0, 1), (1.0, 0.3), (1.99, 0.2), (3.49, 0.1), (5.49, 0)))
 BLOCKS: Final = SimSettings(level=Level.PREEMPTIVE, fluid=True, synced=True, turns=False, quantum=0.1, trace=True)
 WHY: Final = "DEC-PKT is not to be had; these are LBL-PKT-4 arrivals at the same load"
 IN_WORDS: Final = {"four": "single stream, four operators", "several": "multiple queries"}
-PLANS: Final = ("two", "four", "stored", "join", "several", "table")
 
 
 def of_chart(name: str, chart: Chart, stream: int = 0, latency: float = np.inf) -> SimQuery:

@@ -13,6 +13,7 @@ from penstock.errors import SourceError
 from penstock.kernel.defects import is_of_spark
 from penstock.kernel.signing import FailedRows, Sent
 from penstock.model.schema import Stream, Table
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.grouping_rollup import Estimate
 from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
@@ -58,11 +59,20 @@ class BatchJob:
     """Runs the jobs of one stream."""
 
     def __init__(
-        self, stream: Stream, tables: LookupTables, progress: Progress, executor_state: ExecutorState | None
+        self,
+        stream: Stream,
+        tables: LookupTables,
+        progress: Progress,
+        executor_state: ExecutorState | None,
+        families: ConditionGroupMemory,
     ) -> None:
-        """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not."""
+        """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not.
+
+        ``families`` remembers, from plan to plan, which conditions are told apart together.
+        """
         self.stream, self.tables, self.progress, self.executor_state = stream, tables, progress, executor_state
         self._edges = SearchedEdges(stream, progress)
+        self.families = families
         self._job: PartialsJob | None = None
         self._batch: DataFrame | None = None  # the last one
         self._rows = FEW_ROWS + 1  # of the last batch
@@ -97,7 +107,7 @@ class BatchJob:
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         frames, _ = self.tables.current(layout.plan.joins, known)
         bounds = self._edges.bounds(batch, layout, judged, foreseen=True)
-        job = PartialsJob(layout.listed(bounds.edges))
+        job = PartialsJob(layout.listed(bounds.edges), self.families)
         try:
             return estimate(job, batch, frames, bounds)
         except Exception as error:
@@ -137,13 +147,13 @@ class BatchJob:
     def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
         """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""
         bounds = replace(before.bounds, edges={}, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
-        job = PartialsJob(layout.listed({}))
+        job = PartialsJob(layout.listed({}), self.families)
         try:
             partials = job.run(rows, before.frames, bounds)
         except Exception as error:
             if not _may_be_the_rows(error):
                 raise
-            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            job = self._attempting(job.layout)
             partials = _attempted(job, rows, before.frames, bounds, error, None)
         return BatchPartials(job, bounds, partials, before.frames, before.versions)
 
@@ -153,7 +163,8 @@ class BatchJob:
         """Run a job, and what has to be run again."""
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
-        job = self._job_for(layout.listed(bounds.edges)) if foreseen else PartialsJob(layout.listed(bounds.edges))
+        listed = layout.listed(bounds.edges)
+        job = self._job_for(listed) if foreseen else PartialsJob(listed, self.families)
         job.expected_rows = self._rows if foreseen else 0
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
@@ -165,15 +176,19 @@ class BatchJob:
                 raise
             doubting = _readers(layout)
             isolate(batch.sparkSession, error)
-            job = PartialsJob(replace(job.layout, attempts=frozenset(d.id for d in layout.plan.definitions)))
+            job = self._attempting(job.layout)
             into = self._into(layout)
             partials = _attempted(job, batch, frames, bounds, error, into)
         if self._edges.missed(layout, partials, bounds):
             bounds = self._edges.bounds(batch, layout, judged, foreseen=False)
-            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts))
+            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts), self.families)
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
         return BatchPartials(job, bounds, partials, frames, versions, into, doubting)
+
+    def _attempting(self, layout: Layout) -> PartialsJob:
+        """Write the job of a layout with every expression of every query apart."""
+        return PartialsJob(replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions)), self.families)
 
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""
@@ -187,7 +202,7 @@ class BatchJob:
         """Return the job of a layout, written once for all its batches."""
         before = self._job
         if before is None or before.layout != layout:
-            self._job = PartialsJob(layout)
+            self._job = PartialsJob(layout, self.families)
             if before is not None and before.shape != self._job.shape:
                 self._age = 0
         assert self._job is not None

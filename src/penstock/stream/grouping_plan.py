@@ -99,7 +99,7 @@ class GroupingChooser:
             for fed in member.feeds if len(member.feeds) > 1 else ():
                 found[tree, fed.grouping.keys] = f"fed by {', '.join(member.grouping.keys)}"
         found |= dict.fromkeys(layout.spread if layout is not None else (), "kept by the executors")
-        return ObservedStream(self.computing.progress.clock.rate(), found)
+        return ObservedStream(self.computing.progress.clock.rate(), found, self.computing.families)
 
     # -- who feeds whom ------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,9 +21,6 @@ from penstock.stream.due_windows import LOG
 from penstock.stream.open_stream import delivery_of, put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
-
-if TYPE_CHECKING:
-    pass
 
 
 class StreamRegistry:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.spark.answers.finish import finish
 from penstock.stream.admission import Admission
 from penstock.stream.batch_job import BatchJob
@@ -45,7 +46,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
-    computing = given.batch_job(given.stream, settings.tables, progress, executor_state)
+    computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory())
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     return StreamParts(

@@ -19,7 +19,6 @@ import pyarrow as pa
 from penstock.model.function import Function
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[Any]
 Planes: TypeAlias = tuple[Array, ...]
 Values: TypeAlias = Array | tuple[Array, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -160,31 +159,41 @@ def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:
     if values.dtype.hasobject:
         values, weights = _added(values, weights)
     else:
-        order = np.argsort(values, kind="stable")
-        values, weights = values[order], weights[order]
-        starts = runs(values)
-        values, weights = values[starts], np.add.reduceat(weights, starts)
+        values, weights, _ = added_up(values, weights)
     found = table_of(values, weights, negative)
     assert found is not None
     return found
 
 
-def merge_many(groups: Sequence[Sequence[Frequencies]]) -> list[Frequencies]:
-    """Add up the tables of each of many groups: all in one go where values are numbers and weights are counts."""
-    tables = [table for group in groups for table in group]
-    plain = all(not t.overflown and not t.negative and not t.weights.dtype.hasobject for t in tables)
-    if not plain or tables[0].values.dtype.hasobject:
-        return [merge_frequencies(group) for group in groups]
-    sizes = [sum(len(table) for table in group) for group in groups]
-    values, weights = (np.concatenate(parts) for parts in zip(*((t.values, t.weights) for t in tables), strict=True))
-    owner = np.repeat(np.arange(len(groups)), sizes)
-    order = np.lexsort((values, owner))
-    values, weights = values[order], weights[order]
+def added_up(values: Array, weights: Array, owner: Array | None = None) -> tuple[Array, Array, Array | None]:
+    """Sort numbers by owner, then value, and add the weights of equal ones up; without owners, all are of one."""
+    order = in_order(values, owner)
+    if order is not None:
+        values, weights, owner = values[order], weights[order], None if owner is None else owner[order]
+    return equal_added(values, weights, owner)
+
+
+def equal_added(values: Array, weights: Array, owner: Array | None) -> tuple[Array, Array, Array | None]:
+    """Add the weights of equal numbers up that stand in order of owner and value."""
     starts = runs(values, owner)
-    values, weights, owner = values[starts], np.add.reduceat(weights, starts), owner[starts]
-    bounds = [*np.searchsorted(owner, np.arange(len(groups))).tolist(), len(owner)]
-    found = [table_of(values[lo:hi], weights[lo:hi]) for lo, hi in pairwise(bounds)]
-    return [table for table in found if table is not None]
+    if len(starts) == len(values):
+        return values, weights, owner
+    return values[starts], np.add.reduceat(weights, starts), None if owner is None else owner[starts]
+
+
+def in_order(values: Array, owner: Array | None) -> Array | None:
+    """Return the stable order by owner, then value, NaN last; None if that is how they stand."""
+    if len(values) < 2:
+        return None
+    if owner is None:
+        return np.argsort(values, kind="stable")
+    if values.dtype == np.int64:
+        low = int(values.min())
+        span = int(values.max()) - low + 1
+        if (int(owner.max()) + 1) * span < 1 << 63:
+            key = owner * span + (values - low)
+            return None if bool((key[1:] >= key[:-1]).all()) else np.argsort(key, kind="stable")
+    return np.lexsort((values, owner))
 
 
 def runs(values: Array, owner: Array | None = None) -> Array:

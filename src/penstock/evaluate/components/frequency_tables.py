@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from penstock.evaluate.components.component import Array, Column, Component
 from penstock.evaluate.components.frequencies import (
     Frequencies,
+    added_up,
+    equal_added,
     list_bounds,
+    merge_frequencies,
     objects,
     read_counts,
     read_values,
-    runs,
     table_of,
 )
 from penstock.evaluate.components.reading import whole
@@ -98,11 +100,8 @@ class FrequencyTables(ABC):
     def reduced(self, starts: Int64Array) -> FlatTables:
         """Merge each run of tables, given where runs begin."""
         owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(self)))
-        owner, values, weights = np.repeat(owner, self.lengths), self.flat.values, self.flat.weights
-        order = in_order(owner, values)
-        if order is not None:
-            owner, values, weights = owner[order], values[order], weights[order]
-        return counted(owner, values, weights, len(starts))
+        found = added_up(self.flat.values, self.flat.weights, np.repeat(owner, self.lengths))
+        return _tables(*found, len(starts))
 
 
 class FlatTables(FrequencyTables):
@@ -174,25 +173,24 @@ def join_arrays(parts: Sequence[Any]) -> Array:
     return np.concatenate([np.asarray(part) for part in filled])
 
 
+def merge_many(groups: Sequence[Sequence[Frequencies]]) -> Sequence[Any]:
+    """Add up the tables of each of many groups: all in one go where values are numbers and weights are counts."""
+    tables = [table for group in groups for table in group]
+    plain = all(not t.overflown and not t.negative and not t.weights.dtype.hasobject for t in tables)
+    if len(groups) == 1 or not plain or tables[0].values.dtype.hasobject:
+        return [merge_frequencies(group) for group in groups]
+    return list(tables_of(objects(tables)).reduced(bounds_of([len(group) for group in groups])[:-1]))
+
+
 def counted(owner: Int64Array, values: Array, weights: Int64Array, tables: int) -> FlatTables:
     """Make tables of rows in order of table and value, adding the counts of equal ones."""
-    starts = runs(values, owner)
-    if len(starts) < len(values):
-        owner, values, weights = owner[starts], values[starts], np.add.reduceat(weights, starts)
+    return _tables(*equal_added(values, weights, owner), tables)
+
+
+def _tables(values: Array, weights: Array, owner: Array | None, tables: int) -> FlatTables:
+    """Make tables of the values that each of them owns."""
+    assert owner is not None
     return FlatTables(values, weights, bounds_of(np.bincount(owner, minlength=tables)))
-
-
-def in_order(owner: Int64Array, values: Array) -> Array | None:
-    """Return the stable order by owner, then value, NaN last; None if that is how they stand."""
-    if len(owner) < 2:
-        return None
-    if values.dtype == np.int64:
-        low = int(values.min())
-        span = int(values.max()) - low + 1
-        if (int(owner.max()) + 1) * span < 1 << 63:
-            key = owner * span + (values - low)
-            return None if bool((key[1:] >= key[:-1]).all()) else np.argsort(key, kind="stable")
-    return np.lexsort((values, owner))
 
 
 def at_ranks(values: Array, upto: Int64Array, between: tuple[Int64Array, Int64Array], ranks: Sequence[float]) -> Ranked:

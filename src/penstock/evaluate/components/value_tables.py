@@ -11,11 +11,10 @@ from penstock.evaluate.components.component import Column, Values, Written
 from penstock.evaluate.components.frequencies import (
     Frequencies,
     merge_frequencies,
-    merge_many,
     read_frequencies,
     read_weights,
 )
-from penstock.evaluate.components.frequency_tables import read_tables
+from penstock.evaluate.components.frequency_tables import merge_many, read_tables
 from penstock.evaluate.components.lift_text import bound, struct_of
 from penstock.evaluate.components.reading import ordered_type
 from penstock.evaluate.components.states import State

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from penstock.errors import LanguageError
 from penstock.evaluate.expressions import operators
 from penstock.evaluate.expressions.coercion import (
     COMPARED,
@@ -58,15 +59,14 @@ class Compiled:
 
 def compile_expression(text: str, types: Mapping[str, pa.DataType]) -> Compiled | None:
     """Compile canonical Spark SQL over typed columns, or return None if Spark has to evaluate it."""
-    import sqlglot
-    from sqlglot.errors import SqlglotError
+    from penstock.language.grammar.parse import parse_expression
 
-    if "\\" in text:  # an escape, which dialects read differently
+    if "\\" in text:  # strings with escapes are Spark's to read
         return None
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
-        node = _compile(cast("exp.Expression", tree), types, 0)
-    except (SqlglotError, RecursionError, Unlisted):
+        tree = parse_expression(text)
+        node = _compile(tree, types, 0)
+    except (LanguageError, RecursionError, Unlisted):
         return None
     if pa.types.is_null(node.type):
         return None
@@ -74,7 +74,7 @@ def compile_expression(text: str, types: Mapping[str, pa.DataType]) -> Compiled 
     return Compiled(node.type, node.operation, tuple(sorted(read)))
 
 
-def _compile(tree: exp.Expression, types: Mapping[str, pa.DataType], depth: int) -> Node:
+def _compile(tree: exp.Expr, types: Mapping[str, pa.DataType], depth: int) -> Node:
     """Compile one node by its kind, its children first."""
     if depth > MAX_DEPTH:
         raise Unlisted
@@ -96,8 +96,12 @@ def _column(tree: exp.Column, _: Child, types: Mapping[str, pa.DataType]) -> Nod
 
 
 def _literal(tree: exp.Literal, _: Child, __: Any) -> Node:
-    """Type a literal as Spark does: 10 is an int, 10.5 a decimal(3,1), 1e1 a double."""
-    return string_literal(tree.this) if tree.is_string else number_literal(tree.this)
+    """Type a literal as Spark does: 10 is an int, 10.5 a decimal(3,1), 1e1 a double, 10L a bigint."""
+    if tree.is_string:
+        return string_literal(tree.this)
+    if tree.this[-1].isalpha():
+        return _widened(number_literal(tree.this[:-1]), _SUFFIXES.get(tree.this[-1].upper()))
+    return number_literal(tree.this)
 
 
 def _boolean(tree: exp.Boolean, _: Child, __: Any) -> Node:
@@ -117,15 +121,23 @@ def _paren(tree: exp.Paren, child: Child, _: Any) -> Node:
 
 def _negate(tree: exp.Neg, child: Child, _: Any) -> Node:
     """Change the sign; a minus right before a number belongs to the number, so −2147483648 is an int."""
-    if isinstance(tree.this, _nodes().Literal) and not tree.this.is_string:
+    if isinstance(tree.this, _nodes().Literal) and not tree.this.is_string and not tree.this.this[-1].isalpha():
         return number_literal(f"-{tree.this.this}")
-    operand = child(_operand(tree.this))
+    operand = child(tree.this)
     return unary(operators.negate, arithmetic_type([operand]), operand)
 
 
-def _absolute(tree: exp.Abs, child: Child, _: Any) -> Node:
+def _call(tree: exp.Anonymous, child: Child, _: Any) -> Node:
+    """Call a listed function."""
+    function = _FUNCTIONS.get(tree.name.lower())
+    if function is None or len(tree.expressions) not in function.counts:
+        raise Unlisted
+    return function.build([child(operand) for operand in tree.expressions])
+
+
+def _absolute(operands: Sequence[Node]) -> Node:
     """Drop the sign."""
-    operand = child(tree.this)
+    [operand] = operands
     return unary(operators.absolute, arithmetic_type([operand]), operand)
 
 
@@ -134,16 +146,20 @@ def _arithmetic(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
 
     def build(tree: exp.Binary, child: Child, _: Any) -> Node:
         """Compile both sides and widen them."""
-        left, right = child(_operand(tree.left)), child(_operand(tree.right))
-        type_ = arithmetic_type([left, right])
-        return binary(step, type_, widen(left, type_), widen(right, type_))
+        return _computed(step, child(tree.left), child(tree.right))
 
     return build
 
 
+def _computed(step: Callable[[Evaluated, Evaluated], Evaluated], left: Node, right: Node) -> Node:
+    """Bring both sides to one type and compute."""
+    type_ = arithmetic_type([left, right])
+    return binary(step, type_, widen(left, type_), widen(right, type_))
+
+
 def _divide(tree: exp.Div, child: Child, _: Any) -> Node:
     """Divide as doubles, which is what Spark does with all but decimals."""
-    left, right = child(_operand(tree.left)), child(_operand(tree.right))
+    left, right = child(tree.left), child(tree.right)
     arithmetic_type([left, right])
     return binary(operators.divide, pa.float64(), widen(left, pa.float64()), widen(right, pa.float64()))
 
@@ -153,7 +169,7 @@ def _comparison(step: Callable[[Evaluated, Evaluated], Evaluated]) -> Build:
 
     def build(tree: exp.Binary, child: Child, _: Any) -> Node:
         """Compile both sides and compare."""
-        return _compared(step, child(_operand(tree.left)), child(_operand(tree.right)))
+        return _compared(step, child(tree.left), child(tree.right))
 
     return build
 
@@ -166,15 +182,15 @@ def _compared(step: Callable[[Evaluated, Evaluated], Evaluated], left: Node, rig
 
 def _between(tree: exp.Between, child: Child, _: Any) -> Node:
     """Expand to two comparisons, each coerced on its own."""
-    value = child(_operand(tree.this))
-    low = _compared(COMPARE[">="], value, child(_operand(tree.args["low"])))
-    high = _compared(COMPARE["<="], value, child(_operand(tree.args["high"])))
+    value = child(tree.this)
+    low = _compared(COMPARE[">="], value, child(tree.args["low"]))
+    high = _compared(COMPARE["<="], value, child(tree.args["high"]))
     return binary(operators.both, pa.bool_(), low, high)
 
 
 def _in(tree: exp.In, child: Child, _: Any) -> Node:
     """Look a value up in a list of literals."""
-    value, members = child(_operand(tree.this)), [child(member) for member in tree.expressions]
+    value, members = child(tree.this), [child(member) for member in tree.expressions]
     if not members or not all(member.is_literal for member in members):
         raise Unlisted
     type_ = common_type([value, *members])
@@ -203,23 +219,10 @@ def _not(tree: exp.Not, child: Child, _: Any) -> Node:
 
 def _is(tree: exp.Is, child: Child, _: Any) -> Node:
     """Test for null."""
-    operand = child(_operand(tree.this))
+    operand = child(tree.this)
     if not isinstance(tree.expression, _nodes().Null) or pa.types.is_null(operand.type):
         raise Unlisted
     return unary(operators.is_null, pa.bool_(), operand)
-
-
-def _differs(tree: exp.NullSafeNEQ, child: Child, _: Any) -> Node:
-    """Compare with null equal to null, and turn it round."""
-    compared = _compared(operators.same, child(_operand(tree.left)), child(_operand(tree.right)))
-    return unary(operators.invert, pa.bool_(), compared)
-
-
-def _if(tree: exp.If, child: Child, _: Any) -> Node:
-    """Choose between two values."""
-    if tree.args.get("false") is None:
-        raise Unlisted
-    return _choose([(child(tree.this), child(tree.args["true"]))], child(tree.args["false"]))
 
 
 def _case(tree: exp.Case, child: Child, _: Any) -> Node:
@@ -243,9 +246,8 @@ def _choose(branches: Sequence[tuple[Node, Node]], default: Node) -> Node:
     return node
 
 
-def _coalesce(tree: exp.Coalesce, child: Child, _: Any) -> Node:
+def _coalesce(operands: Sequence[Node]) -> Node:
     """Take the first value that is not null."""
-    operands = [child(operand) for operand in (tree.this, *tree.expressions)]
     type_ = common_type(operands)
     runs = [widen(operand, type_).operation for operand in operands]
     return Node(type_, lambda columns, count: operators.first_known([run(columns, count) for run in runs]))
@@ -253,22 +255,15 @@ def _coalesce(tree: exp.Coalesce, child: Child, _: Any) -> Node:
 
 def _cast(tree: exp.Cast, child: Child, _: Any) -> Node:
     """Widen integers and doubles; no such cast can fail."""
-    target = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "INT": pa.int32()}.get(tree.to.this.name)
-    operand = child(tree.this)
+    return _widened(child(tree.this), _WIDE_TYPES.get(tree.args["to"].name.lower()))
+
+
+def _widened(operand: Node, target: pa.DataType | None) -> Node:
+    """Widen a value to a type, if that is listed and holds it."""
     if target is None or common_type([operand, Node(target, operand.operation)]) != target:
         raise Unlisted
     widened = widen(operand, target)
     return Node(target, widened.operation)
-
-
-def _operand(tree: Any) -> Any:
-    """Refuse a bare predicate as an operand: Spark's grammar binds ``a = b IN (1)`` otherwise than most."""
-    nodes = _nodes()
-    if isinstance(tree, nodes.Predicate | nodes.Not | nodes.Connector | nodes.In | nodes.Is | nodes.Between) and (
-        not isinstance(tree, nodes.Func)
-    ):
-        raise Unlisted
-    return tree
 
 
 def _truth(node: Node) -> Node:
@@ -298,6 +293,28 @@ COMPARE: Final[dict[str, Callable[[Evaluated, Evaluated], Evaluated]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """How a function compiles, and how many operands it takes."""
+
+    build: Callable[[Sequence[Node]], Node]
+    counts: range
+
+
+_WIDE_TYPES: Final = {"bigint": pa.int64(), "double": pa.float64(), "int": pa.int32()}
+_SUFFIXES: Final = {"L": pa.int64(), "D": pa.float64()}  # BD, which ends alike, is left to Spark
+_FUNCTIONS: Final = {
+    "abs": _Function(_absolute, range(1, 2)),
+    "coalesce": _Function(_coalesce, range(1, 1_000_000)),
+    "nvl": _Function(_coalesce, range(2, 3)),
+    "ifnull": _Function(_coalesce, range(2, 3)),
+    "if": _Function(lambda of: _choose([(of[0], of[1])], of[2]), range(3, 4)),
+    "mod": _Function(lambda of: _computed(operators.remainder, of[0], of[1]), range(2, 3)),
+    "double": _Function(lambda of: _widened(of[0], pa.float64()), range(1, 2)),
+    "int": _Function(lambda of: _widened(of[0], pa.int32()), range(1, 2)),
+}
+
+
 def _nodes() -> Any:
     """Import the parser's node classes only when something is compiled."""
     from sqlglot import expressions
@@ -316,12 +333,12 @@ def _rules() -> Mapping[type, CompileRule]:
         nodes.Null: CompileRule(_null, ()),
         nodes.Paren: CompileRule(_paren, ("this",)),
         nodes.Neg: CompileRule(_negate, ("this",)),
-        nodes.Abs: CompileRule(_absolute, ("this",)),
+        nodes.Anonymous: CompileRule(_call, ("this", "expressions")),
         nodes.Add: CompileRule(_arithmetic(operators.add)),
         nodes.Sub: CompileRule(_arithmetic(operators.subtract)),
         nodes.Mul: CompileRule(_arithmetic(operators.multiply)),
         nodes.Mod: CompileRule(_arithmetic(operators.remainder)),
-        nodes.Div: CompileRule(_divide, ("this", "expression", "typed", "safe")),
+        nodes.Div: CompileRule(_divide),
         nodes.EQ: CompileRule(_comparison(COMPARE["="])),
         nodes.NEQ: CompileRule(_comparison(COMPARE["<>"])),
         nodes.LT: CompileRule(_comparison(COMPARE["<"])),
@@ -329,16 +346,13 @@ def _rules() -> Mapping[type, CompileRule]:
         nodes.GT: CompileRule(_comparison(COMPARE[">"])),
         nodes.GTE: CompileRule(_comparison(COMPARE[">="])),
         nodes.NullSafeEQ: CompileRule(_comparison(operators.same)),
-        nodes.NullSafeNEQ: CompileRule(_differs),
         nodes.Between: CompileRule(_between, ("this", "low", "high")),
         nodes.In: CompileRule(_in, ("this", "expressions")),
         nodes.And: CompileRule(_logic(operators.both)),
         nodes.Or: CompileRule(_logic(operators.any_of)),
         nodes.Not: CompileRule(_not, ("this",)),
         nodes.Is: CompileRule(_is),
-        nodes.If: CompileRule(_if, ("this", "true", "false")),
         nodes.Case: CompileRule(_case, ("this", "ifs", "default")),
-        nodes.Coalesce: CompileRule(_coalesce, ("this", "expressions")),
         nodes.Cast: CompileRule(_cast, ("this", "to", "_type")),
-        nodes.TryCast: CompileRule(_cast, ("this", "to", "_type", "safe")),
+        nodes.TryCast: CompileRule(_cast, ("this", "to", "_type")),
     }

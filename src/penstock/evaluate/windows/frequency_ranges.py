@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.evaluate.components.component import Array
+from penstock.evaluate.components.frequencies import in_order
 from penstock.evaluate.components.frequency_tables import (
     FlatTables,
     FrequencyTables,
@@ -22,7 +23,6 @@ from penstock.evaluate.components.frequency_tables import (
     at_ranks,
     bounds_of,
     counted,
-    in_order,
     join_tables,
     tables_of,
 )
@@ -59,7 +59,7 @@ class CountedValues:
 
     def ordered(self) -> CountedValues:
         """Sort by column, then value."""
-        order = in_order(self.columns, self.values)
+        order = in_order(self.values, self.columns)
         return self if order is None else self.take(order)
 
     @property

@@ -8,6 +8,12 @@ from typing import Final
 
 # In canonical text every name is quoted, and a field follows a dot. Strings are matched to be skipped.
 _NAMES: Final = re.compile(r"'(?:\\.|[^'\\])*'|`(?P<name>(?:[^`]|``)+)`")
+_BARE: Final = re.compile(r"`(?:[^`]|``)+`")
+
+
+def is_bare(text: str) -> bool:
+    """Tell a plain column, which cannot fail, from an expression, which may."""
+    return _BARE.fullmatch(text) is not None
 
 
 def names_in(text: str) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """Normalizes a WHERE clause, so that predicates which mean the same by their form have the same text.
 
-``b < 2 AND NOT a <= 1`` and ``1 < a AND b < 2`` both become ``a > 1 AND b < 2``. Negations go down to the tests, which
-three-valued logic allows, constants stand on the right, parts of AND and OR stand in order, each once. Where a part may
-fail on a row, the parts before it are its guards: such a chain, and such a test, stay in the order they have.
+``b < 2 AND NOT a <= 1`` and ``1 < a AND b < 2`` both become ``a > 1 AND b < 2``. Of the negation normal form,
+comparisons take up their negation, constants stand on the right, parts of AND and OR stand in order, each once. Where a
+part may fail on a row, the parts before it are its guards: such a chain, and such a test, stay in the order they have.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from sqlglot import exp
 from penstock.errors import LanguageError
 from penstock.language.binding.canonical import render, strip
 from penstock.language.grammar.parse import parse_expression
+from penstock.language.predicates.negation_normal_form import (
+    Atom,
+    Chain,
+    Connective,
+    mirrored,
+    negation_normal_form,
+    opposite,
+)
 
 MayFail = Callable[[str], bool]
-Kind = type[exp.And] | type[exp.Or] | None
 
 SURELY_SHORT: Final = 2_000  # characters in which no limit of the language can be reached
-_OPPOSITES: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
-    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE, exp.LTE: exp.GT,
-}  # fmt: skip
-_MIRRORED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
-    exp.EQ: exp.EQ, exp.NEQ: exp.NEQ, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE,
-    exp.NullSafeEQ: exp.NullSafeEQ,
-}  # fmt: skip
 # Values of one of these forms have one type or widen to one in any order, so their order in a list does not matter.
 _ALIKE: Final = (re.compile(r"'.*", re.DOTALL), re.compile(r"-?[0-9]{1,18}"), re.compile(r"-?[0-9]{0,9}\.[0-9]{0,9}"))
 
@@ -37,7 +37,7 @@ _ALIKE: Final = (re.compile(r"'.*", re.DOTALL), re.compile(r"-?[0-9]{1,18}"), re
 class _Formula:
     """A test, or parts under AND or OR, as text; ``fails``: some test of it may fail on a row."""
 
-    kind: Kind
+    kind: Connective | None
     parts: tuple[str, ...]
     fails: bool
 
@@ -46,7 +46,7 @@ class _Formula:
         """Write the formula."""
         return (" AND " if self.kind is exp.And else " OR ").join(self.parts)
 
-    def within(self, kind: Kind) -> tuple[str, ...]:
+    def within(self, kind: Connective) -> tuple[str, ...]:
         """List the parts that the formula adds to a chain."""
         if self.kind is None or self.kind is kind:
             return self.parts
@@ -58,7 +58,8 @@ def normal(where: str, may_fail: MayFail) -> str:
 
     ``may_fail`` is asked, with the canonical text of a test, whether evaluating it may fail on some row.
     """
-    text = _formula(parse_expression(where), False, may_fail).text
+    form = negation_normal_form(parse_expression(where), lambda node: _splits(node, may_fail))
+    text = _formula(form, may_fail).text
     return text if len(text) <= SURELY_SHORT or _is_readable(text) else where
 
 
@@ -71,17 +72,14 @@ def _is_readable(text: str) -> bool:
     return True
 
 
-def _formula(node: exp.Expr, negated: bool, may_fail: MayFail) -> _Formula:
-    """Bring a condition, or its negation, into its normal form."""
-    node, negated = _bare(node, negated)
-    kind = _kind_of(node, negated, may_fail)
-    if kind is None:
-        return _test(node, negated, may_fail)
-    found = [_formula(part, turned, may_fail) for part, turned in _chain(node, negated, kind, may_fail)]
-    return _joined(kind, found)
+def _formula(form: Atom | Chain, may_fail: MayFail) -> _Formula:
+    """Write a condition whose negations are at its tests."""
+    if isinstance(form, Atom):
+        return _test(form, may_fail)
+    return _joined(form.connective, [_formula(part, may_fail) for part in form.parts])
 
 
-def _joined(kind: Kind, found: Sequence[_Formula]) -> _Formula:
+def _joined(kind: Connective, found: Sequence[_Formula]) -> _Formula:
     """Put the parts of a chain together, in order and each once if none may fail."""
     parts = tuple(part for one in found for part in one.within(kind))
     if any(one.fails for one in found):
@@ -91,59 +89,29 @@ def _joined(kind: Kind, found: Sequence[_Formula]) -> _Formula:
     return found[0] if len(distinct) == 1 else _Formula(kind, distinct, False)
 
 
-def _bare(node: exp.Expr, negated: bool) -> tuple[exp.Expr, bool]:
-    """Take parentheses and NOT off."""
-    node = strip(node)
-    while isinstance(node, exp.Not):
-        node, negated = strip(node.this), not negated
-    return node, negated
+def _splits(node: exp.Between, may_fail: MayFail) -> bool:
+    """Tell whether BETWEEN is written as two tests: of a column, unless a test may fail."""
+    return isinstance(strip(node.this), exp.Column) and not may_fail(render(node))
 
 
-def _kind_of(node: exp.Expr, negated: bool, may_fail: MayFail) -> Kind:
-    """Tell how the parts of a condition hang together; None: it is a single test."""
-    if isinstance(node, exp.Between):
-        plain = isinstance(strip(node.this), exp.Column) and not may_fail(render(node))
-        return (exp.Or if negated else exp.And) if plain else None
-    if isinstance(node, exp.And | exp.Or):
-        return exp.And if isinstance(node, exp.And) != negated else exp.Or
-    return None
-
-
-def _chain(node: exp.Expr, negated: bool, kind: Kind, may_fail: MayFail) -> list[tuple[exp.Expr, bool]]:
-    """Flatten a chain without recursing along it; each part with whether it is negated, in order of evaluation."""
-    waiting, parts = [(node, negated)], []
-    while waiting:
-        part, turned = _bare(*waiting.pop())
-        if _kind_of(part, turned, may_fail) is not kind:
-            parts.append((part, turned))
-        else:
-            waiting += [(side, turned) for side in reversed(_sides(part))]
-    return parts
-
-
-def _sides(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    """Split AND, OR and BETWEEN in two."""
-    if isinstance(node, exp.Between):
-        low = exp.GTE(this=node.this.copy(), expression=node.args["low"])
-        return low, exp.LTE(this=node.this.copy(), expression=node.args["high"])
-    return node.this, node.expression
-
-
-def _test(node: exp.Expr, negated: bool, may_fail: MayFail) -> _Formula:
+def _test(atom: Atom, may_fail: MayFail) -> _Formula:
     """Write a single test, or its negation."""
-    if negated and type(node) in _OPPOSITES:
-        node, negated = _OPPOSITES[type(node)](this=node.this, expression=node.expression), False
+    node, negated = atom.node, atom.negated
+    if negated and (turned := opposite(node)) is not None:
+        node, negated = turned, False
     fails = may_fail(render(node))
     if not fails:
-        node = _turned(node) if type(node) in _MIRRORED else _listed(node)
+        node = _listed(_right_way_round(node))
     return _Formula(None, (render(exp.Not(this=node) if negated else node),), fails)
 
 
-def _turned(node: exp.Expr) -> exp.Expr:
+def _right_way_round(node: exp.Expr) -> exp.Expr:
     """Put the constant of a comparison on the right; of two that are none, the one whose text is greater."""
-    left, right = strip(node.this), strip(node.expression)
-    places = [(one.find(exp.Column) is None, render(one)) for one in (left, right)]
-    return node if places[0] <= places[1] else _MIRRORED[type(node)](this=right, expression=left)
+    turned = mirrored(node)
+    if turned is None:
+        return node
+    right, left = ((one.find(exp.Column) is None, render(one)) for one in (turned.this, turned.expression))
+    return node if left <= right else turned
 
 
 def _listed(node: exp.Expr) -> exp.Expr:

@@ -2,7 +2,7 @@
 
 An attribute is any scalar expression; a test compares it with constants. What is no such test (several columns, user
 functions, odd forms) is opaque: the attribute is the whole boolean expression, and the test is that it holds.
-Negations are pushed down to the tests, which three-valued logic and the order of evaluation allow.
+A negated test turns its outcome, and keeps its text.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlglot import exp
 from penstock.language.binding.canonical import render, strip
 from penstock.language.grammar.parse import parse_expression
 from penstock.language.predicates.constants import NULL, Constant, constant_of
+from penstock.language.predicates.negation_normal_form import Atom, Chain, mirrored, negation_normal_form, opposite
 
 Operator = Literal["=", "<", "<=", ">", ">="]
 Turns = tuple[int, int, int, int]
@@ -114,7 +115,7 @@ Formula = Leaf | Every | Either
 @lru_cache(maxsize=16_384)
 def read_predicate(text: str) -> Formula:
     """Read the canonical text of a predicate."""
-    return _formula(parse_expression(text), negated=False)
+    return _formula(_formed(parse_expression(text)))
 
 
 def leaves_of(formula: Formula) -> Iterator[Leaf]:
@@ -126,33 +127,18 @@ def leaves_of(formula: Formula) -> Iterator[Leaf]:
         yield from leaves_of(part)
 
 
-def _formula(node: exp.Expr, *, negated: bool) -> Formula:
-    """Read a boolean expression, or its negation."""
-    node = strip(node)
-    if isinstance(node, exp.Not):
-        return _formula(node.this, negated=not negated)
-    if isinstance(node, exp.And | exp.Or):
-        parts = tuple(_formula(part, negated=negated) for part in _chain(node))
-        return Every(parts) if isinstance(node, exp.And) != negated else Either(parts)
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        low = exp.GTE(this=node.this, expression=node.args["low"])
-        high = exp.LTE(this=node.this, expression=node.args["high"])
-        bounds = tuple(_formula(bound, negated=negated) for bound in (low, high))
-        return Either(bounds) if negated else Every(bounds)
-    leaf = _leaf(node)
-    return leaf.turned(NOT) if negated else leaf
+def _formula(form: Atom | Chain) -> Formula:
+    """Read a boolean expression whose negations are at its tests."""
+    if isinstance(form, Atom):
+        leaf = _leaf(form.node)
+        return leaf.turned(NOT) if form.negated else leaf
+    parts = tuple(_formula(part) for part in form.parts)
+    return Every(parts) if form.connective is exp.And else Either(parts)
 
 
-def _chain(node: exp.Expr) -> list[exp.Expr]:
-    """Flatten a chain of the same operator, in the order of evaluation."""
-    kind, waiting, parts = type(node), [node], []
-    while waiting:
-        part = strip(waiting.pop())
-        if type(part) is kind:
-            waiting += [part.expression, part.this]
-        else:
-            parts.append(part)
-    return parts
+def _formed(node: exp.Expr) -> Atom | Chain:
+    """Bring an expression into negation normal form, every BETWEEN as two comparisons."""
+    return negation_normal_form(node, lambda _: True)
 
 
 def _leaf(node: exp.Expr) -> Leaf:
@@ -174,37 +160,40 @@ def _leaf(node: exp.Expr) -> Leaf:
 
 
 _COMPARISONS: Final[dict[type[exp.Expr], Operator]] = {
-    exp.EQ: "=", exp.NEQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
-_MIRRORED: Final[dict[Operator, Operator]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _with_constant(node: exp.Expr) -> tuple[exp.Expr, Constant] | None:
+    """Read a comparison with a constant on either side: with the constant on the right, and the constant's value."""
+    turned = node if constant_of(node.expression) is not None else mirrored(node)
+    assert turned is not None, "only comparisons come here"
+    constant = constant_of(turned.expression)
+    return None if constant is None or constant_of(turned.this) is not None else (turned, constant)
 
 
 def _comparison(node: exp.Expr) -> Leaf | None:
-    """Read a comparison with a constant on either side."""
-    operator, turns = _COMPARISONS[type(node)], NOT if isinstance(node, exp.NEQ) else AS_IT_IS
-    sides = strip(node.this), strip(node.expression)
-    constants = [constant_of(side) for side in sides]
-    if constants[1] is None:
-        sides, constants, operator = sides[::-1], constants[::-1], _MIRRORED[operator]
-    if constants[1] is None or constants[0] is not None:
+    """Read a comparison with a constant; its text keeps the order of the sides."""
+    equal = opposite(node) if isinstance(node, exp.NEQ) else None
+    plain, turns = (node, AS_IT_IS) if equal is None else (equal, NOT)
+    found = _with_constant(plain)
+    if found is None:
         return None
-    plain = exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NEQ) else node
-    return Leaf(render(plain), render(sides[0]), Comparison(operator, constants[1]), turns)
+    turned, constant = found
+    return Leaf(render(plain), render(turned.this), Comparison(_COMPARISONS[type(turned)], constant), turns)
 
 
 def _same(node: exp.NullSafeEQ) -> Leaf | None:
     """Read ``a <=> constant``: true or false, never unknown."""
-    sides = strip(node.this), strip(node.expression)
-    constants = [constant_of(side) for side in sides]
-    if constants[1] is None:
-        sides, constants = sides[::-1], constants[::-1]
-    if constants[1] is None or constants[0] is not None:
+    found = _with_constant(node)
+    if found is None:
         return None
-    attribute = render(sides[0])
-    if constants[1] == NULL:
+    turned, constant = found
+    attribute = render(turned.this)
+    if constant == NULL:
         return Leaf(f"isnull({attribute})", attribute, Missing())
-    plain = exp.EQ(this=sides[0], expression=sides[1])
-    return Leaf(render(plain), attribute, Comparison("=", constants[1]), IS_TRUE)
+    plain = exp.EQ(this=turned.this, expression=turned.expression)
+    return Leaf(render(plain), attribute, Comparison("=", constant), IS_TRUE)
 
 
 def _one_of(node: exp.In) -> Leaf | None:
@@ -241,9 +230,9 @@ def _is(node: exp.Is) -> Leaf | None:
         return None
     inner = strip(node.this)
     if isinstance(inner, exp.And | exp.Or | exp.Not | exp.Between):
-        formula = _formula(inner, negated=False)
+        formula = _formula(_formed(inner))
         return formula.turned(turns) if isinstance(formula, Leaf) else None
-    if isinstance(inner, (*_COMPARISONS, exp.NullSafeEQ, exp.In, exp.Like, exp.Is)):
+    if isinstance(inner, (*_COMPARISONS, exp.NEQ, exp.NullSafeEQ, exp.In, exp.Like, exp.Is)):
         return _leaf(inner).turned(turns)
     attribute = render(inner)
     if constant_of(inner) is not None:

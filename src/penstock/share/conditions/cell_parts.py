@@ -21,15 +21,39 @@ MOST_KEPT: Final = 64  # parts that the next plan may have too
 FEW_PARTS: Final = 32  # up to so many, each has a stretch of numbers of its own, whatever the others need
 
 parts_made: Recent[object, CellPart] = Recent(MOST_KEPT)  # by all that makes them
-grouped_before: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)  # by all attributes
+
+
+class ConditionGroupMemory:
+    """How the conditions of one stream were grouped when the same attributes were tested last."""
+
+    def __init__(self) -> None:
+        """Start with nothing planned."""
+        self._grouped: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)
+
+    def copy(self) -> ConditionGroupMemory:
+        """Return a memory of the same, for a plan that is only shown: the next one of the stream is not bent by it."""
+        copied = ConditionGroupMemory()
+        copied._grouped = self._grouped.copy()
+        return copied
+
+    def families(self, ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
+        """Group conditions, much as they were grouped before."""
+        uses = [ground.axes_of(one) for one in formulas]
+        number = {axis.key: place for place, axis in enumerate(ground.axes)}
+        tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
+        before = [frozenset(number[key] for key in one) for one in self._grouped.get(tested) or ()]
+        found = families(ground.axes, uses, before)
+        self._grouped.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
+        return [members for _, members in found]
 
 
 def divide(
     groupings: Sequence[Sequence[Formula]],
     opaque: Callable[[int, int], Formula],
     attributes: Mapping[str, Attribute],
+    memory: ConditionGroupMemory,
 ) -> Cells:
-    """Choose parts for the conditions of each grouping, and give their cells numbers.
+    """Choose parts for the conditions of each grouping, much as ``memory`` has them, and give their cells numbers.
 
     A condition of so many attributes that no number could tell its cells apart is replaced by its ``opaque`` form,
     asked for by grouping and place.
@@ -42,13 +66,13 @@ def divide(
             for number, formulas in enumerate(groupings)
         ]
         ground = Ground(groupings, attributes)
-    return Cells(tuple(ground.axes), tuple(_parts(ground, formulas) for formulas in groupings))
+    return Cells(tuple(ground.axes), tuple(_parts(ground, formulas, memory) for formulas in groupings))
 
 
-def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[CellPart, ...]:
+def _parts(ground: Ground, formulas: Sequence[Formula], memory: ConditionGroupMemory) -> tuple[CellPart, ...]:
     """Choose the parts of one grouping."""
     words, first = -(-len(formulas) // BITS_PER_WORD), NOBODY + 1
-    chosen = _families(ground, formulas)
+    chosen = memory.families(ground, formulas)
     parts: list[CellPart] = []
     for members in chosen:
         part = _part(ground, [formulas[i] for i in members], tuple(members), words).starting_at(first)
@@ -58,17 +82,6 @@ def _parts(ground: Ground, formulas: Sequence[Formula]) -> tuple[CellPart, ...]:
         else:
             first += len(part.fragments.failed) if part.fragments is not None else part.cells
     return tuple(parts)
-
-
-def _families(ground: Ground, formulas: Sequence[Formula]) -> list[list[int]]:
-    """Group conditions, much as they were grouped when the same attributes were tested last."""
-    uses = [ground.axes_of(one) for one in formulas]
-    number = {axis.key: place for place, axis in enumerate(ground.axes)}
-    tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
-    before = [frozenset(number[key] for key in one) for one in grouped_before.get(tested) or ()]
-    found = families(ground.axes, uses, before)
-    grouped_before.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
-    return [members for _, members in found]
 
 
 def _part(ground: Ground, formulas: Sequence[Formula], conditions: tuple[int, ...], words: int) -> CellPart:

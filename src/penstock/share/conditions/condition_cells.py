@@ -9,7 +9,7 @@ from penstock.language.grammar.literals import quote
 from penstock.language.predicates.attributes import Attribute
 from penstock.language.predicates.split import Every, Formula, IsTrue, Leaf, read_predicate
 from penstock.model.query import Join
-from penstock.share.conditions.cell_parts import divide
+from penstock.share.conditions.cell_parts import ConditionGroupMemory, divide
 from penstock.share.conditions.cells import Cells
 from penstock.share.layout import Layout, Member
 from penstock.share.plan import Condition, condition_of
@@ -40,8 +40,11 @@ def is_lone(member: Member) -> bool:
     return len(member.grouping.conditions) == 1
 
 
-def tell_apart(layout: Layout) -> Cells:
-    """Divide the rows of a layout's signed groupings into cells; unsigned ones and lone conditions need none."""
+def tell_apart(layout: Layout, memory: ConditionGroupMemory) -> Cells:
+    """Divide the rows of a layout's signed groupings into cells; unsigned ones and lone conditions need none.
+
+    ``memory`` tells how the stream's plan before this one grouped conditions.
+    """
     firsts = [members[0] for tree in layout.plan.trees for members in tree.lanes.values()]  # one for each condition
     attributes = {a.text: a for d in firsts for a in d.typed.attributes}
     watched = {condition_of(d) for d in layout.plan.definitions if d.id in layout.attempts}
@@ -59,7 +62,7 @@ def tell_apart(layout: Layout) -> Cells:
         return _formula(condition, admitted[condition], attempted=condition in watched, whole=True)
 
     formulas = [[_formula(c, admitted[c], attempted=c in watched) for c in conditions] for conditions in signed]
-    return divide(formulas, opaque, attributes)
+    return divide(formulas, opaque, attributes, memory)
 
 
 def _formula(condition: Condition, admitted: Sequence[Leaf], *, attempted: bool, whole: bool = False) -> Formula:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.language.binding.columns_read import is_bare
 from penstock.printable import shown
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells
 from penstock.share.conditions.formulas import axes_of, leaves
 
 MOST_NAMES: Final = 8  # of a long list, in text
-_COLUMN: Final = re.compile(r"`(?:[^`]|``)+`")
 _JOINED: Final = re.compile(r"`(?P<inner>[^`#]+)#[^`]*\.#` IS NOT NULL|coalesce\(`(?P<other>[^`#]+)#[^`]*\.#`, 0\) = 0")
 
 
@@ -112,7 +112,7 @@ def explain_cells(cells: Cells, number: int, names: Sequence[Sequence[str]]) -> 
 def _attribute(axis: Axis, queries: Sequence[str]) -> AttributePlan:
     """Explain one axis."""
     attribute = axis.key.attribute
-    plain = _COLUMN.fullmatch(attribute.text) is not None or _JOINED.fullmatch(attribute.text) is not None
+    plain = is_bare(attribute.text) or _JOINED.fullmatch(attribute.text) is not None
     opaque = axis.key.kind == "boolean" and not plain
     named = tuple(dict.fromkeys(queries))
     return AttributePlan(_spelled(attribute.text), len(axis.constants), opaque, attribute.may_fail, named)

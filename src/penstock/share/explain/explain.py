@@ -9,6 +9,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
 from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import tell_apart
 from penstock.share.explain.cells import explain_cells
@@ -32,10 +33,14 @@ from penstock.share.weave.queries import ASSUMED_RATE, WovenSoFar
 
 @dataclass(frozen=True, slots=True)
 class ObservedStream:
-    """What is known of a stream that has run: its rows a second, and how groupings are made, by tree and keys."""
+    """What is known of a stream that has run.
+
+    Its rows a second, how groupings are made, by tree and keys, and which conditions it tells apart together.
+    """
 
     rate: float | None = None
     made: Mapping[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    families: ConditionGroupMemory = field(default_factory=ConditionGroupMemory)
 
 
 def explain_plan(
@@ -58,7 +63,7 @@ def explain_plan(
     woven = explain_weave(plan, standing) if is_woven else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
-    cells = tell_apart(layout)
+    cells = tell_apart(layout, seen.families.copy())
     numbers: list[dict[tuple[str, ...], int]] = [{} for _ in plan.trees]
     for member in layout.members:
         numbers[member.tree][member.grouping.keys] = member.number

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
@@ -27,8 +26,6 @@ FEWEST_DRAWN: Final = 8_192
 MOST_DRAWN: Final = 32_768
 DRAWN_EACH: Final = 24  # times from every progression, within these limits
 AT_ONCE: Final = 1 << 19  # words looked at together: they stay in the processor's cache
-
-Words = npt.NDArray[np.uint64]
 
 
 class EdgeRows(Protocol):

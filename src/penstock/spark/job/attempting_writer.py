@@ -13,7 +13,8 @@ from typing import Final
 from pyspark.sql import Column
 
 from penstock.evaluate.typed import Definition
-from penstock.language.binding.columns_read import reading
+from penstock.language.binding.columns_read import is_bare, reading
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.condition_cells import admissions
 from penstock.share.layout import Layout
 from penstock.share.partial_schema import failure_name
@@ -21,7 +22,6 @@ from penstock.share.plan import condition_of
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import quoted
-from penstock.spark.job.row_texts import is_bare
 from penstock.spark.job.writer import Writer
 from penstock.spark.sources.computed_columns import inputs_of
 
@@ -47,14 +47,14 @@ def watched_with(definitions: Sequence[Definition], failed: frozenset[int]) -> f
 class AttemptingWriter(Writer):
     """A writer that reads watched expressions from columns where they were attempted."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
         """Name a column for every expression of the watched queries."""
         self.watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self.instead = _failing_where_not_computed(layout)
         found = (t for d in self.watched for t in _texts(d))
         texts = dict.fromkeys(t for t in found if not is_bare(t) or self.guarded(t) != t)
         self.columns = {text: f"__x{i}" for i, text in enumerate(texts)}
-        super().__init__(layout)
+        super().__init__(layout, families)
 
     def read(self, text: str) -> str:
         """Read an expression from where it was attempted."""

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from penstock.kernel.signing import Signing
 from penstock.model.query import Join
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
@@ -38,12 +39,12 @@ COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all 
 class PartialsJob:
     """The job of one layout: its columns are written once and used for every batch."""
 
-    def __init__(self, layout: Layout) -> None:
-        """Write the columns and keep them in the JVM."""
+    def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
+        """Write the columns and keep them in the JVM; ``families`` tells how the stream grouped conditions so far."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
         self.invalid = Invalid()  # rows of the last batch
-        self.writer = AttemptingWriter(layout) if layout.attempts else Writer(layout)
+        self.writer = (AttemptingWriter if layout.attempts else Writer)(layout, families)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self._watched_joins = {join.id for d in watched for join in d.query.joins}

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
+from penstock.language.binding.columns_read import is_bare
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
@@ -38,7 +40,7 @@ from penstock.spark.job.cell_numbers import CellNumbers
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import longs, position_in, quoted
 from penstock.spark.job.many_trees import many_trees
-from penstock.spark.job.row_texts import is_bare, last_of
+from penstock.spark.job.row_texts import last_of
 from penstock.spark.sources.computed_columns import inputs_of
 from penstock.store.invalid import AHEAD as AHEAD_LABEL
 from penstock.store.invalid import FAILED, TOO_EARLY
@@ -65,7 +67,7 @@ class Bounds:
 class Writer:
     """Writes the job's expressions as Spark SQL text: few calls into the JVM, whatever the number of queries."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
         """Choose whether a row's time is written out where it is used, or once as a column.
 
         Without signatures, copies and attempts there is little to write, and a job of one step is planned faster.
@@ -81,7 +83,7 @@ class Writer:
         self.is_valid = f"({self.t} < {AHEAD.format(t=self.t)} AND {self.t} > {FLOOR}L)"
         self.valid = self.is_valid if self.direct else "__valid"
         self.is_late = f"{self.t} < {WATERMARK.format(t=self.t)}"
-        self.cells = tell_apart(layout)
+        self.cells = tell_apart(layout, families)
         self.numbering = CellNumbers(self.cells, self.attribute)
         self.signed = any(m.signed for m in layout.members)
         self.copied = any(len(parts) > 1 for parts in self.cells.parts)
