@@ -137,7 +137,7 @@ def _compare_small(workload: Workload, figures: Figures) -> None:
         ours, best = weave_share(some, costs).cost, exhaustive(some, costs).cost
         equal, worst = equal + (ours <= best * (1 + 1e-9)), max(worst, ours / best - 1)
     for number in range(workload.twins):
-        some = [s for s in woven_queries(10, overlap=10.0, seed=number) if s.window.slide_us <= 100 * SECOND]
+        some = [s for s in woven_queries(10, overlap=10.0, seed=number) if s.window.slide <= 100 * SECOND]
         costs = UnitCosts(draw.choice((0.3, 1.2, 5.0, 20.0)))
         same += not some or Naive(some, costs, Optimizations()).run().trees == weave_share(some, costs).trees
     figures.measurements["small"] = {"equal": equal, "of": workload.small, "worst_dearer": worst, "same_as_naive": same}
@@ -174,8 +174,8 @@ def _calibrated(workload: Workload, scratch: Path, figures: Figures, say: Progre
 
 def _live_queries(workload: Workload) -> dict[str, list[str]]:
     """Write the queries of every workload: K06's C, W11's, and W11's with two groupings."""
-    shards = [(w.range_us, w.slide_us) for w in k06_workload.windows(32, workload.seed)]
-    drawn = [(w.range_us // SECOND, w.slide_us // SECOND) for w in windows(workload.live_queries, seed=workload.seed)]
+    shards = [(w.length, w.slide) for w in k06_workload.windows(32, workload.seed)]
+    drawn = [(w.length // SECOND, w.slide // SECOND) for w in windows(workload.live_queries, seed=workload.seed)]
     return {
         "k06-c": lives.shards(workload.shard_queries, shards),
         "w11": lives.acqs(drawn),

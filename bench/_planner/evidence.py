@@ -71,7 +71,7 @@ def classes_of(definitions: Sequence[Definition], count: int) -> Classes:
     """Put queries into classes: by condition and by slide if there are several conditions, or else by slide alone."""
     conditions = sorted({d.typed.condition for d in definitions}, key=repr)
     across = math.isqrt(count) if len(conditions) > 1 else 1
-    ordered = sorted(range(len(definitions)), key=lambda i: (definitions[i].query.window.slide_us, i))
+    ordered = sorted(range(len(definitions)), key=lambda i: (definitions[i].query.window.slide, i))
     slot = {d: len(conditions) and conditions.index(d) * across // len(conditions) for d in conditions}
     slides = count // across
     found: dict[tuple[int, int], list[int]] = {}

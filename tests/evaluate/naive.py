@@ -181,7 +181,7 @@ def central_powers(values: list[float]) -> tuple[Fraction, Fraction, Fraction]:
 
 def window_rows(rows: Iterable[Row], window: Window, end: int) -> list[Row]:
     """Return the rows of the evaluation that ends at a time."""
-    return [row for row in rows if end - window.range_us <= row.ts < end]
+    return [row for row in rows if end - window.length <= row.ts < end]
 
 
 def answer(aggregate: Aggregate, type_: pa.DataType | None, rows: list[Row]) -> Any:

@@ -15,7 +15,7 @@ MOST = 5  # empty windows in a row, in place of ten thousand
 
 
 def holds(window: Window, end: int, present: list[int]) -> bool:
-    return any(end - window.range_us <= start < end for start in present)
+    return any(end - window.length <= start < end for start in present)
 
 
 def naive_due(
@@ -33,7 +33,7 @@ def naive_due(
                 found.append(end)
             else:
                 skipped, begun = skipped + 1, begun + (run == MOST + 1)
-        end += window.slide_us
+        end += window.slide
     return found, end, skipped, begun, run
 
 
@@ -64,7 +64,7 @@ def test_the_last_window_that_holds_a_row_is_found() -> None:
         slide = rng.randint(1, 10)
         window = Window(rng.randint(1, 25), slide, rng.randint(0, slide))
         present = sorted({rng.randint(-50, 50) for _ in range(rng.randint(0, 4))})
-        held = [e for e in range(-60, 90) if (e - window.offset_us) % slide == 0 and holds(window, e, present)]
+        held = [e for e in range(-60, 90) if (e - window.offset) % slide == 0 and holds(window, e, present)]
         assert last_held_end(window, np.array(present, np.int64)) == (held[-1] if held else None)
 
 

@@ -75,19 +75,19 @@ class Case:
 
     def evaluations(self, after: int, upto: int) -> list[tuple[Window, int]]:
         """List the evaluations with an end in (after, upto] whose slices have not expired."""
-        ends = [(w, end) for w in self.windows for end in range(w.end_after(after), upto + 1, w.slide_us)]
-        due = [(w, end) for w, end in ends if end - w.range_us >= self.expired]
+        ends = [(w, end) for w in self.windows for end in range(w.end_after(after), upto + 1, w.slide)]
+        due = [(w, end) for w, end in ends if end - w.length >= self.expired]
         self.random.shuffle(due)
         return due
 
     def expire(self, upto: int) -> None:
         """Forget what no later window needs."""
-        self.expired = max(self.expired, min(w.end_after(upto) - w.range_us for w in self.windows))
+        self.expired = max(self.expired, min(w.end_after(upto) - w.length for w in self.windows))
         for lane in self.lanes:
             lane.expire(self.expired)
 
     def check(self, due: list[tuple[Window, int]]) -> None:
-        starts = np.array([end - w.range_us for w, end in due], np.int64)
+        starts = np.array([end - w.length for w, end in due], np.int64)
         ends = np.array([end for _, end in due], np.int64)
         expected = [
             (i, group, [row for row in inside if row.group == group])

@@ -15,7 +15,9 @@ from penstock.engine import Engine
 from penstock.errors import EnvironmentProblem
 from penstock.evaluate.typed import Definition
 from penstock.model.strategy import STRATEGY_NAMES, strategy_named
+from penstock.model.window import RowsWindow, Window
 from penstock.share.explain.explain import explain_plan
+from penstock.share.explain.explanation import window_dict
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
 from penstock.testing import TestBed
@@ -252,3 +254,14 @@ def test_a_join_is_done_once_and_queries_without_it_see_every_row_once(engine: E
     assert condition_of(definitions[2]).joins == ()
     assert lay_out(plan, "ts").members[0].signed
     assert plan.columns == {"symbol", "volume"}
+
+
+def test_a_window_of_rows_tells_its_length_in_rows() -> None:
+    told = window_dict(RowsWindow(5, 2, partition=("`k`",)))
+    assert told == {"text": "[PARTITION BY `k` ROWS 5 SLIDE 2]", "rows": 5, "slide_rows": 2}
+    assert window_dict(Window(5, 2, 1)) == {
+        "text": "[RANGE 5 us SLIDE 2 us OFFSET 1 us]",
+        "range_us": 5,
+        "slide_us": 2,
+        "offset_us": 1,
+    }

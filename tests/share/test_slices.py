@@ -33,9 +33,7 @@ windows = st.builds(Window, lengths, lengths, st.integers(0, 60))
 
 def edges_by_hand(of: list[Window], lo: int, hi: int) -> list[int]:
     """List the starts and ends of all windows, time by time."""
-    return [
-        t for t in range(lo, hi) if any((t - w.offset_us) % w.slide_us in (0, -w.range_us % w.slide_us) for w in of)
-    ]
+    return [t for t in range(lo, hi) if any((t - w.offset) % w.slide in (0, -w.length % w.slide) for w in of)]
 
 
 def test_a_window_of_18_every_15_has_five_panes_or_one_pair() -> None:
@@ -185,7 +183,7 @@ def test_one_progression_within_another_is_dropped() -> None:
 @given(st.lists(windows, max_size=5), windows)
 def test_a_covered_window_adds_no_edge(of: list[Window], other: Window) -> None:
     slicer = SliceManager(of)
-    period = math.lcm(other.slide_us, *(w.slide_us for w in of))
+    period = math.lcm(other.slide, *(w.slide for w in of))
     if period > 20_000:
         period = 20_000  # far beyond the first edge that is missing
     before = slicer.edges(0, period).tolist()
@@ -231,12 +229,12 @@ def test_sharing_costs_follow_table_3() -> None:
 def test_sharing_wins_above_the_break_even_rate(shapes: list[tuple[int, int]]) -> None:
     # Inequality (1) is Table 3 without the ceilings.
     of = [Window(r, s) for r, s in shapes]
-    period = math.lcm(*(w.slide_us for w in of))
+    period = math.lcm(*(w.slide for w in of))
     rate = SliceManager(of).edge_rate(1)
     break_even = break_even_rate(of, rate)
     for arrivals in (break_even * 0.9 - 0.01, break_even * 1.1 + 0.01):
         tuples = arrivals * period
-        unshared = len(of) * tuples + sum(period / w.slide_us * 2 * w.range_us / w.slide_us for w in of)
+        unshared = len(of) * tuples + sum(period / w.slide * 2 * w.length / w.slide for w in of)
         assert (shared_operations(tuples, of, rate * period).total < unshared) == (arrivals > break_even)
     assert break_even_rate(of[:1], rate) == 0
 

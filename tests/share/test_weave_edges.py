@@ -59,7 +59,7 @@ def test_example_4_common_edges_are_counted_over_fifteen() -> None:
 
 @given(windows, windows)
 def test_pairs_are_counted_without_listing_their_edges(first: Window, second: Window) -> None:
-    period = math.lcm(first.slide_us, second.slide_us)
+    period = math.lcm(first.slide, second.slide)
     ours, theirs = edges(first, period), edges(second, period)
     met = meet(first, second)
     assert (met.first, met.second, met.common) == (len(ours), len(theirs), len(ours & theirs))
@@ -68,7 +68,7 @@ def test_pairs_are_counted_without_listing_their_edges(first: Window, second: Wi
 
 @given(st.lists(windows, min_size=1, max_size=4))
 def test_the_density_of_a_union_is_counted_where_its_period_can_be_listed(some: list[Window]) -> None:
-    period = math.lcm(*(w.slide_us for w in some))
+    period = math.lcm(*(w.slide for w in some))
     counted = len(set().union(*(edges(w, period) for w in some)))
     found = union_density(tuple(sorted({p for w in some for p in edges_of(w, "paired")})))
     assert found.exact

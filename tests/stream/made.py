@@ -144,8 +144,8 @@ def counted(layout: Layout, rows: Sequence[Row], judged: Bounds) -> dict[str, in
 def is_corrected(layout: Layout, time: int, judged: Bounds) -> bool:
     """Tell whether a final window that holds a late row is revised: the last one that ended."""
     for (window, _), (after, since, until) in zip(layout.revising, judged.revised, strict=True):
-        last = min(judged.watermark_us, time + window.range_us, until)
-        end = last - (last - window.offset_us) % window.slide_us
+        last = min(judged.watermark_us, time + window.length, until)
+        end = last - (last - window.offset) % window.slide
         if end > time and end > after and end >= since:
             return True
     return False

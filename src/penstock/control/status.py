@@ -216,6 +216,6 @@ def _open_windows(definition: Definition, status: QueryStatus, progress: Progres
     if status.next_end_us is None or progress.clock.last_us is None:
         return 0
     window: Window = definition.query.window
-    latest = window.end_after(progress.clock.last_us + window.range_us) - window.slide_us  # begins by the greatest time
+    latest = window.end_after(progress.clock.last_us + window.length) - window.slide  # begins by the greatest time
     latest = min(latest, progress.windows.last_own_end(definition))
-    return max(0, (latest - status.next_end_us) // window.slide_us + 1)
+    return max(0, (latest - status.next_end_us) // window.slide + 1)

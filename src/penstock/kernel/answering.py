@@ -257,7 +257,7 @@ class Answering:
 
 def _starts(due: Due) -> Int64Array:
     """Return the starts of due windows."""
-    return due.ends - due.definition.query.window.range_us if due.starts is None else due.starts
+    return due.ends - due.definition.query.window.length if due.starts is None else due.starts
 
 
 def _distinct(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:

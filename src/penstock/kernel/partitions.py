@@ -79,8 +79,8 @@ class Partitions:
         floors = np.full(len(self._counts), 1 << 62, np.int64)
         for definition in definitions:
             window = definition.query.window
-            following = (self._counts // window.slide_us + 1) * window.slide_us
-            floors = np.minimum(floors, following - window.range_us)
+            following = (self._counts // window.slide + 1) * window.slide
+            floors = np.minimum(floors, following - window.length)
         return np.maximum(floors, 0) + np.arange(len(floors)) * self.stride
 
     def needed(self, partials: pa.Table, definitions: Sequence[Definition]) -> pa.Table:
@@ -95,12 +95,12 @@ class Partitions:
     def due(self, definition: Definition) -> tuple[Int64Array, Int64Array]:
         """Return starts and ends of a query's windows that the last batch made final, part by part."""
         window, (parts, before, after) = definition.query.window, self.grown
-        first, last = before // window.slide_us + 1, after // window.slide_us
+        first, last = before // window.slide + 1, after // window.slide
         numbers = np.maximum(0, last - first + 1)
         skipped = np.repeat(np.cumsum(numbers) - numbers, numbers)
         base = np.repeat(parts * self.stride, numbers)
-        ends = base + (np.repeat(first, numbers) + np.arange(int(numbers.sum())) - skipped) * window.slide_us
-        return np.maximum(ends - window.range_us, base), ends
+        ends = base + (np.repeat(first, numbers) + np.arange(int(numbers.sum())) - skipped) * window.slide
+        return np.maximum(ends - window.length, base), ends
 
 
 class PartitionedSynopsis(Synopsis):

@@ -61,7 +61,7 @@ class Pending:
         chosen = self if upto_us is None else self._cut(after_us, upto_us)
         ends, starts = chosen.ends.to_array(), chosen.starts
         if self.first_row is not None:
-            starts = np.maximum(ends - self.definition.query.window.range_us, self.first_row)
+            starts = np.maximum(ends - self.definition.query.window.length, self.first_row)
         return Due(self.definition, self.lane, ends, starts)
 
 

@@ -88,7 +88,7 @@ def _add(found: dict[int, int], layout: Layout, member: Member, rows: pa.Table, 
 
 def in_some_window(window: Window, times: Int64Array, first_us: int, last_us: int) -> BoolArray:
     """Tell which times are in a window whose end is between two."""
-    latest = np.minimum(times + window.range_us, last_us)
-    end = latest - (latest - window.offset_us) % window.slide_us
+    latest = np.minimum(times + window.length, last_us)
+    end = latest - (latest - window.offset) % window.slide
     held: BoolArray = (end > times) & (end >= first_us)
     return held

@@ -27,14 +27,14 @@ def line_name(stream: str, window: RowsWindow) -> str:
     """Name a stream's rows as they are numbered for a window, all together or apart by columns."""
     if not window.partition:
         return stream + _MARK
-    apart = "" if COMMON_SLIDES % window.slide_us == 0 else str(window.slide_us)
+    apart = "" if COMMON_SLIDES % window.slide == 0 else str(window.slide)
     told = hashlib.sha256("\0".join([*window.partition, apart]).encode()).hexdigest()[:8]  # columns hold any letters
     return f"{stream}{_MARK}-{told}"
 
 
 def stride_of(window: RowsWindow) -> int:
     """Return how far apart the parts of rows lie on the line of their numbers: a multiple of the slide."""
-    return -(-COMMON_SLIDES * 4 // window.slide_us) * window.slide_us
+    return -(-COMMON_SLIDES * 4 // window.slide) * window.slide
 
 
 def since_line(name: str, since_us: int | None) -> str:

@@ -9,21 +9,21 @@ from penstock.model.duration import format_duration
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """A periodic window: an evaluation at every t ≡ offset (mod slide), over t − range ≤ ts < t."""
+    """A periodic window: an evaluation at every t ≡ offset (mod slide), over t − length ≤ ts < t."""
 
-    range_us: int
-    slide_us: int
-    offset_us: int = 0
+    length: int  # in microseconds; of a window of rows, in rows
+    slide: int
+    offset: int = 0
 
     def __post_init__(self) -> None:
         """Keep lengths positive and the offset within one slide."""
-        if self.range_us <= 0 or self.slide_us <= 0:
+        if self.length <= 0 or self.slide <= 0:
             raise ValueError("a window's range and slide are positive")
-        object.__setattr__(self, "offset_us", self.offset_us % self.slide_us)
+        object.__setattr__(self, "offset", self.offset % self.slide)
 
     def end_at_or_after(self, ts_us: int) -> int:
         """Return the first window end that is not before the time."""
-        return ts_us + (self.offset_us - ts_us) % self.slide_us
+        return ts_us + (self.offset - ts_us) % self.slide
 
     def end_after(self, ts_us: int) -> int:
         """Return the first window end later than the time."""
@@ -31,18 +31,18 @@ class Window:
 
     def __str__(self) -> str:
         """Print the window as the language writes it."""
-        text = f"RANGE {format_duration(self.range_us)} SLIDE {format_duration(self.slide_us)}"
-        if self.offset_us:
-            text += f" OFFSET {format_duration(self.offset_us)}"
+        text = f"RANGE {format_duration(self.length)} SLIDE {format_duration(self.slide)}"
+        if self.offset:
+            text += f" OFFSET {format_duration(self.offset)}"
         return f"[{text}]"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowsWindow(Window):
-    """A window of rows: an evaluation at every slide-th row, over the last rows up to the range.
+    """A window of rows: an evaluation at every slide-th row, over the last rows up to its length.
 
     Rows are numbered from 0, so the same arithmetic holds with rows for microseconds: the evaluation that ends at e
-    is over rows e − range ≤ number < e. ``partition`` are the columns within whose values rows are numbered apart.
+    is over rows e − length ≤ number < e. ``partition`` are the columns within whose values rows are numbered apart.
     """
 
     partition: tuple[str, ...] = ()
@@ -50,4 +50,4 @@ class RowsWindow(Window):
     def __str__(self) -> str:
         """Print the window as the language writes it."""
         by = f"PARTITION BY {', '.join(self.partition)} " if self.partition else ""
-        return f"[{by}ROWS {self.range_us} SLIDE {self.slide_us}]"
+        return f"[{by}ROWS {self.length} SLIDE {self.slide}]"

@@ -57,9 +57,9 @@ def ruler(tree: TreePlan) -> str:
 def evaluation(window: Window, length_us: int) -> tuple[int, int]:
     """Choose the window to show in a stretch from 0: the last that ends in it, or else one that lies over it."""
     end = window.end_at_or_after(length_us)
-    if end > length_us and end - window.slide_us > 0:
-        end -= window.slide_us
-    return end - window.range_us, end
+    if end > length_us and end - window.slide > 0:
+        end -= window.slide
+    return end - window.length, end
 
 
 def _chosen(users: Counter[Window]) -> list[Window]:
@@ -70,9 +70,9 @@ def _chosen(users: Counter[Window]) -> list[Window]:
 
 def _length(chosen: list[Window], tree: TreePlan) -> int:
     """Choose a stretch that holds the longest window shown, if that does not make slices too narrow."""
-    wanted = max((w.range_us + w.slide_us for w in chosen), default=1)
+    wanted = max((w.length + w.slide for w in chosen), default=1)
     mean = tree.mean_slice_us or wanted
-    shortest = min((w.slide_us for w in chosen), default=1)
+    shortest = min((w.slide for w in chosen), default=1)
     return max(1, min(wanted, max(MOST_SLICES * mean, min(shortest, wanted))))
 
 
@@ -88,7 +88,7 @@ def _window(stretch: RulerSpan, window: Window, row: int, top: float, users: int
     start, end = evaluation(window, stretch.length_us)
     left, right = stretch.across(start), stretch.across(end)
     colour = row % 6
-    long, later = format_duration(window.range_us), format_duration(window.slide_us)
+    long, later = format_duration(window.length), format_duration(window.slide)
     title, width = f"one evaluation, {long} long, the next {later} later", max(0.4, right - left)
     parts = [
         svg.text(0, top + 13, f"{window} · {counted(users, 'query', 'queries')}", "name halo"),

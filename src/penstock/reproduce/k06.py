@@ -88,7 +88,7 @@ def per_millisecond(drawn: list[Window]) -> str:
 def _per_second(some: list[Window], rate: float, edges: float) -> Counts:
     """Return operations per second, shared and unshared (Table 3)."""
     shared = shared_operations(rate, some, edges).total
-    apart = sum(unshared_operations(rate * w.slide_us, [w]).total / w.slide_us for w in some)
+    apart = sum(unshared_operations(rate * w.slide, [w]).total / w.slide for w in some)
     return shared, apart
 
 
@@ -148,8 +148,8 @@ def _windows_counted(some: list[Window], shared: bool, slicing: Slicing, rows: f
     for group in groups:
         edges = SliceManager(group, slicing).edges(-2 * hour, 2 * hour)
         for window in group:
-            ends = np.arange(window.end_after(0), hour + 1, window.slide_us)
-            final += int((np.searchsorted(edges, ends) - np.searchsorted(edges, ends - window.range_us)).sum())
+            ends = np.arange(window.end_after(0), hour + 1, window.slide)
+            final += int((np.searchsorted(edges, ends) - np.searchsorted(edges, ends - window.length)).sum())
     return rows * len(groups), float(final)
 
 
@@ -223,8 +223,8 @@ def _together(some: list[Window], taken: np.ndarray, hour: Trades, pairs: list[t
     final = 0.0
     for number, predicate in pairs:
         window = some[number]
-        ends = np.arange(window.end_after(0), HOUR_S + 1, window.slide_us)
-        lo, hi = (np.searchsorted(edges[slices], times) for times in (ends - window.range_us, ends))
+        ends = np.arange(window.end_after(0), HOUR_S + 1, window.slide)
+        lo, hi = (np.searchsorted(edges[slices], times) for times in (ends - window.length, ends))
         final += float((sums[hi, predicate] - sums[lo, predicate]).sum())
     return final
 

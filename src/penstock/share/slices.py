@@ -116,10 +116,10 @@ def edges_of(window: Window, slicing: Slicing) -> tuple[Progression, ...]:
     """Give the edges of an epoch-aligned window: it ends at t ≡ offset (mod slide) and starts at t - range."""
     match slicing:
         case "paned":
-            return (Progression(math.gcd(window.range_us, window.slide_us), window.offset_us),)
+            return (Progression(math.gcd(window.length, window.slide), window.offset),)
         case "paired":
-            ends = Progression(window.slide_us, window.offset_us)
-            starts = Progression(window.slide_us, window.offset_us - window.range_us)
+            ends = Progression(window.slide, window.offset)
+            starts = Progression(window.slide, window.offset - window.length)
             return (ends,) if starts == ends else (ends, starts)
     assert_never(slicing)
 
@@ -276,15 +276,13 @@ def paired_operations(tuples: float, range_: int, slide: int) -> Operations:
 
 def unshared_operations(tuples: float, windows: Sequence[Window]) -> Operations:
     """Return the operations of paired windows apart, per common period S: n|T| and Σ (S/sᵢ)⌈2rᵢ/sᵢ⌉ (Table 3)."""
-    period = math.lcm(*(w.slide_us for w in windows))
-    return Operations(
-        len(windows) * tuples, sum(period // w.slide_us * -(-2 * w.range_us // w.slide_us) for w in windows)
-    )
+    period = math.lcm(*(w.slide for w in windows))
+    return Operations(len(windows) * tuples, sum(period // w.slide * -(-2 * w.length // w.slide) for w in windows))
 
 
 def shared_operations(tuples: float, windows: Sequence[Window], edges: float) -> Operations:
     """Return the operations of shared slices per common period with E edges: |T| and Σ E·rᵢ/sᵢ (Table 3)."""
-    return Operations(tuples, edges * sum(w.range_us / w.slide_us for w in windows))
+    return Operations(tuples, edges * sum(w.length / w.slide for w in windows))
 
 
 def break_even_rate(windows: Sequence[Window], edge_rate: float) -> float:
@@ -294,8 +292,8 @@ def break_even_rate(windows: Sequence[Window], edge_rate: float) -> float:
     """
     if len(windows) < 2:
         return 0.0
-    shared = edge_rate * sum(w.range_us / w.slide_us for w in windows)
-    alone = 2 * sum(w.range_us / w.slide_us**2 for w in windows)
+    shared = edge_rate * sum(w.length / w.slide for w in windows)
+    alone = 2 * sum(w.length / w.slide**2 for w in windows)
     return (shared - alone) / (len(windows) - 1)
 
 

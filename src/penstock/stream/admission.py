@@ -269,7 +269,7 @@ class Admission:
         """Return the first window end of a query that begins at a time."""
         window, first = definition.query.window, self.progress.clock.first_us
         if since is not None:
-            return window.end_at_or_after(since + window.range_us)
+            return window.end_at_or_after(since + window.length)
         return None if first is None else window.end_after(first)
 
 

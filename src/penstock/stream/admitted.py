@@ -39,14 +39,14 @@ class Admitted:
         """Return start and end of the first window, once that is known; as text outside of the years 1 to 9999."""
         if self.first_end_us is None:
             return None
-        start = self.first_end_us - self.query.window.range_us
+        start = self.first_end_us - self.query.window.length
         return python_instant(start), python_instant(self.first_end_us)
 
     def __str__(self) -> str:
         """Say from when on the query answers."""
         if self.first_end_us is None:
             return shown(f'query "{self.name}" answers from the first window on: {self.why}')
-        start, end = self.first_end_us - self.query.window.range_us, self.first_end_us
+        start, end = self.first_end_us - self.query.window.length, self.first_end_us
         window = f"{format_instant(start)} to {format_instant(end)}"
         return shown(f'query "{self.name}" answers from the window {window} on: {self.why}')
 

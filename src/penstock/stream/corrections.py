@@ -65,15 +65,15 @@ class Corrections:
         revised = window.end_at_or_after(max(since, window.end_after(judged_us - definition.typed.revise_us)))
         slices = sorted(set(zip(labels.tolist(), groups.tolist(), strict=True)))
         last = min(judged_us, self.progress.windows.last_own_end(definition))
-        spans = [(max(window.end_after(s), revised), min(last, s + window.range_us), g) for s, g in slices]
+        spans = [(max(window.end_after(s), revised), min(last, s + window.length), g) for s, g in slices]
         spans = [span for span in spans if span[0] <= span[1]]
-        step_us = max(1, MOST_PLACES // max(1, len(spans))) * window.slide_us  # so many windows at a time
+        step_us = max(1, MOST_PLACES // max(1, len(spans))) * window.slide  # so many windows at a time
         begin = min((first for first, _, _ in spans), default=0)
         while spans:
             places = {
                 (end, group): None
                 for first, last, group in spans
-                for end in range(max(first, begin), min(last, begin + step_us - 1) + 1, window.slide_us)
+                for end in range(max(first, begin), min(last, begin + step_us - 1) + 1, window.slide)
             }
             yield places
             spans = [span for span in spans if span[1] >= begin + step_us]

@@ -104,7 +104,7 @@ def pause_users(
     by_id, new, progress = {d.id: d for d in layout.plan.definitions}, list[Definition](), due_windows.progress
     for definition in [one for d in concerned for one in _both(by_id, d.id)]:
         window, known = definition.query.window, progress.windows.paused.get(definition.id)
-        resume = -NEVER if since_us is None else window.end_at_or_after(since_us + window.range_us)
+        resume = -NEVER if since_us is None else window.end_at_or_after(since_us + window.length)
         if since_us is not None and not isinstance(window, RowsWindow):
             progress.windows.starts[definition.id] = since_us
         if known is None:

@@ -101,7 +101,7 @@ class DueWindows:
                 last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, last)
                 if first is not None and last >= first:
-                    number += (last - first) // definition.query.window.slide_us + 1
+                    number += (last - first) // definition.query.window.slide + 1
         return number
 
     def _due(self, layout: Layout, until: Until) -> list[Pending]:

@@ -143,7 +143,7 @@ class ExecutorState:
 
     def answer(self, due: Sequence[Pending], layout: Layout, number: int) -> Answered:
         """Answer due windows; their answers are in files that hold once the answer log names them."""
-        starts = [one.ends.first_us - one.definition.query.window.range_us for one in due]
+        starts = [one.ends.first_us - one.definition.query.window.length for one in due]
         entries = tuple(e for e in self._entries() if e.high is not None and e.high >= min(starts))
         plain = replace(layout, spread=frozenset())
         folder = self.store.folder

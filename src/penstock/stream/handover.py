@@ -33,7 +33,7 @@ def said_before(progress: Progress, definition: Definition) -> int | None:
         or following == progress.windows.first_ends.get(definition.id)
     ):
         return None
-    return following - window.slide_us - window.range_us + 1
+    return following - window.slide - window.length + 1
 
 
 def part_with(progress: Progress, before: Plan | None, plan: Plan) -> None:

@@ -55,7 +55,7 @@ class OneTimeQueries:
             if end is not None:
                 lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
                 return self._finished(asked, self.synopsis, lane, end)
-        if self.pipeline.intake.past.kept_since_us <= watermark - typed.query.window.range_us:
+        if self.pipeline.intake.past.kept_since_us <= watermark - typed.query.window.length:
             return self._from_rows(asked, watermark)
         raise self._not_stored(asked, missing)
 
@@ -74,7 +74,7 @@ class OneTimeQueries:
             return None
         since = self._stored_since(held, members)
         for end in self._edges(lane, watermark_us):
-            start = end - asked.query.window.range_us
+            start = end - asked.query.window.length
             if start < since:
                 missing.append(f"its partials are stored since {_written(since)} only")
                 return None
@@ -135,12 +135,12 @@ class OneTimeQueries:
 
     def _from_rows(self, asked: Definition, end_us: int) -> pa.Table:
         """Compute the window that ends at the watermark from rows."""
-        range_us = asked.query.window.range_us
-        window = Window(range_us, range_us, end_us % range_us)
+        length_us = asked.query.window.length
+        window = Window(length_us, length_us, end_us % length_us)
         alone = replace(asked, typed=replace(asked.typed, query=replace(asked.query, window=window)))
         plan = plan_queries([alone], "shared paired", 0)
         layout: Layout = lay_out(plan, self.pipeline.stream.time, None, self.pipeline.intake.doubtful)
-        rows = self.pipeline.intake.past.kept_rows(end_us - range_us, end_us)
+        rows = self.pipeline.intake.past.kept_rows(end_us - length_us, end_us)
         computed = self.pipeline.computing.of_the_past(rows, layout, self.tables, end_us)
         synopsis = Synopsis("fast")
         synopsis.prepare(layout)
@@ -153,7 +153,7 @@ class OneTimeQueries:
 
     def _not_stored(self, asked: Definition, missing: list[str]) -> NotStored:
         """Say what is missing to answer."""
-        stream, length = self.pipeline.stream.name, format_duration(asked.query.window.range_us)
+        stream, length = self.pipeline.stream.name, format_duration(asked.query.window.length)
         reason = missing[0] if missing else "no query stores partials of this stream"
         kept = self.pipeline.intake.past.kept_since_us
         rows = "its rows are not kept" if kept == NEVER else f"its rows are kept since {_written(kept)} only"

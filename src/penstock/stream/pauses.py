@@ -22,7 +22,7 @@ from penstock.stream.query_windows import NEVER
 def pause_for_rows(progress: Progress, definition: Definition, first_us: int, last_us: int, reason: str) -> None:
     """Pause a query that failed on rows: no window that holds one is answered."""
     window = definition.query.window
-    resume = window.end_at_or_after(last_us + 1 + window.range_us)
+    resume = window.end_at_or_after(last_us + 1 + window.length)
     progress.windows.failed_us[definition.id] = max(last_us + 1, progress.windows.failed_us.get(definition.id, last_us))
     known = progress.windows.paused.get(definition.id)
     if known is not None:  # rows go on failing while it is paused

@@ -41,7 +41,7 @@ class QueryWindows:
         if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
             self.next_ends[new.id] = window.end_after(start_us)
         elif start_us is not None and self.clock.first_us is not None:
-            self.next_ends[new.id] = window.end_at_or_after(start_us + window.range_us)
+            self.next_ends[new.id] = window.end_at_or_after(start_us + window.length)
         elif self.clock.first_us is not None:
             self.next_ends[new.id] = window.end_after(self.clock.first_us)
         if new.id in self.next_ends:
@@ -78,7 +78,7 @@ class QueryWindows:
         first = window.end_after(self.clock.first_us)
         start = self.starts.get(definition.id)
         if start is not None:  # it asked for a time before any row came
-            first = max(first, window.end_at_or_after(start + window.range_us))
+            first = max(first, window.end_at_or_after(start + window.length))
         if self.clock.watermark_us is not None:
             first = max(first, window.end_after(self.clock.watermark_us))
         return first if first <= watermark_us else None
@@ -110,7 +110,7 @@ class QueryWindows:
         successors = {definition.handover.successor, *self._later(definition)} & self.starts.keys()
         for start in (self.starts[number] for number in successors):  # a backfill may have moved it
             begins.append(-NEVER if start is None else start)
-        return min((begin - 1 + definition.query.window.range_us for begin in begins), default=NEVER)
+        return min((begin - 1 + definition.query.window.length for begin in begins), default=NEVER)
 
     def _later(self, definition: Definition) -> list[int]:
         """List all later definitions of a query: one that is altered again hands over to the last of them."""
@@ -123,7 +123,7 @@ class QueryWindows:
         last = min(watermark_us, self.last_own_end(definition))
         if definition.typed.revise_us:
             last = min(last, max(watermark_us - definition.typed.revise_us, self.revised_from(definition) - 1))
-        return -NEVER if start is None else window.end_at_or_after(start + window.range_us), last
+        return -NEVER if start is None else window.end_at_or_after(start + window.length), last
 
     def floor_of(self, definition: Definition) -> int | None:
         """Return the earliest time that is still needed of a query's partials; None before the first valid row.
@@ -133,11 +133,11 @@ class QueryWindows:
         typed, following = definition.typed, self.next_ends.get(definition.id)
         window, watermark = typed.query.window, self.clock.watermark_us
         if watermark is None:
-            return None if following is None else following - window.range_us
+            return None if following is None else following - window.length
         if following is None or typed.revise_us:
             revised = window.end_after(watermark - typed.revise_us)
             following = revised if following is None else min(revised, following)
-        floor = following - window.range_us
+        floor = following - window.length
         if typed.retain_us:
             floor = min(floor, watermark - typed.retain_us)
         start = self.starts.get(definition.id)  # nothing before it is whole for this query

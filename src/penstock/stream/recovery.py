@@ -64,7 +64,7 @@ class Recovery:
             return True
         if str(definition.id) in waiting or definition.typed.revise_us or following is None:
             return False
-        if following - window.range_us < since_us:
+        if following - window.length < since_us:
             return False
         if not by_rows:
             progress.windows.starts[definition.id] = since_us

@@ -97,44 +97,44 @@ def due_ends(
     ``present`` holds the starts of the slices that have rows of the stream; ``empty_too``: empty windows are answered,
     up to ``MOST_EMPTY`` in a row, ``silent`` of which came right before the first end.
     """
-    number = (until_us - next_end_us) // window.slide_us + 1
+    number = (until_us - next_end_us) // window.slide + 1
     if number < 1:
-        return DueEnds(EndRuns.between(next_end_us, until_us, window.slide_us), next_end_us, silent)
-    following = next_end_us + number * window.slide_us
+        return DueEnds(EndRuns.between(next_end_us, until_us, window.slide), next_end_us, silent)
+    following = next_end_us + number * window.slide
     if empty_too and silent + number <= MOST_EMPTY:
-        ends = EndRuns.between(next_end_us, until_us, window.slide_us)
+        ends = EndRuns.between(next_end_us, until_us, window.slide)
         return DueEnds(ends, following, _silent_after(window, next_end_us, number, present, silent))
     held = _held(window, next_end_us, number, present)
     if not empty_too:
-        return DueEnds(_runs(held, next_end_us, window.slide_us), following, 0)
-    return _with_empty(held, number, silent, next_end_us, window.slide_us)
+        return DueEnds(_runs(held, next_end_us, window.slide), following, 0)
+    return _with_empty(held, number, silent, next_end_us, window.slide)
 
 
 def last_held_end(window: Window, present: Int64Array) -> int | None:
     """Return the end of the last window that holds a row; None if no window does."""
-    ends = present + window.range_us
-    ends = ends - (ends - window.offset_us) % window.slide_us
+    ends = present + window.length
+    ends = ends - (ends - window.offset) % window.slide
     held = ends[ends > present]
     return int(held.max()) if len(held) else None
 
 
 def _silent_after(window: Window, next_end_us: int, number: int, present: Int64Array, silent: int) -> int:
     """Count the empty windows at the end of a stretch of windows."""
-    last_end = next_end_us + (number - 1) * window.slide_us
+    last_end = next_end_us + (number - 1) * window.slide
     before = int(present.searchsorted(last_end))
     if not before:
         return silent + number
-    if window.range_us < window.slide_us:  # a row may fall between two windows and be held by none
+    if window.length < window.slide:  # a row may fall between two windows and be held by none
         held = _held(window, next_end_us, number, present)
         return number - 1 - int(held[-1, 1]) if len(held) else silent + number
-    empty = -((int(present[before - 1]) + window.range_us - last_end) // window.slide_us)
+    empty = -((int(present[before - 1]) + window.length - last_end) // window.slide)
     return 0 if empty <= 0 else (empty if empty < number else silent + number)
 
 
 def _held(window: Window, next_end_us: int, number: int, present: Int64Array) -> npt.NDArray[np.int64]:
     """Return the window numbers that hold rows, as disjoint (first, last) pairs in order."""
-    first = -((next_end_us - present - 1) // window.slide_us)  # first end > label
-    last = (present + window.range_us - next_end_us) // window.slide_us  # last end ≤ label + range
+    first = -((next_end_us - present - 1) // window.slide)  # first end > label
+    last = (present + window.length - next_end_us) // window.slide  # last end ≤ label + range
     first, last = np.maximum(first, 0), np.minimum(last, number - 1)
     keep = first <= last
     first, last = first[keep], np.maximum.accumulate(last[keep]) if keep.any() else last[keep]

@@ -76,17 +76,17 @@ def _window_clause(read: From) -> str:
     """Write the window in brackets."""
     window = read.window
     if isinstance(window, RowsWindow):
-        return f"[{partition_by(window.partition)}ROWS {window.range_us} SLIDE {window.slide_us}]"
-    return f"[RANGE {format_duration(window.range_us)}]" if read.asked else str(window)
+        return f"[{partition_by(window.partition)}ROWS {window.length} SLIDE {window.slide}]"
+    return f"[RANGE {format_duration(window.length)}]" if read.asked else str(window)
 
 
 def _window_call(read: From, labels: Sequence[str]) -> str:
     """Write window(ts, range, slide, startTime), without what Spark takes for granted."""
     window = read.window
-    start_us = (window.offset_us - window.range_us) % window.slide_us
-    lengths = [window.range_us, window.slide_us, start_us]
+    start_us = (window.offset - window.length) % window.slide
+    lengths = [window.length, window.slide, start_us]
     if not start_us:
-        lengths = lengths[: 1 if window.slide_us == window.range_us else 2]
+        lengths = lengths[: 1 if window.slide == window.length else 2]
     time = f"{write_name(labels[0])}.{write_name(read.time)}" if read.joins else write_name(read.time)
     written = [f"'{format_duration(length)}'" for length in lengths]
     return f"{CALL}({', '.join([time, *written])})"

@@ -81,7 +81,7 @@ def window_of(table: exp.Expr) -> WindowClause | None:
 
 def check_windows_at_a_time(window: Window, most: int, text: str) -> None:
     """Refuse a window that holds each row more often than an engine is set to bear."""
-    times = -(-window.range_us // window.slide_us)
+    times = -(-window.length // window.slide)
     if times <= most:
         return
     first, last = text.find("["), text.find("]")

@@ -125,4 +125,4 @@ def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> Operati
 def _final_rate(manager: SliceManager, definitions: Sequence[Definition]) -> float:
     """Return the partials merged per second of event time when every window scans its slices."""
     edges = manager.edge_rate(SECOND)
-    return sum(edges * d.query.window.range_us / d.query.window.slide_us for d in definitions)
+    return sum(edges * d.query.window.length / d.query.window.slide for d in definitions)

@@ -268,7 +268,9 @@ class Explanation:
 
 def window_dict(window: Window) -> dict[str, Any]:
     """Return a window as a program reads it."""
-    lengths = {"range_us": window.range_us, "slide_us": window.slide_us, "offset_us": window.offset_us}
+    if isinstance(window, RowsWindow):
+        return {"text": str(window), "rows": window.length, "slide_rows": window.slide}
+    lengths = {"range_us": window.length, "slide_us": window.slide, "offset_us": window.offset}
     return {"text": str(window), **lengths}
 
 

@@ -207,7 +207,7 @@ class MeasuredWeighing:
 
     def _answering(self, woven_query: PlanQuery) -> FloatArray:
         """Return the evaluations of a query, weighed by how they are merged."""
-        windows, long_s = SECOND / woven_query.window.slide_us, woven_query.window.range_us / SECOND
+        windows, long_s = SECOND / woven_query.window.slide, woven_query.window.length / SECOND
         answers = self.load.groups[woven_query.grouping] * windows
         found = np.array([windows * self.rates.window + answers * self.rates.evaluation, 0.0, 0.0, 0.0, windows])
         match woven_query.merging:

@@ -42,7 +42,7 @@ class Meeting:
 def meet(first: Window, second: Window) -> Meeting:
     """Count the edges of two windows over the lcm of their slides, and those in common."""
     ours, theirs = edges_of(first, "paired"), edges_of(second, "paired")
-    composite = math.lcm(first.slide_us, second.slide_us)
+    composite = math.lcm(first.slide, second.slide)
     first_count, second_count = (len(part) * (composite // part[0].step) for part in (ours, theirs))
     return Meeting(composite, first_count, second_count, common_edges(ours, theirs, composite))
 

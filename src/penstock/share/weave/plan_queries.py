@@ -31,7 +31,7 @@ class PlanQuery:
     @property
     def overlap(self) -> float:
         """Return the overlap factor, range over slide (Guirguis et al. 2011, Eq. 2)."""
-        return self.window.range_us / self.window.slide_us
+        return self.window.length / self.window.slide
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,8 +317,8 @@ class Writer:
         found = []
         for number, (window, _) in enumerate(self.layout.revising):
             after, since, by = (f"{MARKS}[IF({self.t} IS NULL, 0, {2 + 3 * number + i})]" for i in range(3))
-            until = f"least({WATERMARK.format(t=self.t)}, {self.t} + {window.range_us}L, {by})"
-            end = last_of(Progression(window.slide_us, window.offset_us), until)
+            until = f"least({WATERMARK.format(t=self.t)}, {self.t} + {window.length}L, {by})"
+            end = last_of(Progression(window.slide, window.offset), until)
             found.append(f"({end} > {self.t} AND {end} > {after} AND {end} >= {since})")
         return " OR ".join(found)
 

@@ -64,5 +64,5 @@ def last_final_end(progress: Progress, definition: Definition) -> int | None:
     )
     if following is None or watermark is None or following == progress.windows.first_ends.get(definition.id):
         return None
-    last = following - window.slide_us
-    return last if progress.clock.ended else min(last, window.end_after(watermark) - window.slide_us)
+    last = following - window.slide
+    return last if progress.clock.ended else min(last, window.end_after(watermark) - window.slide)

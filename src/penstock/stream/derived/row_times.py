@@ -31,7 +31,7 @@ def on_the_line(definition: Definition, origin: int, time: str) -> tuple[Definit
     """Place a query on the line of row numbers from its first row on, and put its ruler beside it."""
     window = definition.query.window
     assert isinstance(window, RowsWindow)
-    placed = replace(window, offset_us=origin)
+    placed = replace(window, offset=origin)
     query = replace(definition.query, window=placed)
     return replace(definition, typed=replace(definition.typed, query=query)), _ruler(definition, placed, time)
 
