@@ -23,7 +23,7 @@ quick: check ## check, then all tests that need no Spark, with few random cases:
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not soak" --without-spark -q -n $(WORKERS) --dist worksteal
 
 test: check ## check, then all tests with fixed seeds, in WORKERS processes (2) with a Spark each
-	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile
+	@HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 soak: $(STAMP) ## thousands of random cases with fresh seeds
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "soak or not soak" --timeout=7200

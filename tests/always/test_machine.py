@@ -45,9 +45,9 @@ def _seeded(seed: int) -> type[Machine]:
     return Seeded
 
 
-def test_three_hundred_random_actions_agree_with_the_model(spark: SparkSession) -> None:
-    done = run(spark, 8, None, quick=True) + run(spark, 2, None)
-    assert sum(done.values()) >= 300
+def test_a_hundred_and_fifty_random_actions_agree_with_the_model(spark: SparkSession) -> None:
+    done = run(spark, 5, None, quick=True) + run(spark, 1, None)
+    assert sum(done.values()) >= 150
     assert {"batch", "late rows", "add", "drop", "alter", "pause", "restart", "kill", "kill in a step"} <= done.keys()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 QUICK = Pace(rows=50, every_seconds=0.05)
 
 
+@pytest.mark.soak
 def test_queries_come_and_go_while_batches_are_timed(spark: SparkSession, tmp_path: Path) -> None:
     workload = churn.Workload(staying=3, passing=4, stretches=2, batches=2, warm_batches=1, pace=QUICK)
     figures = churn.measure(workload, lambda text: None)
@@ -30,6 +31,7 @@ def test_queries_come_and_go_while_batches_are_timed(spark: SparkSession, tmp_pa
     assert [target["met"] for target in found["targets"]][-1]
 
 
+@pytest.mark.soak
 def test_a_soak_notes_memory_files_and_threads(spark: SparkSession, tmp_path: Path) -> None:
     workload = soak.Workload(minutes=0.1, staying=2, passing=1, sample_seconds=0.2, pace=QUICK)
     figures, samples = soak.measure(workload, lambda text: None)

@@ -53,6 +53,7 @@ def exchange(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory
     return write_exchange(interpreted, tmp_path_factory.mktemp("exchange"), 3_000, 2, seed=2, rate=1.0)
 
 
+@pytest.mark.soak
 def test_every_target_has_a_name_a_value_and_a_verdict(written: dict[str, Any]) -> None:
     assert list(written) == ["machine", "measurements", "targets"]
     assert [target["name"] for target in written["targets"]] == [
@@ -68,12 +69,14 @@ def test_every_target_has_a_name_a_value_and_a_verdict(written: dict[str, Any]) 
     ]
 
 
+@pytest.mark.soak
 def test_all_sides_answer_the_same(written: dict[str, Any]) -> None:
     compared = written["measurements"]["answers_compared"]
     assert list(compared) == ["B 4", "C regular 4", "C low 4"]
     assert all(found["answers"] > 20 and found["differing"] == 0 for found in compared.values())
 
 
+@pytest.mark.soak
 def test_every_side_is_timed(written: dict[str, Any]) -> None:
     assert list(written["measurements"]["times"]) == [
         "bare limit",
@@ -91,6 +94,7 @@ def test_every_side_is_timed(written: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_the_engine_folds_as_many_rows_as_the_paper_says(written: dict[str, Any]) -> None:
     times, counts = written["measurements"]["times"], written["measurements"]["counts"]
     for name in ("B 4", "B 9", "C regular 4", "C low 4"):
@@ -102,6 +106,7 @@ def test_the_engine_folds_as_many_rows_as_the_paper_says(written: dict[str, Any]
         assert times[f"{kind}, unshared"]["work"]["partial_operations"] == counts[kind]["unshared"]["partial"]
 
 
+@pytest.mark.soak
 def test_thousands_of_queries_equal_the_oracle_while_one_is_added(written: dict[str, Any]) -> None:
     found = written["measurements"]["thousands"]
     assert (found["queries"], found["queries_compared"], found["differing"]) == (6, 3, [])
@@ -109,6 +114,7 @@ def test_thousands_of_queries_equal_the_oracle_while_one_is_added(written: dict[
     assert (found["batches"], len(found["batch_after_addition_seconds"])) == (TINY.crowd.batches, 1)
 
 
+@pytest.mark.soak
 def test_the_results_page_shows_ours_beside_the_published(written: dict[str, Any]) -> None:
     section = predicates(written)
     part = "\n".join([section.asked, *map(str, section.tables)])

@@ -43,18 +43,21 @@ def written(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     return found
 
 
+@pytest.mark.soak
 def test_the_file_has_machine_measurements_and_targets(written: dict[str, Any]) -> None:
     assert list(written) == ["machine", "measurements", "targets"]
     assert written["machine"]["cores"] >= 1
     assert all(set(target) == {"name", "value", "target", "met"} for target in written["targets"])
 
 
+@pytest.mark.soak
 def test_all_sides_answer_the_same(written: dict[str, Any]) -> None:
     compared = written["measurements"]["answers_compared"]
     assert len(compared) == 5
     assert all(found["answers"] > 5 and found["differing"] == 0 for found in compared.values())
 
 
+@pytest.mark.soak
 def test_every_side_is_timed(written: dict[str, Any]) -> None:
     assert list(written["measurements"]["times"]) == [
         "bare limit",
@@ -69,6 +72,7 @@ def test_every_side_is_timed(written: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_unshared_windows_fold_every_row_once_for_each_query(written: dict[str, Any]) -> None:
     operations = written["measurements"]["operations"]
     assert operations["shared paired"]["partial"] == TINY.rows
@@ -76,6 +80,7 @@ def test_unshared_windows_fold_every_row_once_for_each_query(written: dict[str, 
     assert operations["unshared paired"]["final"] < operations["shared paired"]["final"]
 
 
+@pytest.mark.soak
 def test_memory_is_watched_over_two_cuts(written: dict[str, Any]) -> None:
     few, many = written["measurements"]["memory"]
     assert (len(few["python_bytes_by_batch"]), len(many["python_bytes_by_batch"])) == (3, 4)  # and the stream's end

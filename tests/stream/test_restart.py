@@ -15,6 +15,7 @@ from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.stream import pipeline as pipelines
 from penstock.testing import TestBed
+from tests.cases import sweep
 from tests.oracle.cases import Case, make_case
 from tests.oracle.duck import Oracle, answered_ends
 from tests.oracle.harness import compare, open_bed
@@ -29,7 +30,7 @@ def reopened(spark: SparkSession, folder: Path, case: Case) -> TestBed:
     return open_bed(spark, case, state=folder / "state", sinks=sinks)
 
 
-@pytest.mark.parametrize("seed", [3001, 3004, 3005, 3006])
+@pytest.mark.parametrize("seed", sweep([3001, 3004, 3005, 3006], 2))
 def test_a_restart_between_any_two_batches_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     case = make_case(seed, most_queries=12)
     for number, batch in enumerate(case.batches):

@@ -44,7 +44,7 @@ def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest
     draw, bed = random.Random(5), _open(spark, folder)
     for name, text in QUERIES.items():
         bed.query(name, text)
-    for clock in (0, 4, 9, 30):
+    for clock in (0, 4, 9, 16):
         if clock == 9:
             bed.close()
             bed = _open(spark, folder)
