@@ -22,7 +22,7 @@ FORM: Final = 2  # of what is written here; a query of another form is bound and
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
     """Write a query and what Spark said about it."""
-    query = asdict(typed.query)
+    query = {**asdict(typed.query), "window": _window_record(typed.query.window)}
     told = {"form": FORM, "types": _types(typed), "columns": sorted(typed.columns)}
     told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
     told |= {"where": typed.where}
@@ -68,11 +68,18 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
     )
 
 
+def _window_record(window: Window) -> dict[str, Any]:
+    """Write a window by the names that state folders have had from the first; of one of rows they count rows."""
+    lengths = {"range_us": window.length, "slide_us": window.slide, "offset_us": window.offset}
+    return lengths | ({"partition": window.partition} if isinstance(window, RowsWindow) else {})
+
+
 def _window(record: Mapping[str, Any]) -> Window:
     """Read a window back; one of rows tells how they are counted apart."""
+    lengths = record["range_us"], record["slide_us"], record["offset_us"]
     if "partition" in record:
-        return RowsWindow(**{**record, "partition": tuple(record["partition"])})
-    return Window(**record)
+        return RowsWindow(*lengths, partition=tuple(record["partition"]))
+    return Window(*lengths)
 
 
 def _aggregate(record: Mapping[str, Any]) -> Aggregate:

@@ -62,8 +62,9 @@ class TestBed:
         sinks: Sequence[Sink] = (),
         compiled: bool = False,
         max_driver_groups: int = MAX_DRIVER_GROUPS,
+        spread_over: int | None = None,
     ) -> None:
-        """Open an engine, on the embedded Spark unless a session is given."""
+        """Open an engine, on the embedded Spark unless a session is given; ``spread_over``: an old name."""
         self.clock = ManualClock(_AFTER_ALL_ROWS) if clock is None else clock
         self.epoch = checked_instant(epoch)
         self.engine = Engine(
@@ -74,6 +75,7 @@ class TestBed:
             sinks=sinks,
             clock=self.clock,
             max_driver_groups=max_driver_groups,
+            spread_over=spread_over,
         )
         self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS
         self._schemas: dict[str, pa.Schema] = {}
