@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import EnvironmentProblem, PenstockError
 from penstock.printable import block
+from penstock.spark.session.class_archive import archive_options
 from penstock.spark.session.exit_noise import without_dying_words
 
 OLDEST_JAVA: Final = 17
@@ -79,9 +80,9 @@ def embedded(
         if (running := _embedded_or_active()) is not None:
             return adopt(running)
         _refuse_remote_environment()
-        check_java()
+        java = check_java()
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        conf = _conf(cores or os.cpu_count() or 1, memory, settings or {})
+        conf = _conf(java, cores or os.cpu_count() or 1, memory, settings or {})
         _launch_jvm(conf)
         _quiet_python()
         _RUNNING.session = SparkSession(SparkContext(conf=conf))
@@ -249,7 +250,7 @@ def _refuse_remote_environment() -> None:
             )
 
 
-def _conf(cores: int, memory: str, settings: Mapping[str, str]) -> SparkConf:
+def _conf(java: Path, cores: int, memory: str, settings: Mapping[str, str]) -> SparkConf:
     """Put together our settings and the caller's, the caller's last."""
     scratch = Path(tempfile.gettempdir(), "penstock-warehouse")
     values = {
@@ -275,17 +276,18 @@ def _conf(cores: int, memory: str, settings: Mapping[str, str]) -> SparkConf:
         **_LATENCY,
         **settings,
     }
-    values["spark.driver.extraJavaOptions"] = _java_options(settings.get("spark.driver.extraJavaOptions", ""))
+    values["spark.driver.extraJavaOptions"] = _java_options(java, settings.get("spark.driver.extraJavaOptions", ""))
     conf = SparkConf(loadDefaults=False)
     return conf.setAll(list(values.items()))
 
 
-def _java_options(extra: str) -> str:
-    """Write the JVM's options: our log settings, and compilation of the large methods that many queries generate."""
+def _java_options(java: Path, extra: str) -> str:
+    """Write the JVM's options: our log settings, compilation of the large methods of many queries, and kept classes."""
     log4j = resources.files("penstock") / "data" / "log4j2.properties"
     # HotSpot leaves methods over 8,000 bytes interpreted unless told otherwise, 30 times slower.
     ours = f'-XX:-DontCompileHugeMethods "-Dlog4j2.configurationFile={log4j}" -Duser.timezone=UTC'
-    return f"{ours} {extra}".rstrip()
+    kept = archive_options(java, f"{extra} {os.environ.get('SPARK_SUBMIT_OPTS', '')}")
+    return " ".join(options for options in (ours, kept, extra) if options)
 
 
 def _launch_jvm(conf: SparkConf) -> None:

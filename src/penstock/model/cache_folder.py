@@ -1,0 +1,17 @@
+"""Names the folder in which Penstock keeps what it can make again: machine code, and Java's loaded classes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Return the user's folder for such files, or one for files that do not last where that cannot be written."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        home = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    return home
