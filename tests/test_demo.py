@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from penstock.demo.alone import Alone, choose_alone, compare_answers
 from penstock.demo.asked import TEMPLATES, draw_queries
 from penstock.demo.figures import Figures
 from penstock.demo.folder import DemoFolder
+from penstock.demo.one_more import OneMore
 from penstock.demo.page import demo_page
 from penstock.demo.run import run_demo
 from penstock.demo.story import Story
@@ -50,7 +52,8 @@ def figures(*, alone: Alone | None, queries: int = 200) -> Figures:
     batches = tuple(BatchDone(62_500, 900, 0.4, measured=i > 0) for i in range(16))
     turnover = answers(turnover=[1e9 + i * 1e7 for i in range(60)], trades=list(range(60)))
     results = {asked[0].name: turnover}
-    return Figures(1, 2, asked, asked[:1], batches, 12, 123_456, 6.2, explanation(queries), results, alone)
+    more = OneMore(0.05, 0.4, 0.41, 321)
+    return Figures(1, 2, asked, asked[:1], batches, 12, 123_456, 6.2, explanation(queries), results, alone, more)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     out, stdout = tmp_path_factory.mktemp("demo") / "out", io.StringIO()
     before, sys.stdout = sys.stdout, stdout
     try:
-        found = run_demo(4_000, 10, 7, out=out, compare=False, spark=spark)
+        found = run_demo(6_000, 10, 7, out=out, compare=False, spark=spark)
     finally:
         sys.stdout = before
     return found, out, stdout.getvalue()
@@ -66,12 +69,22 @@ def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 def test_every_row_is_read_and_every_query_answers(small: tuple[Figures, Path, str]) -> None:
     found, out, _ = small
-    assert found.rows == 4_000
-    assert [b.measured for b in found.batches] == [False, True, True, True]
+    assert found.rows == 6_000
+    assert [b.measured for b in found.batches] == [False, False, True, True, True, True]
     assert found.answers == sum(t.num_rows for t in map(pq.read_table, (out / "answers").glob("*.parquet")))
-    assert {q.name for q in found.explanation.queries} == {q.name for q in draw_queries(10, 7)}
+    assert {q.name for q in found.explanation.queries} == {"one_more", *(q.name for q in draw_queries(10, 7))}
     trades = sum(found.results["turnover_1"]["trades"].to_pylist())
-    assert trades == 4_000 * 5  # every row is in five windows of 5 min every minute
+    assert trades == 6_000 * 5  # every row is in five windows of 5 min every minute
+
+
+def test_one_more_query_comes_while_the_others_run(small: tuple[Figures, Path, str]) -> None:
+    found, out, text = small
+    assert found.more is not None
+    assert found.more.answers > 0
+    kept = json.loads((out / "penstock-demo.json").read_text())["one_more_query"]
+    assert kept["answers"] == found.more.answers
+    assert "One more query" in text
+    assert "Midway one more query came" in Page((out / "report.html").read_text()).text
 
 
 def test_the_folder_holds_answers_figures_queries_and_a_page(small: tuple[Figures, Path, str]) -> None:
@@ -80,14 +93,14 @@ def test_the_folder_holds_answers_figures_queries_and_a_page(small: tuple[Figure
         "answers", "penstock-demo.json", "queries.sql", "report.html", "sample.jsonl",
     ]  # fmt: skip
     kept = json.loads((out / "penstock-demo.json").read_text())
-    assert (kept["finished"], kept["rows"], kept["queries"], kept["spark_alone"]) == (True, 4_000, 10, None)
+    assert (kept["finished"], kept["rows"], kept["queries"], kept["spark_alone"]) == (True, 6_000, 10, None)
     sample = [json.loads(line) for line in (out / "sample.jsonl").read_text().splitlines()]
     assert {s["query_name"] for s in sample} >= {"turnover_1", "sector_2"}
     assert re.fullmatch(r"2026-01-05T1\d:\d\d:00\.000000Z", sample[0]["window_end"])
     read = Page((out / "report.html").read_text())
     assert read.unbalanced == []
     assert read.open == []
-    assert "10 continuous queries over 4,000 trades" in read.text
+    assert "10 continuous queries over 6,000 trades" in read.text
     assert not read.named("script")
 
 
@@ -96,7 +109,7 @@ def test_without_a_terminal_lines_are_plain_and_fit_80_columns(small: tuple[Figu
     assert "\x1b" not in text
     # A path may be longer: it is never broken.
     assert [line for line in text.splitlines() if len(line) > WIDEST and "/" not in line] == []
-    for heading in ("Penstock demo: 10 queries over 4,000 trades, seed 7", "Result", "What sharing saves"):
+    for heading in ("Penstock demo: 10 queries over 6,000 trades, seed 7", "Result", "What sharing saves"):
         assert heading in text
 
 
@@ -151,6 +164,11 @@ def test_only_whole_windows_are_charted() -> None:
     assert kept["n"].to_pylist() == list(range(5, 55))  # five minutes at each end are not filled
 
 
+def test_a_demo_whose_rows_all_came_in_the_warm_up_has_no_pace() -> None:
+    found = replace(figures(alone=None), batches=(BatchDone(1, 0, 0.4, measured=False),))
+    assert found.rows_per_second == 0.0
+
+
 def test_what_was_not_measured_is_told_apart() -> None:
     found = figures(alone=Alone(("a_1", "b_2", "c_3"), 12.0, 999, 0))
     page = Page(demo_page(found))
@@ -178,7 +196,7 @@ def test_the_live_screen_fits_its_terminal(width: int, height: int) -> None:
     story = Story(asked, 1_000_000, 1, watching)
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     view = LiveView(console, story)
-    for name in ("Spark", "market", "queries", "warm-up", "together", "alone"):
+    for name in ("Spark", "market", "queries", "warm-up", "together", "one more", "alone"):
         with story.step(name, "a step with a text that is rather long " * 3):
             pass
     console.print(view.render())

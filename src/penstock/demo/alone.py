@@ -40,12 +40,12 @@ def choose_alone(asked: Sequence[DemoQuery], number: int = 3) -> list[DemoQuery]
 
 
 def run_alone(engine: Engine, files: Files, asked: Sequence[DemoQuery]) -> Alone:
-    """Warm up on the first file as the shared run did, time the rest, then compare answers."""
+    """Warm up on the first files as the shared run did, time the rest, then compare answers."""
     with _views(engine, files, streaming=True):
         frames = {query.name: engine.session.sql(query.alone) for query in asked}
-        files.let_in(READER, files.written[:1])
+        files.let_in(READER, files.written[: files.warm])
         _run(engine, files, frames)
-        files.let_in(READER, files.written[1:])
+        files.let_in(READER, files.written[files.warm :])
         began = time.perf_counter()
         _run(engine, files, frames)
         seconds = time.perf_counter() - began

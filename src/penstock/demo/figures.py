@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from penstock.demo.alone import Alone
 from penstock.demo.asked import DemoQuery
+from penstock.demo.one_more import OneMore
 from penstock.demo.watching import BatchDone
 from penstock.share.explain.explanation import Explanation, StreamPlan
 
@@ -28,6 +30,7 @@ class Figures:
     explanation: Explanation
     results: dict[str, pa.Table]  # of the queries shown
     alone: Alone | None  # None: not asked for
+    more: OneMore | None = None  # None: there were too few batches
     paused: tuple[str, ...] = ()
 
     @property
@@ -42,8 +45,8 @@ class Figures:
 
     @property
     def rows_per_second(self) -> float:
-        """Return the measured pace."""
-        return self.measured_rows / (self.seconds or 1.0)
+        """Return the pace of a measured batch, the median: the first ones warmed up, and the end has no rows."""
+        return statistics.median([b.rows_per_second for b in self.batches if b.measured] or [0.0])
 
     @property
     def plan(self) -> StreamPlan:
@@ -65,6 +68,7 @@ class Figures:
                 {"rows": b.rows, "answers": b.answers, "seconds": b.seconds, "measured": b.measured}
                 for b in self.batches
             ],
+            "one_more_query": None if self.more is None else self.more.to_dict(),
             "spark_alone": self._alone_dict(),
             "plan": self.explanation.to_dict(),
         }

@@ -26,6 +26,11 @@ class Files:
     written: tuple[Path, ...]
 
     @property
+    def warm(self) -> int:
+        """Return how many of the first files nothing is measured with: Spark compiles plans, and Java their code."""
+        return max(1, len(self.written) // 3)
+
+    @property
     def listing(self) -> Path:
         """Return where the table of symbols is."""
         return self.folder / "listing"

@@ -52,7 +52,7 @@ def _headline(figures: Figures) -> str:
     """Write the figures that matter most."""
     items = [
         (f"{len(figures.asked):,}", "queries, one pipeline"),
-        (short_number(figures.rows_per_second), "rows a second, measured"),
+        (short_number(figures.rows_per_second), "rows a second, the median batch"),
         (f"{figures.answers:,}", "answers"),
         (f"{figures.seconds:.1f} s", f"for {figures.measured_rows:,} rows"),
     ]
@@ -63,7 +63,12 @@ def _throughput(figures: Figures) -> str:
     """Chart the pace of each batch, and the comparison beside it."""
     columns = [ChartColumn(str(n), b.rows_per_second, apart=not b.measured) for n, b in enumerate(figures.batches, 1)]
     pace = column_chart("Rows a second in each batch", columns, unit="rows/s", across="batch")
-    note = "The first batch, outlined, warmed up: Spark compiled the plan. It is left out of all other times."
+    note = "The first batches, outlined, warmed up: Spark compiled the plan. They are left out of all other times."
+    if figures.more is not None:
+        note += (
+            f" Midway one more query came: it was entered in {figures.more.seconds:.2f} s while the others ran, and a "
+            f"batch took {figures.more.before:.2f} s before and {figures.more.after:.2f} s after (medians)."
+        )
     if figures.alone is None:
         return section("Throughput", f'<div class="charts two">{pace}</div>', paragraph(note))
     charts = f'<div class="charts two">{pace}<div>{_comparison(figures)}</div></div>'
@@ -92,7 +97,7 @@ def _told(figures: Figures) -> Iterator[str]:
     yield (
         f"Measured in this run, on the same {figures.measured_rows:,} rows in the same batches: Penstock first, with "
         f"its answers written to files; then {', '.join(alone.names)} together, each a Structured Streaming query of "
-        "its own, with answers thrown away. Both were warmed up on the first batch and took up from their "
+        "its own, with answers thrown away. Both were warmed up on the first batches and took up from their "
         "checkpoints. The outlined bar was not measured: it is the pace of these few times the number of queries."
     )
     agreed = "All equal." if not alone.different else f"{alone.different:,} differ."

@@ -17,6 +17,7 @@ from penstock.demo.asked import TEMPLATES, DemoQuery, draw_queries, script_of
 from penstock.demo.figures import Figures
 from penstock.demo.folder import QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.market import Files, enter_market, make_market
+from penstock.demo.one_more import OneMore, compared, enter_one_more
 from penstock.demo.page import demo_page
 from penstock.demo.story import Story
 from penstock.demo.summary import print_summary
@@ -30,6 +31,7 @@ from penstock.sinks.row_values import plain_rows
 
 BATCHES: Final = 12
 ROWS: Final = 1_000_000
+FEWEST_COMPARED: Final = 2  # batches before and after one more query
 SHOWN: Final = 4  # queries whose answers are on the screen
 CHARTED: Final = len(TEMPLATES)  # queries whose answers are kept for the page
 SAMPLED: Final = 20  # answers of each of these in the JSON sample
@@ -84,9 +86,9 @@ def _run(story: Story, wishes: Wishes, folder: DemoFolder, spark: Any) -> Figure
         step.text = "started in this process" if spark is None else "the session that was given"
     with tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as scratch, _closing(engine):
         files = _prepare(engine, story, wishes, Path(scratch), folder)
-        seconds = _process(engine, story, files)
+        seconds, more = _process(engine, story, files)
         alone = _compare(engine, story, files) if wishes.compare else None
-        figures = _figures(engine, story, seconds, alone)
+        figures = _figures(engine, story, seconds, alone, more)
         folder.write(SAMPLE, "".join(_sample(figures)))
         return figures
 
@@ -134,23 +136,37 @@ def _prepare(engine: Engine, story: Story, wishes: Wishes, scratch: Path, folder
     return files
 
 
-def _process(engine: Engine, story: Story, files: Files) -> float:
-    """Let the first batch warm up, then time the others and the end of the stream."""
-    watching = story.watching
+def _process(engine: Engine, story: Story, files: Files) -> tuple[float, OneMore | None]:
+    """Let the first batches warm up, then time the others and the end of the stream; one more query comes midway."""
+    watching, warm = story.watching, files.warm
     watching.ingested = lambda: engine.stream("trades").pipeline.progress.clock.counts.ingested
-    with story.step("warm-up", "the first batch") as step:
-        files.let_in("shared", files.written[:1])
+    with story.step("warm-up", "the first batches") as step:
+        files.let_in("shared", files.written[:warm])
         watching.begin(measured=False)
         engine.process_available()
-        step.text = "the first batch: Spark compiles the plan"
+        step.text = f"{counted(warm, 'batch', 'batches')}: Spark compiles the plan, and Java its code"
+    half = (len(files.written) - warm) // 2
+    midway = warm + half if half >= FEWEST_COMPARED else len(files.written)
     with story.step("together", "all queries together") as step:
-        files.let_in("shared", files.written[1:])
-        began = time.perf_counter()
-        watching.begin(measured=True)
-        engine.process_available(flush=True)
-        seconds = time.perf_counter() - began
+        seconds = _timed(engine, story, files, warm, midway)
         step.text = f"{watching.rows:,} rows, {watching.answers:,} answers"
-    return seconds
+    if midway == len(files.written):
+        return seconds, None
+    with story.step("one more", "a query that nobody had asked before") as step:
+        entered = enter_one_more(engine)
+        seconds += _timed(engine, story, files, midway, len(files.written))
+        more = compared(engine, watching, half, entered)
+        step.text = f"entered in {entered:.2f} s while the others ran, {more.answers:,} answers"
+    return seconds, more
+
+
+def _timed(engine: Engine, story: Story, files: Files, first: int, last: int) -> float:
+    """Let some files in and time their batches; with the last file the stream ends."""
+    files.let_in("shared", files.written[first:last])
+    began = time.perf_counter()
+    story.watching.begin(measured=True)
+    engine.process_available(flush=last == len(files.written))
+    return time.perf_counter() - began
 
 
 def _compare(engine: Engine, story: Story, files: Files) -> Alone:
@@ -162,7 +178,7 @@ def _compare(engine: Engine, story: Story, files: Files) -> Alone:
     return alone
 
 
-def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None) -> Figures:
+def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None, more: OneMore | None) -> Figures:
     """Collect what the run gave."""
     pipeline = engine.stream("trades").pipeline
     return Figures(
@@ -177,6 +193,7 @@ def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None) 
         engine.explain(),
         {q.name: engine.results(q.name) for q in story.asked[:CHARTED]},
         alone,
+        more,
         tuple(pipeline.reports),
     )
 

@@ -20,6 +20,7 @@ def print_summary(console: Console, figures: Figures, folder: DemoFolder) -> Non
     """Print result, answers, sharing, comparison and files, each under its heading."""
     parts = {
         "Result": _result(figures),
+        "One more query": _one_more(figures),
         "Answers of the last whole windows": _answers(figures),
         "What sharing saves": _sharing(figures),
         "Spark alone": _alone(figures),
@@ -43,9 +44,16 @@ def _result(figures: Figures) -> Iterator[str]:
     late = f" ({figures.late:,} late)" if figures.late else ""
     queries = counted(len(figures.asked), "query", "queries")
     yield f"{figures.rows:,} rows{late}, {figures.answers:,} answers of {queries}"
-    pace = f"{figures.rows_per_second:,.0f} rows/s"
-    yield f"{figures.measured_rows:,} rows in {figures.seconds:.1f} s: {pace}, the first batch (warm-up) left out"
+    yield f"{figures.rows_per_second:,.0f} rows a second once warm, in the median batch"
+    yield f"{figures.measured_rows:,} rows and the end of the stream in {figures.seconds:.1f} s, warm-up left out"
     yield from figures.paused
+
+
+def _one_more(figures: Figures) -> Iterator[str]:
+    """Tell what a query cost that came while the others ran."""
+    if (more := figures.more) is not None:
+        yield f"entered in {more.seconds:.2f} s while the others ran; {more.answers:,} answers by the end"
+        yield f"a batch took {more.before:.2f} s before it came and {more.after:.2f} s after (medians)"
 
 
 def _answers(figures: Figures) -> Iterator[str]:
@@ -82,7 +90,7 @@ def _alone(figures: Figures) -> Iterator[str]:
     few, all_of_them = f"{some} of {queries:,}", f"all {queries:,}"
     yield f"measured  {few} as separate Spark queries: {alone.seconds:.1f} s, answers thrown away"
     yield f"measured  {all_of_them} in one Penstock pipeline: {figures.seconds:.1f} s, answers kept in files"
-    yield "          same rows, same batches, both warmed up on the first; Penstock first"
+    yield "          same rows, same batches, both warmed up before; Penstock first"
     if queries > some:
         yield f"a guess   {queries:,} separate Spark queries at that pace: {alone.pace(queries):,.0f} s, not measured"
     agreed = "equal Spark's" if not alone.different else f"compared with Spark's: {alone.different:,} DIFFER"
