@@ -11,9 +11,12 @@ import pytest
 A_FEW = 10
 
 
-def cases(number: int) -> int:
-    """Return the number, or one in ten of them with `make quick`, and at least one."""
-    return max(1, number // A_FEW) if os.environ.get("HYPOTHESIS_PROFILE") == "quick" else number
+def cases(number: int, *, soak: int | None = None) -> int:
+    """Return the number; with `make quick` one in ten of them, and at least one; with `make soak` more, if said so."""
+    profile = os.environ.get("HYPOTHESIS_PROFILE")
+    if profile == "quick":
+        return max(1, number // A_FEW)
+    return soak if profile == "soak" and soak is not None else number
 
 
 def sweep(seeds: Sequence[int], few: int) -> list[Any]:

@@ -32,6 +32,7 @@ from penstock.language.duration import parse_duration
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import Select
+from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
@@ -80,12 +81,13 @@ class Engine(Registering):
         clock: Clock = wall_clock_us,
         max_driver_groups: int = MAX_DRIVER_GROUPS,
         windows_at_a_time: int = WINDOWS_AT_A_TIME,
+        aggregation: Aggregation = "auto",
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
-        A query whose range holds more than ``windows_at_a_time`` slides is refused. ``spread_over`` is the old name of
-        ``max_driver_groups``.
+        A query whose range holds more than ``windows_at_a_time`` slides is refused. Rows become partials where that
+        costs less, unless ``aggregation`` says where. ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
@@ -103,7 +105,7 @@ class Engine(Registering):
         self._held.callback(self.catalog.close)
         tables, typer = LookupTables(self.session), Typer(self.session)
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
-        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups)
+        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups, aggregation)
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._changes = QueryChanges(self.catalog, self.streams.with_past)

@@ -117,9 +117,21 @@ class Killing:
             return
         if aimed == "batch":
             self._until(child, lambda: self.marks.phase == "idle", until)
-        self._until(child, lambda: self.marks.phase == aimed, until)
-        if aimed == "batch":
-            time.sleep(draw.uniform(0, 0.1))
+        self._stop_in(child, aimed, draw, until)
+
+    def _stop_in(self, child: subprocess.Popen[bytes], aimed: str, draw: random.Random, until: float) -> None:
+        """Stop the engine while it does something: on a busy machine, it would be elsewhere when it is killed."""
+        process = psutil.Process(child.pid)
+        while True:
+            self._until(child, lambda: self.marks.phase == aimed, until)
+            if aimed == "batch":
+                time.sleep(draw.uniform(0, 0.1))
+            os.killpg(child.pid, signal.SIGSTOP)
+            self._until(child, lambda: process.status() == psutil.STATUS_STOPPED, until)
+            if self.marks.phase in INSIDE:
+                return
+            self._add_file()  # it went on before it could be stopped, and perhaps to the last file
+            os.killpg(child.pid, signal.SIGCONT)
 
     def _until(self, child: subprocess.Popen[bytes], seen: Callable[[], bool], until: float) -> None:
         while not seen():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("interpreted")
 
 
+@pytest.mark.soak
 def test_groupings_together_answer_as_each_alone(spark: SparkSession, tmp_path: Path) -> None:
     workload = groupings.Workload(rows=2_000, files=1, repetitions=1, each=2, warm=False)
     bench = Bench(workload, spark, tmp_path, Progress())

@@ -46,11 +46,13 @@ def test_classes_hold_every_query_once_by_slide_and_condition(interpreted: Spark
     assert all(len(found) == 2 for found in conditions)
 
 
+@pytest.mark.soak
 def test_plans_run_with_the_trees_they_name(interpreted: SparkSession, case: lives.Live) -> None:
     for trees in ([[0, 1, 2, 3]], [[0, 3], [1], [2]]):
         assert run_as(interpreted, case, Rates(), trees).trees == len(trees)
 
 
+@pytest.mark.soak
 def test_every_plan_is_timed_as_often_as_asked(interpreted: SparkSession, case: lives.Live) -> None:
     said = list[str]()
     runs = run_all(interpreted, case, Rates(), [[0, 1], [2, 3]], 1, said.append)

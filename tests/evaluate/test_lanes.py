@@ -19,10 +19,11 @@ from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
 from penstock.share.slices import SliceManager
+from tests.cases import sweep
 from tests.evaluate.naive import FAILED, FIELDS, Row, answer, partial_columns, tolerance, window_rows
 
 NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "skewness", "kurtosis")
-CASES = 1_000
+CASES = 1_000  # of which `make test` tries the first 400
 
 
 class Case:
@@ -135,7 +136,7 @@ def _draw_window(r: Random) -> Window:
     return Window(r.choice([slide, 2 * slide, r.randint(1, 40), max(1, slide - 1)]), slide, r.randint(0, slide))
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", sweep(range(CASES), 400))
 def test_lanes_answer_what_plain_rows_answer(seed: int) -> None:
     # round 1        round 2           round 3
     # [now, now+20)  [now+8, now+28)   …            rows arrive out of order, across rounds too

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.model.aggregation import AGGREGATIONS
 from penstock.testing import TestBed
 from tests.oracle.cases import SCHEMA, Case, QuerySpec
 from tests.oracle.duck import Oracle, answered_ends
@@ -34,7 +35,8 @@ def check_case(spark: SparkSession, case: Case, *, compiled: bool = True) -> Non
 
 def open_bed(spark: SparkSession, case: Case, **options: Any) -> TestBed:
     """Declare a case's stream and table."""
-    bed = TestBed(spark, strategy=case.strategy, kernel=case.kernel, **options)  # type: ignore[arg-type]
+    place = AGGREGATIONS[case.seed % len(AGGREGATIONS)]
+    bed = TestBed(spark, strategy=case.strategy, kernel=case.kernel, aggregation=place, **options)  # type: ignore[arg-type]
     bed.stream("s", SCHEMA, lateness=f"{case.lateness_us} us")
     bed.table("t", case.table)
     return bed

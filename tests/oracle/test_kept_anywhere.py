@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.language.binding.functions import AGGREGATES
+from penstock.model.aggregation import Aggregation
 from penstock.store import executor_state as spread
 from penstock.testing import TestBed
 from tests.oracle.spark_batch import INSTANT, Meaning, SparkBatch, rows_at, seconds_of
@@ -157,24 +158,29 @@ def expected(batch: SparkBatch) -> dict[str, pa.Table]:
     return {theirs.name: batch.answers(theirs, may_fail=False).table for _, theirs in meanings(PAIRS)}
 
 
-@pytest.mark.parametrize("max_driver_groups", [2, 50_000], ids=["executors", "driver"])
+@pytest.mark.parametrize(
+    ("max_driver_groups", "aggregation"),
+    [(2, "auto"), (50_000, "executors"), (50_000, "driver")],
+    ids=["executors", "driver", "driver aggregates too"],
+)
 def test_all_aggregates_answer_wherever_their_groups_are(
     spark: SparkSession,
     expected: dict[str, pa.Table],
     tmp_path: Path,
     max_driver_groups: int,
+    aggregation: Aggregation,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(spread, "BUCKETS", 5)  # some of them are empty in every batch
     asked = [mine for mine, _ in meanings(PAIRS)]
-    bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups)
+    bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups, aggregation=aggregation)
     bed.stream("r", SCHEMA)
     for mine in asked:
         bed.query(mine.name, mine.text)
     for number, some in enumerate(batches()):
         if number == 4:
             bed.close()
-            bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups)
+            bed = TestBed(spark, state=tmp_path, max_driver_groups=max_driver_groups, aggregation=aggregation)
         bed.feed("r", rows_at(SCHEMA, some))
     bed.flush()
     kept = {keys for _, keys in bed.engine.stream("r").pipeline.groupings.spread}

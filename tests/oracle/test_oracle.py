@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("seed", sweep(range(44), 16))
+@pytest.mark.parametrize("seed", sweep(range(44), 8))
 def test_random_queries_equal_the_oracle(spark: SparkSession, seed: int) -> None:
     check_case(spark, make_case(seed), compiled=seed % 4 == 0)
 
 
-@pytest.mark.parametrize("seed", sweep(range(1000, 1012), 5))
+@pytest.mark.parametrize("seed", sweep(range(1000, 1012), 3))
 def test_late_rows_enter_windows_that_are_not_final(spark: SparkSession, seed: int) -> None:
     check_case(spark, make_case(seed, most_queries=15, late_rows=True), compiled=seed % 4 == 0)
 
 
-@pytest.mark.parametrize("seed", sweep(range(2000, 2012), 5))
+@pytest.mark.parametrize("seed", sweep(range(2000, 2012), 3))
 def test_queries_that_differ_in_their_windows_only_equal_the_oracle(spark: SparkSession, seed: int) -> None:
     check_case(spark, make_alike(seed), compiled=False)
 
 
-@pytest.mark.parametrize("seed", sweep(range(3000, 3008), 4))
+@pytest.mark.parametrize("seed", sweep(range(3000, 3008), 2))
 def test_queries_of_few_windows_that_share_fragments_equal_the_oracle(spark: SparkSession, seed: int) -> None:
     check_case(spark, make_of_few_windows(seed), compiled=False)
 

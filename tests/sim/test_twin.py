@@ -24,7 +24,7 @@ from tests.sim.scenarios import Case, case
 from tests.sim.twin import Twin, slowdowns, staleness
 
 HOUSE = Path(__file__).resolve().parents[2]
-SCENARIOS = cases(200)
+SCENARIOS = cases(100, soak=1_000)
 FAMILIES = tuple(policy_named(name) for name in ("FAS-MCQ(0.25)", "Mixed(0.2)", "Mixed(0.6)"))
 
 

@@ -62,7 +62,7 @@ BAD = {
 
 
 PLACES = ["with_times", "kept_rows", "take_finished", "add", "changed", "expire", "finish", "lower", "merge", "note"]
-PLACES += ["number", "read_frequencies"]
+PLACES += ["number", "read_tables"]
 
 
 class Defect(RuntimeError):
@@ -81,7 +81,7 @@ def defects(bed: TestBed) -> Iterator[None]:
         return ids.get(name) in table["#definition" if "#definition" in table.column_names else 0].to_pylist()
 
     places: list[tuple[Any, str, Callable[..., bool]]] = [
-        (value_tables, "read_frequencies", lambda component, column: True),
+        (value_tables, "read_tables", lambda component, column: not component.of_numbers),
         (DenseLane, "add", lambda lane, *_: holds(lane, "kll")),
         (LazyStateTree, "merge", lambda cascade, *_: cascade.component.kind == "hll"),
         (DenseLane, "expire", lambda lane, *_: holds(lane, "items")),

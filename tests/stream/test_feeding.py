@@ -43,7 +43,7 @@ def test_fed_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, tmp
     draw = random.Random(seed)
     rows = awkward_rows(draw, 300, SECONDS)
     cuts = sorted(draw.sample(range(1, len(rows)), 7))
-    bed = TestBed(spark, state=tmp_path)
+    bed = TestBed(spark, state=tmp_path, aggregation="executors")
     bed.stream("r", COLUMNS)
     for query in QUERIES:
         bed.query(query.name, query.text)
@@ -51,7 +51,7 @@ def test_fed_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, tmp
     for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         if number in (3, 6):
             bed.close()
-            bed = TestBed(spark, state=tmp_path)
+            bed = TestBed(spark, state=tmp_path, aggregation="executors")
         if number == 2:  # a query that comes and goes disturbs nobody
             bed.query("passing", "SELECT a, x, count(*) AS n FROM r [RANGE 5 s SLIDE 5 s] GROUP BY a, x")
         if number == 5:
@@ -70,7 +70,7 @@ def test_fed_groupings_answer_as_plain_spark(spark: SparkSession, seed: int, tmp
 
 
 def test_a_failing_key_pauses_its_own_query_and_not_those_it_feeds_with(spark: SparkSession) -> None:
-    with TestBed(spark, epoch=START) as bed:
+    with TestBed(spark, epoch=START, aggregation="executors") as bed:
         bed.stream("r", COLUMNS)
         bed.query("bad", "SELECT 10 / a AS k, count(*) AS n FROM r [RANGE 1 s SLIDE 1 s] WHERE v > 0 GROUP BY 10 / a")
         bed.query("good", "SELECT b, count(*) AS n FROM r [RANGE 1 s SLIDE 1 s] GROUP BY b")
@@ -92,7 +92,7 @@ def test_a_large_batch_is_looked_at_and_a_phantom_made(spark: SparkSession, monk
     monkeypatch.setattr(groupings, "MANY_ROWS", 100)
     monkeypatch.setattr(groupings, "MANY_BYTES", 1 << 40)
     rows = awkward_rows(random.Random(3), 12_000, SECONDS)
-    with TestBed(spark, compiled=True) as bed:
+    with TestBed(spark, compiled=True, aggregation="executors") as bed:
         bed.stream("r", COLUMNS)
         bed.query("by_a", "SELECT a, count(*) AS n FROM r [RANGE 20 s SLIDE 10 s] WHERE v > 0 GROUP BY a")
         bed.query("by_b", "SELECT b, count(*) AS n FROM r [RANGE 20 s SLIDE 10 s] GROUP BY b")

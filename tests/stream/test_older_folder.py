@@ -74,10 +74,10 @@ def finished(bed: TestBed) -> dict[str, Any]:
 
 def test_a_folder_of_an_earlier_version_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     shutil.unpack_archive(FORMAT_2, tmp_path / "older")
-    with TestBed(spark, state=tmp_path / "older", max_driver_groups=10) as bed:
+    with TestBed(spark, state=tmp_path / "older", max_driver_groups=10, aggregation="executors") as bed:
         assert bed.engine.stream("s").pipeline.groupings.spread  # those of "many" are the executors'
         found = finished(bed)
-    with TestBed(spark) as bed:
+    with TestBed(spark, aggregation="executors") as bed:  # doubles are added up in the same order
         begun(bed)
         wanted = finished(bed)
     for name, said in wanted.items():

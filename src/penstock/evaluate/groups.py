@@ -178,7 +178,7 @@ def sort_keys(keys: Sequence[pa.Array]) -> Int64Array:
         if pa.types.is_string(key.type):
             key = key.cast(pa.binary())
         if pa.types.is_nested(key.type) or pa.types.is_null(key.type):
-            key = _ranked(raw_values(key))
+            key = rank_nested(raw_values(key))
         if pa.types.is_floating(key.type):  # Arrow puts NaN beside NULL
             columns[f"{number}n"] = pc.is_nan(key)
             key = pc.if_else(pc.is_nan(key), pa.scalar(0.0, key.type), key)
@@ -187,7 +187,7 @@ def sort_keys(keys: Sequence[pa.Array]) -> Int64Array:
     return np.asarray(order.to_numpy(), np.int64)
 
 
-def _ranked(values: list[Any]) -> pa.Array:
+def rank_nested(values: list[Any]) -> pa.Array:
     """Give lists and structs numbers in Spark's order: element by element, NULL first, NaN last, the shorter first."""
     places = {place: i for i, place in enumerate(sorted({_place(v) for v in values if v is not None}))}
     return pa.array([None if v is None else places[_place(v)] for v in values], pa.int64())

@@ -11,7 +11,7 @@ import os
 from collections.abc import Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -237,11 +237,14 @@ class Answering:
         found = [self.synopsis.lanes[members[0].lane] for members in lanes]
         columns = [lane.number for lane in found if isinstance(lane, ColumnLane)]
         key, merged, lane = lanes[0][0].lane, self.synopsis.merged, found[0]
+        needed = {component for members in lanes for one in members for component in one.definition.typed.components}
+        wanted = tuple(c for place, c in enumerate(lane.components) if place == 0 or c in needed)
+        how: dict[str, Any] = {"keep_empty": keep_empty, "wanted": wanted}
         if isinstance(lane, ColumnLane):
             asked = np.repeat(columns, [len(part.chosen) for part in parts])
-            return merged(key, lane.bundle.evaluate, starts, ends, asked, keep_empty=keep_empty), lane.components
+            return merged(key, lane.bundle.evaluate, starts, ends, asked, **how), wanted
         ranks = self.synopsis.groups(key).ranks() if key.keys else None
-        return merged(key, lane.evaluate, starts, ends, keep_empty=keep_empty, ranks=ranks), lane.components
+        return merged(key, lane.evaluate, starts, ends, ranks=ranks, **how), wanted
 
     def _finish(self, works: Sequence[_Work]) -> None:
         """Finish in Arrow what can be, the rest in one Spark job."""

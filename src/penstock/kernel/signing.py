@@ -42,6 +42,7 @@ class Sent:
     cells: int = 0  # distinct ones, fragments where these were told in the job already
     signatures: int = 0  # distinct ones
     bytes: int = 0
+    rows: int = 0  # that the driver aggregated; 0: Spark aggregated, and sent partials
 
 
 class FailedRows(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ import numba
 from numba import types
 from numba.core import config as _config
 
+from penstock.model.cache_folder import cache_folder
 from penstock.schedule.policy import Head, Priority
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,12 +29,7 @@ def _kept_in() -> str:
     for room in _ROOMS:
         for file in sorted((here / room).rglob("*.py")):
             sources.update(file.read_bytes())
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        home = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
-    return str(home / f"numba-{sources.hexdigest()[:16]}")
+    return str(cache_folder() / f"numba-{sources.hexdigest()[:16]}")
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
@@ -62,4 +57,5 @@ def pointer(priority: Priority) -> Priority:
     if config.DISABLE_JIT:
         return priority
     signature = types.float64(_named(types.float64, len(Head._fields), Head))
-    return cast(Priority, numba.cfunc(signature, cache=True)(priority))
+    own = str(priority.__module__).startswith("penstock.")  # code of others may come from where no cache finds it again
+    return cast(Priority, numba.cfunc(signature, cache=own)(priority))

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from penstock.store.files import checksum, damaged
 
+MUCH: Final = 1 << 16  # bytes: tables of so many are compressed; most of one with many groupings is NULL
+COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 ABOUT: Final = b"penstock"  # in the metadata of a partials' file: what its columns are, as JSON
 
 
@@ -17,7 +19,7 @@ def arrow_file(table: pa.Table, about: bytes | None = None) -> memoryview:
     if about is not None:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), ABOUT: about})
     out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, table.schema) as writer:
+    with pa.ipc.new_file(out, table.schema, options=COMPRESSED if table.nbytes >= MUCH else None) as writer:
         writer.write_table(table)
     return memoryview(out.getvalue())
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from penstock.share.partial_schema import GROUPING, LABEL, LAST_TIME, has_groupings, stream_rows
 
-_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there: see FLOOR in spark/job/writer.py
+FLOOR: Final = -(1 << 62)  # a row before it is too early: slices could not be counted in 64 bits
+_BELOW_ALL: Final = -3 * (1 << 61)  # no slice starts there
 FAILED: Final = _BELOW_ALL  # the expression of the time failed
 AHEAD: Final = _BELOW_ALL - 1  # of the clock, by more than max_ahead
 TOO_EARLY: Final = _BELOW_ALL - 2  # to be counted in 64 bits

@@ -20,10 +20,11 @@ from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.group_estimates import estimate
 from penstock.spark.job.lookup_tables import LookupTables
-from penstock.spark.job.partials import PartialsJob
+from penstock.spark.job.partials import PartialsJob, RowsJob
 from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
+from penstock.stream.aggregation_choice import AggregationChoice, LastBatch
 from penstock.stream.executor_state import ExecutorState
 from penstock.stream.progress import Progress
 from penstock.stream.query_windows import NEVER
@@ -65,17 +66,20 @@ class BatchJob:
         progress: Progress,
         executor_state: ExecutorState | None,
         families: ConditionGroupMemory,
+        choice: AggregationChoice,
     ) -> None:
         """Prepare; ``progress`` tells what rows are judged by, ``executor_state`` keeps what the driver does not.
 
-        ``families`` remembers, from plan to plan, which conditions are told apart together.
+        ``families`` remembers, from plan to plan, which conditions are told apart together; ``choice`` says who
+        makes partials of rows.
         """
         self.stream, self.tables, self.progress, self.executor_state = stream, tables, progress, executor_state
         self._edges = SearchedEdges(stream, progress)
-        self.families = families
+        self.families, self.choice = families, choice
         self._job: PartialsJob | None = None
         self._batch: DataFrame | None = None  # the last one
         self._rows = FEW_ROWS + 1  # of the last batch
+        self._seen_none = True  # no batch, so far
         self._age = YOUNG  # batches since the plan changed; the first one is compiled at once
         self._compiled: PartialsJob | None = None  # whose code was generated before its time
 
@@ -91,7 +95,7 @@ class BatchJob:
 
     def see(self, first_us: int, last_us: int, rows: int) -> None:
         """Note how far a batch reached, ahead and back, and its size, to foresee the next one's."""
-        self._rows = rows
+        self._rows, self._seen_none = rows, False
         self._edges.see(first_us, last_us)
 
     def run(self, batch: DataFrame, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
@@ -119,6 +123,10 @@ class BatchJob:
     def last_rows(self) -> int | None:
         """Return how many rows the last batch had; None before the first."""
         return None if self._batch is None else self._rows
+
+    def sends_rows(self, layout: Layout, batch: DataFrame) -> bool:
+        """Tell whether the rows of the next batch are to be sent to the driver."""
+        return self.choice.sends_rows(layout, batch, self._last)
 
     def warm_up(self, clock_us: int) -> None:
         """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
@@ -164,13 +172,20 @@ class BatchJob:
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
         listed = layout.listed(bounds.edges)
-        job = self._job_for(listed) if foreseen else PartialsJob(listed, self.families)
+        rows_sent = self.sends_rows(listed, batch) if foreseen else self.choice.sends_rows(listed, batch, None)
+        job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
         job.expected_rows = self._rows if foreseen else 0
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
         into, doubting = self._into(layout), frozenset[int]()
         try:
-            partials = job.run(batch, frames, bounds, interpreted=young, into=into)
+            try:
+                partials = job.run(batch, frames, bounds, interpreted=young, into=into)
+            except Exception as error:
+                if not (job.sends_rows and self.choice.leaves_to_spark(error)):
+                    raise
+                job = self._job = PartialsJob(listed, self.families)
+                partials = job.run(batch, frames, bounds, into=into)
         except Exception as error:
             if not _may_be_the_rows(error):
                 raise
@@ -181,7 +196,8 @@ class BatchJob:
             partials = _attempted(job, batch, frames, bounds, error, into)
         if self._edges.missed(layout, partials, bounds):
             bounds = self._edges.bounds(batch, layout, judged, foreseen=False)
-            job = PartialsJob(replace(layout.listed(bounds.edges), attempts=job.layout.attempts), self.families)
+            listed = replace(layout.listed(bounds.edges), attempts=job.layout.attempts)
+            job = self._written(listed, rows_sent=job.sends_rows)
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
         return BatchPartials(job, bounds, partials, frames, versions, into, doubting)
@@ -189,6 +205,10 @@ class BatchJob:
     def _attempting(self, layout: Layout) -> PartialsJob:
         """Write the job of a layout with every expression of every query apart."""
         return PartialsJob(replace(layout, attempts=frozenset(d.id for d in layout.plan.definitions)), self.families)
+
+    def _written(self, layout: Layout, *, rows_sent: bool) -> PartialsJob:
+        """Write the job of a layout, whose rows Spark aggregates or sends."""
+        return (RowsJob if rows_sent else PartialsJob)(layout, self.families)
 
     def _into(self, layout: Layout) -> Collecting | None:
         """Prepare for the files that executors write in a job; None: they write none."""
@@ -198,15 +218,23 @@ class BatchJob:
             else None
         )
 
-    def _job_for(self, layout: Layout) -> PartialsJob:
+    def _job_for(self, layout: Layout, *, rows_sent: bool) -> PartialsJob:
         """Return the job of a layout, written once for all its batches."""
         before = self._job
-        if before is None or before.layout != layout:
-            self._job = PartialsJob(layout, self.families)
+        if before is None or before.layout != layout or before.sends_rows != rows_sent:
+            self._job = self._written(layout, rows_sent=rows_sent)
             if before is not None and before.shape != self._job.shape:
                 self._age = 0
         assert self._job is not None
         return self._job
+
+    @property
+    def _last(self) -> LastBatch | None:
+        """Return what is known of the last batch."""
+        sent = self.sent
+        return (
+            None if sent is None or self._seen_none else LastBatch(self._rows, sent.partials, rows_sent=sent.rows > 0)
+        )
 
 
 def _attempted(

@@ -111,7 +111,8 @@ class GroupingChooser:
         rows, come = self.computing.last_rows, self.computing.progress.clock.counts.ingested
         if self._asked == _asked(layout) and come < LOOK_AGAIN * self._looked_at:
             return False
-        return rows >= MANY_ROWS if rows is not None else is_large(batch, MANY_BYTES)
+        large = rows >= MANY_ROWS if rows is not None else is_large(batch, MANY_BYTES)
+        return large and not self.computing.sends_rows(layout, batch)  # no copies of rows are saved there
 
     def _unknown(self, layout: Layout) -> bool:
         """Tell whether some grouping may be large, and nothing is known of its groups yet."""

@@ -71,8 +71,10 @@ class Intake:
         """Return for how long rows are kept; 0: not at all."""
         return max([self.stream.retain_rows_us, *(d.typed.rows_us for d in definitions)])
 
-    def keep_for(self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, seen_until_us: int | None) -> None:
-        """Keep a batch's rows as queries ask for it; what nobody asks for any more is let go of as a whole.
+    def keep_for(
+        self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, seen_until_us: int | None, *, few: bool
+    ) -> None:
+        """Keep a batch's rows, ``few`` or many, as queries ask for it; what nobody asks for any more is let go of.
 
         Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
         """
@@ -81,7 +83,7 @@ class Intake:
         else:
             self.past.stop_keeping()
         if at.numbered:
-            self.waiting.keep(rows, number, judged.watermark_us, judged.ahead_us)
+            self.waiting.keep(rows, number, judged.watermark_us, judged.ahead_us, few=few)
         else:
             self.waiting.expire(NEVER)
 

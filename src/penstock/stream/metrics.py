@@ -27,6 +27,7 @@ class Metrics:
     cells: int = 0  # distinct ones among them, batch by batch
     signatures: int = 0
     bytes: int = 0
+    rows_sent: int = 0  # rows that the driver aggregated, not Spark
     waiting: int = 0  # rows that the watermark has not passed, and windows of rows wait for
     waiting_bytes: int = 0  # of the files that hold them
     spread: int = 0  # partials that executors wrote to files of their own
@@ -35,6 +36,7 @@ class Metrics:
         """Add what a batch's job sent."""
         self.partials, self.bytes = self.partials + sent.partials, self.bytes + sent.bytes
         self.cells, self.signatures = self.cells + sent.cells, self.signatures + sent.signatures
+        self.rows_sent += sent.rows
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -32,6 +32,7 @@ from penstock.stream.stream_parts import build_parts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
 
@@ -198,7 +199,8 @@ class Pipeline:
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
-                self.intake.keep_for(snapshot, rows, number, judged, self.progress.clock.seen_until_us)
+                seen_until, few = self.progress.clock.seen_until_us, arrived.rows <= FEW_ROWS
+                self.intake.keep_for(snapshot, rows, number, judged, seen_until, few=few)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
                 before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
 from penstock.kernel.synopsis import Kernel
+from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
@@ -35,6 +36,7 @@ class StreamSettings:
     kernel: Kernel
     clock: Clock
     max_driver_groups: int  # groups of one grouping that the driver keeps
+    aggregation: Aggregation = "auto"  # where rows become partials
     rates: Rates = field(default_factory=stored_rates)
 
     @property

@@ -9,6 +9,7 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.spark.answers.finish import finish
 from penstock.stream.admission import Admission
+from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.context import StreamContext
 from penstock.stream.due_windows import DueWindows
@@ -46,7 +47,8 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
-    computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory())
+    choice = AggregationChoice(settings.aggregation)
+    computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     return StreamParts(

@@ -18,6 +18,7 @@ from penstock.errors import MalformedSQL, SourceError
 from penstock.kernel.synopsis import Kernel
 from penstock.language.duration import parse_duration
 from penstock.language.grammar.parse import CreateStream, CreateTable, parse_script
+from penstock.model.aggregation import Aggregation
 from penstock.model.schema import Column, Stream, Table
 from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName
 from penstock.sinks.protocol import Sink
@@ -62,6 +63,7 @@ class TestBed:
         sinks: Sequence[Sink] = (),
         compiled: bool = False,
         max_driver_groups: int = MAX_DRIVER_GROUPS,
+        aggregation: Aggregation = "auto",
         spread_over: int | None = None,
     ) -> None:
         """Open an engine, on the embedded Spark unless a session is given; ``spread_over``: an old name."""
@@ -75,6 +77,7 @@ class TestBed:
             sinks=sinks,
             clock=self.clock,
             max_driver_groups=max_driver_groups,
+            aggregation=aggregation,
             spread_over=spread_over,
         )
         self._settings: Mapping[str, str] = {} if compiled else _FOR_FEW_ROWS

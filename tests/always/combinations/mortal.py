@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.model.aggregation import AGGREGATIONS
 from penstock.model.schema import Column, Stream
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
@@ -51,6 +52,7 @@ class Mortal:
         self.kills: list[str] = []
         self._armed: list[Moment] = []
         self._bed: TestBed | None = None
+        self._engines = 0  # so far
         self._thresholds = Thresholds(setting.ways)
         spread.BUCKETS = BUCKETS  # type: ignore[misc]
         self.open()
@@ -75,7 +77,9 @@ class Mortal:
             state=self.folder / "state" if setting.durable else None,
             sinks=sinks,
             max_driver_groups=setting.max_driver_groups,
+            aggregation=AGGREGATIONS[(setting.aggregation + self._engines) % len(AGGREGATIONS)],
         )
+        self._engines += 1
         engine = self.bed.engine
         if "s" not in engine.catalog.stream_names():
             self.bed.declare(self._stream())

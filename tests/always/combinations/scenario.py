@@ -87,6 +87,7 @@ class _Drawing:
             roll_seconds=choice([0.0, 60.0]),
             table=chance(0.4),
             functions=chance(0.2),
+            aggregation=self.seed,
             ways=tuple(way for way in WAYS if chance(0.2)),
         )
 

@@ -38,6 +38,7 @@ class Setting:
     roll_seconds: float
     table: bool
     functions: bool
+    aggregation: int = 0  # the place where rows are aggregated first; with every restart it is another
     ways: tuple[str, ...] = ()  # that the engine goes with much data
 
     @property

@@ -10,13 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.function import Function
+
+if TYPE_CHECKING:
+    from penstock.evaluate.components.row_runs import RowColumn, RowRuns
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 Array: TypeAlias = npt.NDArray[Any]
@@ -45,6 +48,7 @@ class Component(ABC):
     kind: ClassVar[str]  # its name in plans and in the state folder
     is_state: ClassVar[bool] = False  # a value is one object, as long as it needs to be, instead of a few numbers
     invertible: ClassVar[bool] = False  # a part can be taken out again exactly
+    ignores_null: ClassVar[bool] = True  # a row whose argument is NULL changes nothing
 
     argument: str | None
     type: pa.DataType | None
@@ -87,6 +91,14 @@ class Component(ABC):
     @abstractmethod
     def lift(self, value: Written, time: str) -> list[str]:
         """Write the SQL aggregates that make the partial columns of rows; ``time`` is the row's, in microseconds."""
+
+    def row_texts(self, value: Written, time: str) -> list[str] | None:
+        """Write the SQL of what :meth:`aggregate` needs of each row; None: only Spark can aggregate it."""
+        return None
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Make the partial columns of runs of rows, as :meth:`lift` has Spark make them."""
+        raise TypeError(f"{self} cannot be made of rows")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -172,3 +184,8 @@ def pick(values: Values, rows: Int64Array | npt.NDArray[np.bool_]) -> Values:
 def widened(have: int, need: int) -> int:
     """Return a number of columns that holds those needed, with few to spare: each takes memory in every row."""
     return have if need <= have else max(need, have * 5 // 4)
+
+
+def kept_width(have: int, need: int) -> int:
+    """Return how many columns there is room for once only some are needed: as before if most are, as more may come."""
+    return have if 4 * need >= 3 * have else need

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.evaluate.components.component import Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.reading import comparable, ordered_type
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns, picked_rows, typed
 from penstock.model.arrays import Int64Array
 
 
@@ -42,6 +44,24 @@ class Extreme(Component):
         """Let Spark pick the best value."""
         assert self.argument is not None
         return [f"{self.kind}({value(self.argument)})"]
+
+    def row_texts(self, value: Written, time: str) -> list[str] | None:
+        """Write the value itself."""
+        assert self.argument is not None
+        return None if pa.types.is_nested(self.type) else [value(self.argument)]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Pick the best value of each run."""
+        (column,) = columns
+        held = runs.held(column)
+        if column.has_numbers:
+            numbers, never = column.numbers, self.planes[0].identity
+            if column.valid is not None:
+                numbers = np.where(column.valid, numbers, never)
+            return [typed(runs.best(numbers, self.ordering), held, column.array.type)]
+        wanted = np.ones(len(column.array), np.bool_) if column.valid is None else column.valid
+        rows = picked_rows(runs, wanted, [column.ranks], last=self.kind == Greatest.kind)
+        return [column.array.take(pa.array(rows))]
 
     def read(self, columns: Sequence[Column]) -> Values:
         """Read one column of the argument's type."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.evaluate.components.component import Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.moments import DOUBLE
 from penstock.evaluate.components.reading import doubles, integers
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns, centred, masked
 
 # Doubles nearer to zero count as zero. Spark's skewness() divides by the root of m2³, and fails where that vanishes
 # though m2 does not: doubles of this size differ by 2^-172 or more, so m2³ is at least 2^-1035.
@@ -40,10 +41,7 @@ class FourMoments(Component):
 
     def lift(self, value: Written, time: str) -> list[str]:
         """Turn Spark's own variance, skewness and kurtosis, all NULL or 0 of equal values, back into sums."""
-        assert self.argument is not None
-        x = f"cast({value(self.argument)} as double)"
-        if pa.types.is_float64(self.type):
-            x = f"CASE WHEN abs({x}) < {NEAREST} THEN 0.0D ELSE {x} END"
+        (x,) = self.row_texts(value, time)
         n, variance = f"count({x})", f"var_pop({x})"
         return [
             n,
@@ -52,6 +50,20 @@ class FourMoments(Component):
             f"skewness({x}) * {variance} * sqrt({variance}) * {n}",
             f"(kurtosis({x}) + 3) * {variance} * {variance} * {n}",
         ]
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write the value as a double, those nearest to zero as zero."""
+        assert self.argument is not None
+        x = f"cast({value(self.argument)} as double)"
+        return [f"CASE WHEN abs({x}) < {NEAREST} THEN 0.0D ELSE {x} END" if pa.types.is_float64(self.type) else x]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Compute the mean, then powers of the distances from it; of equal values the mean is the value itself."""
+        count, mean, distances = centred(columns[0], runs, exact=True)
+        held = runs.held(columns[0])
+        with np.errstate(all="ignore"):
+            powers = [runs.add_up(distances**power) for power in (2, 3, 4)]
+        return [pa.array(count), masked(mean, held), *(masked(one, held) for one in powers)]
 
     def read(self, columns: Sequence[Column]) -> Values:
         """Read the count and the doubles."""

@@ -44,16 +44,6 @@ class Frequencies:
         return int(self.values.nbytes + self.weights.nbytes + sum(64 * len(a) for a in objects))
 
 
-def read_frequencies(component: Component, column: Column) -> Iterator[Frequencies | None]:
-    """Read tables from structs of sorted values ``v`` and where the runs of each begin and end."""
-    array = whole(column)
-    values = _values(component, pc.struct_field(array, [0]))
-    found, lengths = read_counts(pc.struct_field(array, [1]))
-    ends = np.cumsum(lengths)  # of no row there are none, where numpy's split would see one piece
-    counts = (found[end - length : end] for end, length in zip(ends, lengths, strict=True))
-    yield from (table_of(own, counted) for own, counted in zip(values, counts, strict=True))
-
-
 def read_weights(component: Component, column: Column) -> Iterator[Frequencies | None]:
     """Read tables from structs of sorted values ``v``, their weights, and the least single weight."""
     array = whole(column)
@@ -94,13 +84,15 @@ def table_of(values: Array, weights: Array, negative: bool = False) -> Frequenci
 def _values(component: Component, lists: pa.Array) -> Iterator[Array]:
     """Read the values of each row, as they compare."""
     flat, at = lists.flatten(), list_bounds(lists)
-    found = _tuples(flat) if pa.types.is_struct(flat.type) else read_values(component, flat)
+    found = read_values(component, flat)
     for row in range(len(lists)):
         yield found[at[row] : at[row + 1]]
 
 
 def read_values(component: Component, flat: pa.Array) -> Array:
-    """Read single values, as they compare."""
+    """Read values, as they compare; several that are counted together are a tuple."""
+    if pa.types.is_struct(flat.type):
+        return _tuples(flat)
     assert component.type is not None
     found, _ = comparable(component.type, flat, 0)
     return found + 0.0 if found.dtype == np.float64 else found  # -0.0 is 0.0

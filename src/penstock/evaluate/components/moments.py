@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.evaluate.components.component import Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.reading import doubles, integers
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns, centred, masked
 
 DOUBLE: Final = Plane(np.dtype(np.float64), 0.0)
 
@@ -34,6 +36,19 @@ class Moments(Component):
         assert self.argument is not None
         x = f"cast({value(self.argument)} as double)"
         return [f"count({x})", f"avg({x})", f"var_pop({x}) * count({x})"]
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write the value as a double."""
+        assert self.argument is not None
+        return [f"cast({value(self.argument)} as double)"]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Compute the mean, then the distances from it."""
+        count, mean, distances = centred(columns[0], runs)
+        held = runs.held(columns[0])
+        with np.errstate(all="ignore"):
+            squares = runs.add_up(distances * distances)
+        return [pa.array(count), masked(mean, held), masked(squares, held)]
 
     def read(self, columns: Sequence[Column]) -> Values:
         """Read count, avg and m2."""

@@ -5,6 +5,7 @@ A module that works with components of any kind finds their common names here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -19,11 +20,13 @@ from penstock.evaluate.components.component import (
     Planes,
     Values,
     Written,
+    kept_width,
     pick,
     widened,
 )
 from penstock.evaluate.components.limbs import add_carries, limbs_of_decimal, limbs_of_halves, times_ten_to_19
 from penstock.evaluate.components.reading import doubles, integers, present, whole
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns
 from penstock.model.arrays import BoolArray, Int64Array
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "Planes",
     "SumPresence",
     "Values",
+    "kept_width",
     "pick",
     "widened",
 ]
@@ -91,6 +95,14 @@ class Count(Added):
         assert self.argument is not None, "rows are counted by every job"
         return [f"count({value(self.argument)})"]
 
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Tell whether there is a value."""
+        return [] if self.argument is None else [f"({value(self.argument)}) IS NOT NULL"]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Count values."""
+        return [pa.array(runs.count(columns[0].flags))]
+
     def read(self, columns: Sequence[Column]) -> Values:
         """Read one bigint."""
         return integers(columns[0])
@@ -120,12 +132,44 @@ class SumPresence(Added):
         """Write nothing: it is read from the sum."""
         return []
 
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write nothing: it is read from the sum."""
+        return []
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Make nothing: it is read from the sum."""
+        return []
+
     def read(self, columns: Sequence[Column]) -> Values:
         """Read where the first column of a sum holds a value."""
         return present(columns[0])
 
 
-class FloatSum(Added):
+class Sum(Added):
+    """What is added up, in one term of a row or several."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def terms(self, x: str) -> list[str]:
+        """Write the terms of a row, each of which is summed in a column of its own."""
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Sum the terms."""
+        assert self.argument is not None
+        return [f"sum({term})" for term in self.terms(value(self.argument))]
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write the terms."""
+        assert self.argument is not None
+        return self.terms(value(self.argument))
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Sum the terms."""
+        return [runs.sums(column) for column in columns]
+
+
+class FloatSum(Sum):
     """A sum of doubles, float64[n]."""
 
     __slots__ = ()
@@ -136,17 +180,16 @@ class FloatSum(Added):
         """Say that it is one double."""
         return (Plane(np.dtype(np.float64), 0.0),)
 
-    def lift(self, value: Written, time: str) -> list[str]:
+    def terms(self, x: str) -> list[str]:
         """Add doubles up."""
-        assert self.argument is not None
-        return [f"sum(cast({value(self.argument)} as double))"]
+        return [f"cast({x} as double)"]
 
     def read(self, columns: Sequence[Column]) -> Values:
         """Read one double."""
         return doubles(columns[0])
 
 
-class ExactSum(Added):
+class ExactSum(Sum):
     """A sum of integers or decimals as k limbs, int64[n, k]: Σ limb[i]·2^(32·i).
 
     Only the last limb is signed, and the others may exceed 32 bits. Up to int a partial is one bigint; of bigint it is
@@ -199,13 +242,11 @@ class ExactSum(Added):
             return (": low part", f": high part, times 10^{SPLIT_DIGITS - self.decimal.scale}")
         return ("",)
 
-    def lift(self, value: Written, time: str) -> list[str]:
-        """Sum in parts that no slice can overflow."""
-        assert self.argument is not None
-        x = value(self.argument)
+    def terms(self, x: str) -> list[str]:
+        """Split into parts whose sums no slice can overflow."""
         if self.limbs == 2:
-            return [f"sum({x} & 4294967295L)", f"sum(shiftright({x}, 32))"]
-        return _split_sums(self.decimal, x) if self._is_split else [f"sum({x})"]
+            return [f"{x} & 4294967295L", f"shiftright({x}, 32)"]
+        return _split(self.decimal, x) if self._is_split else [x]
 
     def read(self, columns: Sequence[Column]) -> Values:
         """Read limbs, the lower ones below 2^32."""
@@ -224,11 +265,11 @@ def sum_of(argument: str | None, type_: pa.DataType | None) -> Component:
     return (FloatSum if pa.types.is_floating(type_) else ExactSum)(argument, type_)
 
 
-def _split_sums(type_: pa.Decimal128Type, x: str) -> list[str]:
+def _split(type_: pa.Decimal128Type, x: str) -> list[str]:
     """Split x = low + high · 10^(19 - scale), both of few enough digits to be summed without overflow."""
     power = SPLIT_DIGITS - type_.scale
     digits = "1" + "0" * power if power >= 0 else "0." + "0" * (-power - 1) + "1"
     unit = f"cast({digits}BD as decimal(38, {max(0, -power)}))"
     low = f"({x} % {unit})"
     high = f"cast(({x} - {low}) / {unit} as decimal(28, 0))"
-    return [f"sum(cast({low} as decimal(38, {type_.scale})))", f"sum({high})"]
+    return [f"cast({low} as decimal(38, {type_.scale}))", high]

@@ -10,14 +10,17 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.components.component import Column, Written
 from penstock.evaluate.components.lift_text import struct_of
 from penstock.evaluate.components.reading import whole
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns, picked_rows
 from penstock.evaluate.components.states import State
 from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.model.arrays import BoolArray, Int64Array
 
 Ranked: TypeAlias = tuple[Any, Any]  # what it is picked by, as Python compares it, and the value
 
@@ -28,6 +31,37 @@ class Picked(State):
     """A value, and what it is picked by."""
 
     __slots__ = ()
+    ignores_null: ClassVar = False
+
+    @property
+    @abstractmethod
+    def picks_last(self) -> bool:
+        """Tell whether the last struct in order is picked, not the first."""
+
+    @abstractmethod
+    def candidate(self, value: Written, time: str) -> tuple[str, list[str]]:
+        """Write the struct that a row offers, what it is picked by first, and what must hold of the row."""
+
+    def lift_state(self, value: Written, time: str) -> str:
+        """Let Spark pick the first struct, or the last."""
+        struct, wanted = self.candidate(value, time)
+        return _one_or_none(f"{'max' if self.picks_last else 'min'}({_offered(struct, wanted)})")
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write the struct that a row offers, in a list of one or none."""
+        return [_one_or_none(_offered(*self.candidate(value, time)))]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Pick of each run the first struct, or the last."""
+        lists = columns[0].array
+        wanted = np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False)) > 0
+        structs = lists.flatten()
+        ranks = [_spread(RowColumn(pc.struct_field(structs, [i])).ranks, wanted) for i in self.ranked_by(structs)]
+        return [lists.take(pa.array(picked_rows(runs, wanted, ranks, last=self.picks_last)))]
+
+    def ranked_by(self, structs: pa.Array) -> Sequence[int]:
+        """List the fields that structs are picked by, the first one above the others."""
+        return range(structs.type.num_fields)
 
     def read_states(self, column: Column) -> Iterator[Ranked | None]:
         """Read the structs picked."""
@@ -44,11 +78,16 @@ class LeastBy(Picked):
     __slots__ = ()
     kind: ClassVar = "arg_min"
 
-    def lift_state(self, value: Written, time: str) -> str:
-        """Pick the least pair."""
+    @property
+    def picks_last(self) -> bool:
+        """Tell that it is the first one."""
+        return False
+
+    def candidate(self, value: Written, time: str) -> tuple[str, list[str]]:
+        """Offer the pair."""
         assert self.argument is not None
         x, y = value(self.argument), value(self.more[0])
-        return _picked("min", struct_of([y, x]), [f"({y}) IS NOT NULL"])
+        return struct_of([y, x]), [f"({y}) IS NOT NULL"]
 
 
 class GreatestBy(Picked):
@@ -57,11 +96,16 @@ class GreatestBy(Picked):
     __slots__ = ()
     kind: ClassVar = "arg_max"
 
-    def lift_state(self, value: Written, time: str) -> str:
-        """Pick the least pair in the order turned around."""
+    @property
+    def picks_last(self) -> bool:
+        """Tell that it is the first one."""
+        return False
+
+    def candidate(self, value: Written, time: str) -> tuple[str, list[str]]:
+        """Offer the pair, its order turned around."""
         assert self.argument is not None
         x, y = value(self.argument), value(self.more[0])
-        return _picked("min", struct_of([*_turned(y, self.types[0]), x]), [f"({y}) IS NOT NULL"])
+        return struct_of([*_turned(y, self.types[0]), x]), [f"({y}) IS NOT NULL"]
 
 
 class InOrder(Picked):
@@ -73,23 +117,23 @@ class InOrder(Picked):
     __slots__ = ()
 
     @property
-    @abstractmethod
-    def _function(self) -> str:
-        """Name Spark's function that picks the struct."""
-
-    @property
     def _listed(self) -> tuple[str, ...]:
         """Leave out the columns of the row."""
         return (self.argument or "*",)
 
-    def lift_state(self, value: Written, time: str) -> str:
-        """Pick a row."""
+    def candidate(self, value: Written, time: str) -> tuple[str, list[str]]:
+        """Offer the row."""
         assert self.argument is not None
         x, row = value(self.argument), [value(column) for column in self.more]
         struct = f"named_struct('t', {time}, 'h', xxhash64({', '.join(row)}), 'c', {struct_of(row)}, 'x', {x})"
         wanted = [f"({x}) IS NOT NULL"] if self.size else []
         wanted += [f"({value(self.keep)})"] if self.keep is not None else []
-        return _picked(self._function, struct, wanted)
+        return struct, wanted
+
+    def ranked_by(self, structs: pa.Array) -> Sequence[int]:
+        """Leave the row itself out where time and hash tell all rows apart: to rank whole rows takes long."""
+        told = np.rec.fromarrays([pc.struct_field(structs, [i]).to_numpy(zero_copy_only=False) for i in (0, 1)])
+        return (0, 1) if len(np.unique(told)) == len(structs) else range(structs.type.num_fields)
 
 
 class FirstRow(InOrder):
@@ -99,9 +143,9 @@ class FirstRow(InOrder):
     kind: ClassVar = "first"
 
     @property
-    def _function(self) -> str:
-        """Name the function."""
-        return "min"
+    def picks_last(self) -> bool:
+        """Tell that it is the first one."""
+        return False
 
 
 class LastRow(InOrder):
@@ -111,9 +155,9 @@ class LastRow(InOrder):
     kind: ClassVar = "last"
 
     @property
-    def _function(self) -> str:
-        """Name the function."""
-        return "max"
+    def picks_last(self) -> bool:
+        """Tell that it is the last one."""
+        return True
 
     def merge(self, states: Sequence[Ranked]) -> Ranked:
         """Pick the one that comes last."""
@@ -174,8 +218,18 @@ def _turned(y: str, type_: pa.DataType) -> list[str]:
     return [f"~({y})"]
 
 
-def _picked(function: str, struct: str, wanted: Sequence[str]) -> str:
-    """Pick a struct among the rows wanted; in a list, of one or none, because Arrow refuses a struct that is NULL and
-    has fields that are never."""
-    taken = f"CASE WHEN {' AND '.join(wanted)} THEN {struct} END" if wanted else struct
-    return f"filter(array({function}({taken})), e -> e IS NOT NULL)"
+def _offered(struct: str, wanted: Sequence[str]) -> str:
+    """Write a struct, NULL of rows that are not wanted."""
+    return f"CASE WHEN {' AND '.join(wanted)} THEN {struct} END" if wanted else struct
+
+
+def _one_or_none(struct: str) -> str:
+    """Put a struct into a list of one or none: Arrow refuses a struct that is NULL and has fields that are never."""
+    return f"filter(array({struct}), e -> e IS NOT NULL)"
+
+
+def _spread(ranks: Int64Array, wanted: BoolArray) -> Int64Array:
+    """Give rows that offer a struct its rank."""
+    found = np.zeros(len(wanted), np.int64)
+    found[wanted] = ranks
+    return found

@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final
+from heapq import nlargest
+from itertools import pairwise
+from typing import Any, ClassVar, Final, cast
 
 import datasketches as ds  # type: ignore[import-untyped]
+import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.components.component import Column, Written
 from penstock.evaluate.components.reading import whole
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns
 from penstock.evaluate.components.states import State
 
 LG_K: Final = 12  # of HyperLogLog, as Spark's: a standard error of 1.6 %
@@ -47,18 +51,52 @@ class Sketch(State):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def empty(self) -> bytes:
         """Return the sketch of nothing."""
+        return self.sketch_of(())
 
     @abstractmethod
-    def taking(self, x: str) -> str:
-        """Write the SQL that makes a sketch of an argument."""
+    def item(self, x: str) -> str:
+        """Write the SQL of what the sketch takes of an argument."""
+
+    @abstractmethod
+    def taking(self, item: str) -> str:
+        """Write the SQL that makes a sketch of items."""
+
+    @abstractmethod
+    def sketch_of(self, items: Sequence[Any]) -> bytes:
+        """Make a sketch of items here, as Spark would."""
+
+    @property
+    def items_are_plain(self) -> bool:
+        """Tell whether Python's library takes the items that Spark's takes."""
+        return True
 
     def lift_state(self, value: Written, time: str) -> str:
         """Let Spark make the sketch."""
         assert self.argument is not None
-        return self.taking(value(self.argument))
+        return self.taking(self.item(value(self.argument)))
+
+    def row_texts(self, value: Written, time: str) -> list[str] | None:
+        """Write what the sketch takes."""
+        assert self.argument is not None
+        return [self.item(value(self.argument))] if self.items_are_plain else None
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Make a sketch of the items of each run."""
+        (column,) = columns
+        order, lengths = runs.order, runs.lengths
+        if column.valid is not None:
+            order, lengths = order[column.valid[order]], runs.count(column.valid)
+        items = self.listed(column.array.take(pa.array(order)))
+        bounds, nothing = np.cumsum([0, *lengths]).tolist(), self.empty
+        made = [self.sketch_of(items[lo:hi]) if hi > lo else nothing for lo, hi in pairwise(bounds)]
+        return [pa.array(made, pa.binary())]
+
+    def listed(self, items: pa.Array) -> Sequence[Any]:
+        """Read items as Python's library takes them."""
+        listed: list[Any] = items.to_pylist()
+        return listed
 
     def read_states(self, column: Column) -> Iterator[bytes | None]:
         """Read bytes."""
@@ -72,17 +110,28 @@ class HllSketch(Sketch):
     kind: ClassVar = "hll"
 
     @property
-    def empty(self) -> bytes:
-        """Return the sketch of nothing."""
-        found: bytes = ds.hll_sketch(self.size, ds.tgt_hll_type.HLL_8).serialize_compact()
-        return found
+    def items_are_plain(self) -> bool:
+        """Tell that bytes are taken by Java alone."""
+        return not pa.types.is_binary(self.type)
 
-    def taking(self, x: str) -> str:
+    def item(self, x: str) -> str:
         """Take numbers, strings and bytes as they are, and hashes of others."""
+        if pa.types.is_integer(self.type):
+            return f"cast({x} as bigint)"
         direct = pa.types.is_string(self.type) or pa.types.is_binary(self.type)
-        hashed = x if direct else f"nvl2({x}, xxhash64({x}), NULL)"
-        taken = f"cast({x} as bigint)" if pa.types.is_integer(self.type) else hashed
-        return f"hll_sketch_agg({taken}, {self.size})"
+        return x if direct else f"nvl2({x}, xxhash64({x}), NULL)"
+
+    def taking(self, item: str) -> str:
+        """Let Spark make the sketch."""
+        return f"hll_sketch_agg({item}, {self.size})"
+
+    def sketch_of(self, items: Sequence[Any]) -> bytes:
+        """Make the sketch here."""
+        made = ds.hll_sketch(self.size, ds.tgt_hll_type.HLL_8)
+        for item in items:
+            made.update(item)
+        found: bytes = made.serialize_compact()
+        return found
 
     def merge(self, states: Sequence[bytes]) -> bytes:
         """Unite sketches."""
@@ -100,14 +149,25 @@ class ThetaSketch(Sketch):
     kind: ClassVar = "theta"
 
     @property
-    def empty(self) -> bytes:
-        """Return the sketch of nothing."""
-        found: bytes = ds.update_theta_sketch(self.size).compact().serialize()
-        return found
+    def items_are_plain(self) -> bool:
+        """Tell that numbers and strings are taken by both libraries."""
+        return bool(pa.types.is_integer(self.type) or pa.types.is_floating(self.type) or pa.types.is_string(self.type))
 
-    def taking(self, x: str) -> str:
+    def item(self, x: str) -> str:
         """Take values as they are."""
-        return f"theta_sketch_agg({x}, {self.size})"
+        return x
+
+    def taking(self, item: str) -> str:
+        """Let Spark make the sketch."""
+        return f"theta_sketch_agg({item}, {self.size})"
+
+    def sketch_of(self, items: Sequence[Any]) -> bytes:
+        """Make the sketch here."""
+        made = ds.update_theta_sketch(self.size)
+        for item in items:
+            made.update(item)
+        found: bytes = made.compact().serialize()
+        return found
 
     def merge(self, states: Sequence[bytes]) -> bytes:
         """Unite sketches."""
@@ -124,15 +184,26 @@ class KllSketch(Sketch):
     __slots__ = ()
     kind: ClassVar = "kll"
 
-    @property
-    def empty(self) -> bytes:
-        """Return the sketch of nothing."""
-        found: bytes = ds.kll_doubles_sketch(self.size).serialize()
-        return found
-
-    def taking(self, x: str) -> str:
+    def item(self, x: str) -> str:
         """Take doubles."""
-        return f"kll_sketch_agg_double(cast({x} as double), {self.size})"
+        return f"cast({x} as double)"
+
+    def taking(self, item: str) -> str:
+        """Let Spark make the sketch."""
+        return f"kll_sketch_agg_double({item}, {self.size})"
+
+    def listed(self, items: pa.Array) -> Sequence[Any]:
+        """Read doubles as an array, which is taken at once; only one that may be written to is."""
+        listed: Any = np.array(items.to_numpy(zero_copy_only=False))
+        return cast("Sequence[Any]", listed)
+
+    def sketch_of(self, items: Sequence[Any]) -> bytes:
+        """Make the sketch here."""
+        made = ds.kll_doubles_sketch(self.size)
+        if len(items):
+            made.update(items)
+        found: bytes = made.serialize()
+        return found
 
     def merge(self, states: Sequence[bytes]) -> bytes:
         """Merge sketches."""
@@ -149,38 +220,56 @@ class FrequentItems(Sketch):
     __slots__ = ()
     kind: ClassVar = "items"
 
-    @property
-    def _serde(self) -> Any:
-        """Return how items are written: as longs or as strings."""
-        return ds.PyStringsSerDe() if self.type == pa.string() else ds.PyLongsSerDe()
+    def _new(self) -> Any:
+        """Make an empty sketch; the one of strings is the library's own, without a call of Python for each item."""
+        return (ds.frequent_strings_sketch if self._of_strings else ds.frequent_items_sketch)(tracked_map(self.size))
 
     @property
-    def empty(self) -> bytes:
-        """Return the sketch of nothing."""
-        found: bytes = ds.frequent_items_sketch(tracked_map(self.size)).serialize(self._serde)
+    def _of_strings(self) -> bool:
+        """Tell strings from longs."""
+        return bool(self.type == pa.string())
+
+    def _written_out(self, sketch: Any) -> bytes:
+        """Write a sketch as bytes; both kinds write strings alike."""
+        found: bytes = sketch.serialize() if self._of_strings else sketch.serialize(ds.PyLongsSerDe())
         return found
 
-    def taking(self, x: str) -> str:
+    def _read_in(self, state: bytes) -> Any:
+        """Read a sketch from bytes."""
+        if self._of_strings:
+            return ds.frequent_strings_sketch.deserialize(state)
+        return ds.frequent_items_sketch.deserialize(state, ds.PyLongsSerDe())
+
+    def item(self, x: str) -> str:
         """Take what stands for values."""
-        item = (_written if self.type == pa.string() else _whole_number)(x, self.types[0])
+        return (_written if self.type == pa.string() else _whole_number)(x, self.types[0])
+
+    def taking(self, item: str) -> str:
+        """Let Spark make the sketch."""
         return f"approx_top_k_accumulate({item}, {self.size}).sketch"
+
+    def sketch_of(self, items: Sequence[Any]) -> bytes:
+        """Make the sketch here."""
+        made = self._new()
+        for item in items:
+            made.update(item)
+        return self._written_out(made)
 
     def merge(self, states: Sequence[bytes]) -> bytes:
         """Merge sketches."""
-        merged = ds.frequent_items_sketch(tracked_map(self.size))
+        merged = self._new()
         for part in states:
-            merged.merge(ds.frequent_items_sketch.deserialize(part, self._serde))
-        found: bytes = merged.serialize(self._serde)
-        return found
+            merged.merge(self._read_in(part))
+        return self._written_out(merged)
 
     def frequent(self, state: bytes | None, items: int) -> list[tuple[Any, int]]:
         """List the most frequent items with their estimated counts, most frequent first, then least value."""
         if state is None:
             return []
-        sketch = ds.frequent_items_sketch.deserialize(state, self._serde)
-        found = sketch.get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES)
-        ordered = sorted(((item, int(estimate)) for item, estimate, *_ in found), key=lambda pair: (-pair[1], pair[0]))
-        return ordered[:items]
+        found = self._read_in(state).get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES)
+        least = nlargest(items, (estimate for _, estimate, *_ in found))[-1:] or [0]
+        heavy = [(item, int(estimate)) for item, estimate, *_ in found if estimate >= least[0]]
+        return sorted(heavy, key=lambda pair: (-pair[1], pair[0]))[:items]
 
 
 def distinct_in(state: bytes | None) -> int:

@@ -72,9 +72,9 @@ class State(Component):
     def reduce(self, planes: Planes, starts: Int64Array) -> Planes:
         """Merge each run of states into one."""
         (plane,) = planes
-        if isinstance(plane, FrequencyTables):
+        if isinstance(plane, FrequencyTables) and not plane.flat.values.dtype.hasobject:
             return (plane.reduced(starts).array,)
-        runs = pairwise([*starts.tolist(), len(plane)])
+        plane, runs = np.asarray(plane), pairwise([*starts.tolist(), len(plane)])
         return (objects(self.merge_each([[s for s in plane[lo:hi] if s is not None] for lo, hi in runs])),)
 
     def merge_each(self, groups: Sequence[Sequence[Any]]) -> list[Any]:

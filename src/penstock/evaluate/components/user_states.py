@@ -47,6 +47,7 @@ class UserState(State):
 
     __slots__ = ()
     kind: ClassVar = "user"
+    ignores_null: ClassVar = False
 
     @property
     def function(self) -> Function:

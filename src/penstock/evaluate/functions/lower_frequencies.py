@@ -179,6 +179,9 @@ def _most_frequent(tables: FrequencyTables) -> list[Any]:
 def top(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """List the values of the greatest weights, greatest first, then least value first."""
     k, weight = int(bound.aggregate.parameters[0]), bound.type.value_type[1].type  # type: ignore[arg-type]
+    tables = _flat(bound, values)
+    if tables is not None and pa.types.is_integer(weight):
+        return Lowered(_heaviest_of_each(bound.type, tables.flat, k), None)
 
     def found(table: Table) -> list[tuple[Any, Any]] | Unanswerable:
         if table is None:
@@ -189,6 +192,18 @@ def top(bound: BoundAggregate, values: ValuesOf) -> Lowered:
         return next((one for _, one in pairs if isinstance(one, Unanswerable)), pairs)
 
     return listed(bound.type, np.asarray(values[bound.components[0]]), found)
+
+
+def _heaviest_of_each(type_: pa.DataType, tables: FlatTables, k: int) -> pa.Array:
+    """List the k most frequent values of each table; values ascend in it, so a stable order keeps the least first."""
+    owner = np.repeat(np.arange(len(tables)), tables.lengths)
+    order = np.lexsort((-tables.weights, owner))
+    chosen = order[np.arange(len(order)) - tables.bounds[owner] < k]
+    item, weight = (type_.value_type[field] for field in (0, 1))
+    columns = [arrow_of(item.type, tables.values[chosen].tolist()), pa.array(tables.weights[chosen]).cast(weight.type)]
+    structs = pa.StructArray.from_arrays(columns, fields=[item, weight])
+    offsets = bounds_of(np.minimum(tables.lengths, k)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=type_)
 
 
 def _heaviest(weights: Array, k: int) -> list[int]:

@@ -57,21 +57,29 @@ class Bundle:
         if horizons and None not in horizons:
             self.lane.expire(min(h for h in horizons if h is not None))
 
-    def evaluate(self, starts: Int64Array, ends: Int64Array, columns: Int64Array, *, keep_empty: bool) -> Merged:
+    def evaluate(
+        self,
+        starts: Int64Array,
+        ends: Int64Array,
+        columns: Int64Array,
+        *,
+        keep_empty: bool,
+        wanted: Sequence[Component] | None = None,
+    ) -> Merged:
         """Merge for each evaluation the partials of its own column; distinct windows are merged once for all."""
         windows, place = np.unique(np.column_stack([starts, ends]), axis=0, return_inverse=True)
         before = self.lane.operations
-        merged = self.lane.evaluate(windows[:, 0].copy(), windows[:, 1].copy())
+        merged = self.lane.evaluate(windows[:, 0].copy(), windows[:, 1].copy(), wanted=wanted)
         spent, width = self.lane.operations - before, max(1, len(self.lane.groups()))
         self.lane.operations = before + round(spent / max(1, len(windows) * width) * len(starts))
-        wanted = place.ravel() * self._next + columns
+        asked = place.ravel() * self._next + columns
         known = merged.evaluation * self._next + merged.group
-        at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
-        held = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
+        at = np.minimum(np.searchsorted(known, asked), max(0, len(known) - 1))
+        held = known[at] == asked if len(known) else np.zeros(len(asked), np.bool_)
         evaluation = np.flatnonzero(held)
         values = tuple(pick(v, at[held]) for v in merged.values)
         found = Merged(evaluation, np.zeros(len(evaluation), np.int64), values)
-        return fill_empty(self.components, found, len(starts)) if keep_empty else found
+        return fill_empty(wanted or self.components, found, len(starts)) if keep_empty else found
 
     def dissolve(self) -> dict[ColumnLane, ScanLane]:
         """Return for each column a lane of its own that scans its partials: too many cells would be stored here."""
@@ -99,11 +107,17 @@ class ColumnLane:
         self.bundle.add(labels, np.full(len(labels), self.number, np.int64), values)
 
     def evaluate(
-        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+        self,
+        starts: Int64Array,
+        ends: Int64Array,
+        *,
+        keep_empty: bool = False,
+        ranks: Int64Array | None = None,
+        wanted: Sequence[Component] | None = None,
     ) -> Merged:
         """Merge for each evaluation all partials with start <= label < end; there is one group."""
         columns = np.full(len(starts), self.number, np.int64)
-        return self.bundle.evaluate(starts, ends, columns, keep_empty=keep_empty)
+        return self.bundle.evaluate(starts, ends, columns, keep_empty=keep_empty, wanted=wanted)
 
     def expire(self, before: int) -> None:
         """Note before when nothing will be asked for; the bundle forgets what no column needs."""

@@ -1,4 +1,4 @@
-"""Merges frequency tables of numbers over any range of slices, for all groups at once.
+"""Merges frequency tables over any range of slices, for all groups at once.
 
 What is stored are rows of (column, value, slice, count) in order of column and value, whatever their slices: the tables
 of a stretch are then the rows whose slice is within it, already in order. So a window costs one pass over what is
@@ -23,6 +23,7 @@ from penstock.evaluate.windows.frequency_ranges import (
     SlicedLines,
     SummedLines,
 )
+from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
 
 SPARSE: Final = 4  # up to so many cells of slices × values for each row stored, running sums are kept
@@ -31,11 +32,11 @@ SPARSE: Final = 4  # up to so many cells of slices × values for each row stored
 class FrequencyIndex:
     """One component of frequency tables of a dense lane, [slice, column]."""
 
-    def __init__(self, component: Component) -> None:
-        """Begin without slices or columns."""
-        self.component = component
+    def __init__(self, component: Component, pool: ValuePool | None = None) -> None:
+        """Begin without slices or columns; ``pool`` numbers values that are no numbers."""
+        self.component, self._pool = component, pool
         self._slices, self._width = 0, 0
-        self._rows = CountedValues.none(ordered_type(component.type))
+        self._rows = CountedValues.none(ordered_type(component.type) if pool is None else np.dtype(np.int64))
         self._arrived: list[CountedValues] = []
         self._lines: ColumnLines | None = None  # of the rows, once they are asked for
 
@@ -50,7 +51,8 @@ class FrequencyIndex:
         """Take tables of (slice, column) pairs."""
         tables = tables_of(planes[0]).flat
         lengths = tables.lengths
-        flat = np.repeat(columns, lengths), tables.values, np.repeat(rows, lengths), tables.weights
+        values = tables.values if self._pool is None else self._pool.encode(tables.values)
+        flat = np.repeat(columns, lengths), values, np.repeat(rows, lengths), tables.weights
         self._arrived.append(CountedValues(*flat))
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
@@ -60,7 +62,7 @@ class FrequencyIndex:
             rows = self._rows
             pairs = runs(rows.values, rows.columns)
             dense = self._slices * len(pairs) <= SPARSE * len(rows.values)
-            self._lines = (SummedLines if dense else SlicedLines)(rows, pairs, self._slices, self._width)
+            self._lines = (SummedLines if dense else SlicedLines)(rows, pairs, self._slices, self._width, self._pool)
         return (FrequencyRanges(self._lines, lo, hi).array,), len(lo)
 
     def keep(self, first: int, columns: Int64Array) -> None:
@@ -70,7 +72,10 @@ class FrequencyIndex:
         moved[columns] = np.arange(len(columns))
         rows = self._rows
         kept = rows.take(np.flatnonzero((rows.slices >= first) & (moved[rows.columns] >= 0)))
-        self._rows = CountedValues(moved[kept.columns], kept.values, kept.slices - first, kept.weights).ordered()
+        values = kept.values
+        if self._pool is not None and (numbers := self._pool.forget_others(values)) is not None:
+            values = numbers[values]
+        self._rows = CountedValues(moved[kept.columns], values, kept.slices - first, kept.weights).ordered()
         self._lines, self._slices, self._width = None, self._slices - first, len(columns)
 
     def cells(self) -> Planes:
@@ -80,7 +85,8 @@ class FrequencyIndex:
     @property
     def nbytes(self) -> int:
         """Return how much memory the tables take."""
-        return sum(rows.nbytes for rows in (self._rows, *self._arrived))
+        pooled = 0 if self._pool is None else self._pool.nbytes
+        return pooled + sum(rows.nbytes for rows in (self._rows, *self._arrived))
 
     def _settle(self) -> None:
         """Bring arrivals into order; sorting what is sorted but for them costs little more than a pass."""

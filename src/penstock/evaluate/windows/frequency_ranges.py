@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from penstock.evaluate.components.frequency_tables import (
     join_tables,
     tables_of,
 )
+from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
+
+SHORT: Final = 16  # passes over a line that cost as much as to gather and sort it
+MOST_GATHERED: Final = 4_000_000  # lines, or tables, at once
 
 
 @dataclass(slots=True)
@@ -71,14 +75,20 @@ class CountedValues:
 class ColumnLines(ABC):
     """Values in order of column and value, with the counts of any stretch of slices."""
 
-    def __init__(self, columns: Int64Array, values: Array, pairs: Int64Array | None, width: int) -> None:
-        """``pairs`` are where runs of equal lines begin, if there are any."""
-        self.columns, self.values, self.pairs = columns, values, pairs
+    def __init__(
+        self, columns: Int64Array, values: Array, pairs: Int64Array | None, width: int, pool: ValuePool | None
+    ) -> None:
+        """``pairs`` are where runs of equal lines begin, if there are any; ``pool`` has the values of their numbers."""
+        self.columns, self.values, self.pairs, self._pool = columns, values, pairs, pool
         self.bounds = bounds_of(np.bincount(columns, minlength=width))  # of the columns
 
     @abstractmethod
     def weights(self, lo: int, hi: int) -> Int64Array:
         """Return each line's count in slices lo … hi - 1."""
+
+    def gathered(self, lo: Int64Array, hi: Int64Array) -> FlatTables | None:
+        """Make the tables of all columns of many short stretches at once; None: each is sooner read on its own."""
+        return None
 
     @cached_property
     def numbers(self) -> Array:
@@ -99,6 +109,8 @@ class ColumnLines(ABC):
 
     def at_ranks(self, lo: int, hi: int, ranks: Sequence[float], columns: Int64Array) -> Ranked:
         """Return some columns' values at each rank in a stretch, and which columns hold none."""
+        if self._pool is not None:
+            return self.tables(lo, hi)[columns].at_ranks(ranks)
         upto = bounds_of(self.weights(lo, hi))
         return at_ranks(self.numbers, upto, (self.bounds[columns], self.bounds[columns + 1]), ranks)
 
@@ -106,17 +118,39 @@ class ColumnLines(ABC):
         """Make the tables of all columns in a stretch."""
         weights = self.weights(lo, hi)
         held = np.flatnonzero(weights)
-        return counted(self.columns[held], self.values[held], weights[held], len(self.bounds) - 1)
+        found = counted(self.columns[held], self.values[held], weights[held], len(self.bounds) - 1)
+        return found if self._pool is None else self._pool.decode(found)
 
 
 class SlicedLines(ColumnLines):
     """Lines of one slice each: those of the stretch count, the others do not."""
 
-    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int) -> None:
+    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int, pool: ValuePool | None) -> None:
         """Keep the lines as they are."""
-        super().__init__(rows.columns, rows.values, None if len(pairs) == len(rows.values) else pairs, width)
+        super().__init__(rows.columns, rows.values, None if len(pairs) == len(rows.values) else pairs, width, pool)
         self._slices = rows.slices.astype(np.int32)  # of slices in memory there are fewer
         self._counts = rows.weights
+
+    @cached_property
+    def _by_slice(self) -> tuple[Int64Array, Int64Array]:
+        """Return the lines in order of their slices, and where each slice's begin and end."""
+        return np.argsort(self._slices, kind="stable").astype(np.int64), bounds_of(np.bincount(self._slices))
+
+    def gathered(self, lo: Int64Array, hi: Int64Array) -> FlatTables | None:
+        """Make the tables of all columns of many stretches, if together they hold far fewer lines than all passes."""
+        by_slice, bounds = self._by_slice
+        first, width, lines = bounds[np.minimum(lo, len(bounds) - 1)], len(self.bounds) - 1, len(self.values)
+        lengths = bounds[np.minimum(hi, len(bounds) - 1)] - first
+        places = bounds_of(lengths)
+        if places[-1] * SHORT > len(lo) * lines or max(places[-1], len(lo) * width) > MOST_GATHERED:
+            return None
+        line = by_slice[np.arange(places[-1]) + np.repeat(first - places[:-1], lengths)]
+        keys = np.repeat(np.arange(len(lo)), lengths) * lines + line
+        keys.sort()
+        stretch, line = np.divmod(keys, max(1, lines))
+        owner = stretch * width + self.columns[line]
+        found = counted(owner, self.values[line], self._counts[line], len(lo) * width)
+        return found if self._pool is None else self._pool.decode(found)
 
     def weights(self, lo: int, hi: int) -> Int64Array:
         """Return each line's count in slices lo … hi - 1."""
@@ -127,9 +161,9 @@ class SlicedLines(ColumnLines):
 class SummedLines(ColumnLines):
     """Lines of all slices: running sums by slice, so that a stretch is one subtraction."""
 
-    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int) -> None:
+    def __init__(self, rows: CountedValues, pairs: Int64Array, depth: int, width: int, pool: ValuePool | None) -> None:
         """Add the counts of equal values up, slice after slice."""
-        super().__init__(rows.columns[pairs], rows.values[pairs], None, width)
+        super().__init__(rows.columns[pairs], rows.values[pairs], None, width, pool)
         line = np.repeat(np.arange(len(pairs)), np.diff(pairs, append=len(rows.values)))
         upto = np.zeros((depth + 1, len(pairs)), np.int64)
         np.add.at(upto.reshape(-1), (rows.slices + 1) * len(pairs) + line, rows.weights)
@@ -152,9 +186,11 @@ class FrequencyRanges:
         """Return the stretches as the array that they stand for."""
         return cast("Array", self)
 
-    def __getitem__(self, asked: tuple[Int64Array, Int64Array]) -> TablesOnDemand:
+    def __getitem__(self, asked: tuple[Int64Array, Int64Array]) -> FrequencyTables:
         """Return the tables of pairs of stretch and column; stretches ascend."""
         stretches, columns = asked
+        if (gathered := self.lines.gathered(self.lo, self.hi)) is not None:
+            return gathered[stretches * (len(self.lines.bounds) - 1) + columns]
         bounds = np.searchsorted(stretches, np.arange(len(self.lo) + 1)).tolist()
         between = zip(self.lo.tolist(), self.hi.tolist(), bounds, bounds[1:], strict=False)
         return TablesOnDemand(

@@ -7,6 +7,7 @@ O(log slices) per group; `ScanLane` merges every partial of the window, as the p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ from penstock.evaluate.windows.prefix_sums import PrefixSums
 from penstock.evaluate.windows.scan import MOST_CELLS, ScanLane
 from penstock.evaluate.windows.segment_tree import SegmentTree
 from penstock.evaluate.windows.subtract_on_evict import SubtractOnEvict
+from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
 
 __all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
@@ -49,9 +51,18 @@ class Lane(Protocol):
         """Take partials in any order; those of one label and group combine. ``distinct`` are their labels, if known."""
 
     def evaluate(
-        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+        self,
+        starts: Int64Array,
+        ends: Int64Array,
+        *,
+        keep_empty: bool = False,
+        ranks: Int64Array | None = None,
+        wanted: Sequence[Component] | None = None,
     ) -> Merged:
-        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
+        """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks.
+
+        What is not ``wanted`` is left out; None: everything is.
+        """
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they are never asked for again."""
@@ -84,7 +95,7 @@ class Structure(Protocol):
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``."""
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Combine values into (slice, column) pairs, which are distinct unless the component's values scatter."""
+        """Combine values into (slice, column) pairs, which are distinct unless it takes repeated ones."""
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values of slices lo … hi - 1, [evaluation, column], and the operations per column."""
@@ -130,7 +141,13 @@ class DenseLane:
             self._pending.append((partials, distinct))
 
     def evaluate(
-        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+        self,
+        starts: Int64Array,
+        ends: Int64Array,
+        *,
+        keep_empty: bool = False,
+        ranks: Int64Array | None = None,
+        wanted: Sequence[Component] | None = None,
     ) -> Merged:
         """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
         self._settle()
@@ -139,12 +156,15 @@ class DenseLane:
         portion = max(1, MOST_CELLS // max(1, len(self._columns)))
         order = np.argsort(self._columns.groups if ranks is None else ranks[self._columns.groups])
         edges = range(0, max(1, len(lo)), portion)
-        parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], order) for i in edges]
+        asked = _Asked(
+            self.components if wanted is None else tuple(wanted), order, empty=keep_empty and len(order) == 1
+        )
+        parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], asked) for i in edges]
         evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         planes = join_planes([part[2] for part in parts])
-        values = tuple(c.values_from(p) for c, p in zip(self.components, planes, strict=True))
+        values = tuple(c.values_from(p) for c, p in zip(asked.components, planes, strict=True))
         merged = Merged(evaluation, group, values)
-        return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
+        return fill_empty(asked.components, merged, len(starts)) if keep_empty else merged
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised."""
@@ -239,31 +259,46 @@ class DenseLane:
         moved = np.searchsorted(labels, self._labels)
         self._pending, self._labels = [], labels
         rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
-        partials = concatenate([partials for partials, _ in arrived])
-        if not all(component.scatters for component in self.components):
-            partials = compact(self.components, Partials(rows, partials.groups, partials.planes))
-            rows = partials.labels
-        columns = self._columns.of(partials.groups)
-        for structure, planes in zip(self._structures, partials.planes, strict=True):
-            structure.place(moved, len(labels), len(self._columns))
-            structure.add(rows, columns, planes)
+        whole = concatenate([partials for partials, _ in arrived])
+        parts = list(zip(self.components, self._structures, whole.planes, strict=True))
+        for repeated in (True, False):  # what has to be combined before it is added, and what need not
+            some = [part for part in parts if _takes_repeated(*part[:2]) == repeated]
+            if not some:
+                continue
+            partials = Partials(rows, whole.groups, tuple(planes for *_, planes in some))
+            if not repeated:
+                partials = compact([component for component, *_ in some], partials)
+            columns = self._columns.of(partials.groups)
+            for (_, structure, _), planes in zip(some, partials.planes, strict=True):
+                structure.place(moved, len(labels), len(self._columns))
+                structure.add(partials.labels, columns, planes)
 
     def _merge(
-        self, at: int, lo: Int64Array, hi: Int64Array, order: Order
+        self, at: int, lo: Int64Array, hi: Int64Array, asked: _Asked
     ) -> tuple[Int64Array, Int64Array, tuple[Planes, ...]]:
         """Answer consecutive evaluations, numbered from ``at``, for all columns, given in their order, at once."""
         (rows,), operations = self._structures[0].merge(lo, hi)
-        held = np.flatnonzero(rows[:, order] > 0)
+        order = asked.order
+        held = np.arange(len(lo)) if asked.empty else np.flatnonzero(rows[:, order] > 0)
         evaluation, place = np.divmod(held, max(1, len(order)))
         column = order[place]
         parts: list[Planes] = [(rows[evaluation, column],)]
-        nodes = 0
-        for component, structure in zip(self.components[1:], self._structures[1:], strict=True):
-            merged, steps = structure.merge(lo, hi)
+        nodes, structures = 0, dict(zip(self.components, self._structures, strict=True))
+        for component in asked.components[1:]:
+            merged, steps = structures[component].merge(lo, hi)
             nodes = nodes if component.invertible else steps
             parts.append(tuple(plane[evaluation, column] for plane in merged))
         self.operations += (operations + nodes) * len(order)
         return evaluation + at, self._columns.groups[column], tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What evaluations of a dense lane return: components, columns in their order, and windows without rows or not."""
+
+    components: tuple[Component, ...]
+    order: Order
+    empty: bool  # there is only one column, and every window is answered
 
 
 class _Columns:
@@ -285,7 +320,10 @@ class _Columns:
         if beyond > 0:
             room = max(beyond, len(self._lookup))
             self._lookup = np.concatenate([self._lookup, np.full(room, -1, np.int64)])
-        new = np.unique(groups[self._lookup[groups] < 0])
+        unknown = self._lookup[groups] < 0
+        if not unknown.any():
+            return
+        new = np.unique(groups[unknown])
         self._lookup[new] = len(self.groups) + np.arange(len(new))
         self.groups = np.concatenate([self.groups, new])
 
@@ -294,11 +332,16 @@ class _Columns:
         return self._lookup[groups]
 
 
+def _takes_repeated(component: Component, structure: Structure) -> bool:
+    """Tell whether a structure takes several values of one slice and column at once."""
+    return component.scatters or isinstance(structure, FrequencyIndex)
+
+
 def _structure_for(component: Component) -> Structure:
     """Choose how a component answers stretches of slices."""
     match component:
-        case FrequencyTable() if component.flat:
-            return FrequencyIndex(component)
+        case FrequencyTable():
+            return FrequencyIndex(component, None if component.of_numbers else ValuePool())
         case UserState() if component.slides:
             return SubtractOnEvict(component)
         case State():

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Planes, widened
+from penstock.evaluate.components.numbers import Component, Planes, kept_width, widened
 from penstock.model.arrays import Int64Array
 
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
@@ -89,8 +89,7 @@ class PrefixSums:
         """Forget the slices before ``first`` and all but the given columns; sums begin at zero again."""
         self._sum_up()
         end = self._slices + 1
-        kept = [sums[first:end, columns] - sums[first, columns] for sums in self._sums]
-        self._sums = [np.ascontiguousarray(sums) for sums in kept]  # row by row, as adding takes them to be
+        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums.shape[1]) for sums in self._sums]
         self._slices, self._columns = self._slices - first, len(columns)
         self._summed = self._slices
 
@@ -109,3 +108,11 @@ def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
     grown = np.zeros((high, widened(have_columns, columns)), np.int64)
     grown[:have_rows, :have_columns] = sums
     return grown
+
+
+def _moved(kept: Int64Array, width: int) -> Int64Array:
+    """Put sums into an array with room for as many slices again, and for about the columns that there were."""
+    rows, columns = kept.shape
+    moved = np.zeros((2 * rows, kept_width(width, columns)), np.int64)
+    moved[:rows, :columns] = kept
+    return moved

@@ -57,15 +57,25 @@ class ScanLane:
             self._pending.append(partials)
 
     def evaluate(
-        self, starts: Int64Array, ends: Int64Array, *, keep_empty: bool = False, ranks: Int64Array | None = None
+        self,
+        starts: Int64Array,
+        ends: Int64Array,
+        *,
+        keep_empty: bool = False,
+        ranks: Int64Array | None = None,
+        wanted: Sequence[Component] | None = None,
     ) -> Merged:
         """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
-        stored = self._settle()
+        stored, components = self._settle(), self.components
+        if wanted is not None:
+            planes = dict(zip(components, stored.planes, strict=True))
+            components = tuple(wanted)
+            stored = Partials(stored.labels, stored.groups, tuple(planes[c] for c in components))
         lo = np.searchsorted(stored.labels, starts)
         hi = np.maximum(lo, np.searchsorted(stored.labels, ends))
         self.operations += int((hi - lo).sum())
-        merged = _joined(self.components, [self._scan(at, lo, hi, ranks) for at in _portions(hi - lo)])
-        return fill_empty(self.components, merged, len(starts)) if keep_empty else merged
+        merged = _joined(components, [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)])
+        return fill_empty(components, merged, len(starts)) if keep_empty else merged
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they are never asked for again."""
@@ -126,22 +136,28 @@ class ScanLane:
             self._pending = []
         return self._stored
 
-    def _scan(
-        self, at: Int64Array, lo: Int64Array, hi: Int64Array, ranks: Int64Array | None
-    ) -> tuple[Int64Array, Int64Array, Partials]:
-        """Merge the windows of some evaluations: list their partials, sort by group or its rank, combine runs."""
-        lengths = (hi - lo)[at]
-        skipped = np.repeat(lo[at] - (np.cumsum(lengths) - lengths), lengths)
-        evaluation = np.repeat(at, lengths)
-        listed = self._stored.take(np.arange(int(lengths.sum())) + skipped)
-        order = sort_pairs(evaluation, listed.groups if ranks is None else ranks[listed.groups])
-        if order is not None:
-            evaluation, listed = evaluation[order], listed.take(order)
-        runs = run_starts(evaluation, listed.groups)
-        planes = tuple(reduce_runs(c, p, runs) for c, p in zip(self.components, listed.planes, strict=True))
-        held = np.flatnonzero(planes[0][0] > 0)
-        reduced = Partials(listed.labels[runs], listed.groups[runs], planes).take(held)
-        return evaluation[runs][held], reduced.groups, reduced
+
+def _scan(
+    components: Sequence[Component],
+    stored: Partials,
+    at: Int64Array,
+    between: tuple[Int64Array, Int64Array],
+    ranks: Int64Array | None,
+) -> tuple[Int64Array, Int64Array, Partials]:
+    """Merge the windows of some evaluations: list their partials, sort by group or its rank, combine runs."""
+    lo, hi = between
+    lengths = (hi - lo)[at]
+    skipped = np.repeat(lo[at] - (np.cumsum(lengths) - lengths), lengths)
+    evaluation = np.repeat(at, lengths)
+    listed = stored.take(np.arange(int(lengths.sum())) + skipped)
+    order = sort_pairs(evaluation, listed.groups if ranks is None else ranks[listed.groups])
+    if order is not None:
+        evaluation, listed = evaluation[order], listed.take(order)
+    runs = run_starts(evaluation, listed.groups)
+    planes = tuple(reduce_runs(c, p, runs) for c, p in zip(components, listed.planes, strict=True))
+    held = np.flatnonzero(planes[0][0] > 0)
+    reduced = Partials(listed.labels[runs], listed.groups[runs], planes).take(held)
+    return evaluation[runs][held], reduced.groups, reduced
 
 
 def _joined(components: Sequence[Component], parts: list[tuple[Int64Array, Int64Array, Partials]]) -> Merged:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Planes, widened
+from penstock.evaluate.components.numbers import Component, Planes, kept_width, widened
 from penstock.evaluate.windows.partials import Order
 from penstock.model.arrays import Int64Array
+
+FEW_CELLS: Final = 1 << 16  # that are sooner computed one after the other than picked out
 
 
 class SegmentTree:
     """A segment tree over slices, one array per level and plane: node i of a level combines 2i and 2i + 1 below it.
 
     Rows beyond the last slice hold identities, so levels are always full and no node needs to know how many there are.
-    All evaluations climb together: a level costs a few array operations, whatever their number.
+    All evaluations climb together: a level costs a few array operations, whatever their number. Nodes above slices that
+    have changed are computed when they are asked for, a stretch of them at once.
     """
 
     def __init__(self, component: Component) -> None:
@@ -21,21 +26,20 @@ class SegmentTree:
         self.component = component
         self._slices, self._columns = 0, 0
         self._levels: list[Planes] = [component.identities((1, 0))]
+        self._stale = (0, 0)  # the slices, from one before another, above which nodes are not computed yet
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         self._grow(slices, columns)
-        moved = bool(len(rows)) and rows[-1] != self._slices - 1
-        if moved:
+        if len(rows) and rows[-1] != self._slices - 1:
             for plane, empty in zip(self._levels[0], self.component.identities((slices, columns)), strict=True):
                 empty[rows] = plane[: self._slices, :columns]
                 plane[:slices, :columns] = empty
+            self._outdate(0, slices)
         self._slices, self._columns = slices, columns
-        if moved:
-            self._repair(np.arange(slices))
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Combine values into (slice, column) pairs, and recompute the nodes above them."""
+        """Combine values into (slice, column) pairs."""
         leaves = self._levels[0]
         if self.component.scatters:
             flat = tuple(leaf.reshape(-1) for leaf in leaves)
@@ -44,10 +48,15 @@ class SegmentTree:
             combined = self.component.combine(tuple(leaf[rows, columns] for leaf in leaves), planes)
             for leaf, plane in zip(leaves, combined, strict=True):
                 leaf[rows, columns] = plane
-        self._repair(np.flatnonzero(np.bincount(rows)))
+        first, end = int(rows.min()), int(rows.max()) + 1
+        if (end - first) * self._columns <= FEW_CELLS:
+            self._outdate(first, end)
+        else:
+            self._repair(np.flatnonzero(np.bincount(rows)))
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""
+        self._refresh()
         out, nodes = self.component.identities((len(lo), self._columns)), 0
         for level in self._levels:
             open_ = lo < hi
@@ -61,15 +70,20 @@ class SegmentTree:
         return out, nodes
 
     def keep(self, first: int, columns: Int64Array) -> None:
-        """Forget the slices before ``first`` and all but the given columns."""
+        """Forget the slices before ``first`` and all but the given columns; memory is used again if most of it is."""
         kept = tuple(plane[first : self._slices, columns] for plane in self._levels[0])
-        slices = self._slices - first
-        self._slices, self._columns = 0, 0
-        self._levels = [self.component.identities((1, 0))]
-        self.place(np.empty(0, np.int64), slices, len(columns))
+        slices, rows, width = self._slices - first, *self._levels[0][0].shape
+        if 4 * slices < rows or kept_width(width, len(columns)) < width:
+            self._levels = [self.component.identities((1, 0))]
+            self._grow(slices, len(columns))
+        else:
+            for level in self._levels:
+                for plane, empty in zip(level, self.component.identities(1), strict=True):
+                    plane[...] = empty
         for plane, values in zip(self._levels[0], kept, strict=True):
             plane[:slices, : len(columns)] = values
-        self._repair(np.arange(slices))
+        self._slices, self._columns = slices, len(columns)
+        self._stale = (0, slices)
 
     def cells(self) -> Planes:
         """Return what each slice holds, [slice, column]."""
@@ -85,8 +99,26 @@ class SegmentTree:
         for plane, values in zip(out, combined, strict=True):
             plane[rows] = values
 
+    def _outdate(self, first: int, end: int) -> None:
+        """Note that slices have changed."""
+        known = self._stale
+        self._stale = (first, end) if known[0] == known[1] else (min(known[0], first), max(known[1], end))
+
+    def _refresh(self) -> None:
+        """Compute the nodes above the slices that have changed, level by level."""
+        (first, end), width = self._stale, self._columns
+        if first == end:
+            return
+        for below, above in zip(self._levels, self._levels[1:], strict=False):
+            first, end = first >> 1, (end + 1) >> 1
+            left = tuple(plane[2 * first : 2 * end : 2, :width] for plane in below)
+            right = tuple(plane[2 * first + 1 : 2 * end : 2, :width] for plane in below)
+            for plane, values in zip(above, self.component.combine(left, right), strict=True):
+                plane[first:end, :width] = values
+        self._stale = (0, 0)
+
     def _repair(self, rows: Order) -> None:
-        """Recompute the ancestors of some slices, level by level."""
+        """Compute the nodes above some slices that are far apart, level by level."""
         width = self._columns
         for below, above in zip(self._levels, self._levels[1:], strict=False):
             rows = np.unique(rows >> 1)
@@ -102,9 +134,8 @@ class SegmentTree:
             return
         while rows < slices:
             rows *= 2
-        old, width = self._levels, widened(width, columns)
+        old, width = self._levels[0], widened(width, columns)
         self._levels = [self.component.identities((rows >> i, width)) for i in range(rows.bit_length())]
-        for new, level in zip(self._levels, old, strict=False):
-            for plane, values in zip(new, level, strict=True):
-                plane[: values.shape[0], : values.shape[1]] = values
-        self._repair(np.zeros(1, np.int64))  # the old root is now one node among others
+        for plane, values in zip(self._levels[0], old, strict=True):
+            plane[: values.shape[0], : values.shape[1]] = values
+        self._outdate(0, self._slices)

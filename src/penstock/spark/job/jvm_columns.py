@@ -62,11 +62,11 @@ def keep(columns: Sequence[Column]) -> JvmColumns:
 
 
 def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Add columns written as SQL, in two calls each."""
-    handle = _handle_of(frame)
-    for name, text in texts.items():
-        handle = handle.withColumn(name, _parse()(text))
-    return _framed(handle, frame)
+    """Add columns written as SQL, all of them in one step: every step is analysed on its own."""
+    if not texts:
+        return frame
+    added = [_parse()(f"{text} AS {name}") for name, text in texts.items()]
+    return _framed(_handle_of(frame).select(_seq([_parse()("*"), *added])), frame)
 
 
 @lru_cache(maxsize=4_096)

@@ -11,12 +11,14 @@ Columns of the result: ``label`` (slice or granule, NULL for invalid rows), ``gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import ClassVar, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.kernel.row_aggregation import RowAggregation
 from penstock.kernel.signing import Signing
 from penstock.model.query import Join
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
@@ -26,6 +28,7 @@ from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
 from penstock.spark.job.jvm_columns import keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
+from penstock.spark.job.row_writer import RowWriter
 from penstock.spark.job.writer import Bounds, Writer
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.computed_columns import with_inputs
@@ -39,18 +42,28 @@ COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all 
 class PartialsJob:
     """The job of one layout: its columns are written once and used for every batch."""
 
+    sends_rows: ClassVar = False  # which the driver aggregates
+
     def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
         """Write the columns and keep them in the JVM; ``families`` tells how the stream grouped conditions so far."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
         self.invalid = Invalid()  # rows of the last batch
-        self.writer = (AttemptingWriter if layout.attempts else Writer)(layout, families)
+        self.writer = self._writer(families)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
         self._watched_joins = {join.id for d in watched for join in d.query.joins}
         used = with_inputs({layout.time, *layout.plan.columns}, layout.doubtful)
         self._used = keep([written(quoted(c)) for c in sorted(used)])
         self._rows = [keep(columns) for columns in self.writer.rows()]
+        self._prepare()
+
+    def _writer(self, families: ConditionGroupMemory) -> Writer:
+        """Choose who writes the expressions."""
+        return (AttemptingWriter if self.layout.attempts else Writer)(self.layout, families)
+
+    def _prepare(self) -> None:
+        """Write what comes after the rows' own columns."""
         copies = self.writer.copies()
         self._copies = None if copies is None else keep(copies)
         self._by = keep(self.writer.by())
@@ -77,12 +90,13 @@ class PartialsJob:
         settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
         with set_for_now(batch.sparkSession, settings):
             frame = self.frame(batch, tables, bounds)
-            if into is not None:
-                found = into.run(frame, self.layout, self.signing)
-            else:
-                found = self.signing.sign(frame.toArrow())
+            found = into.run(frame, self.layout, self.signing) if into is not None else self._found(frame, bounds)
         self.invalid, partials = without_reasons(found, bounds.clock_us)
         return partials
+
+    def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
+        """Let Spark run the job, and give its partials their signatures."""
+        return self.signing.sign(frame.toArrow())
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:
         """Let Spark plan the job for a batch and generate its code, without running it."""
@@ -119,6 +133,34 @@ class PartialsJob:
             keys = [self.writer.guarded(k) if attempted else k for k in join.stream_keys]
             rows = _joined(rows, join, keys, tables[join.id], attempted=attempted)
         return rows
+
+
+class RowsJob(PartialsJob):
+    """The job of one layout whose rows the driver aggregates: a projection, without a shuffle."""
+
+    sends_rows: ClassVar = True
+
+    def _writer(self, families: ConditionGroupMemory) -> Writer:
+        """Choose who writes the expressions."""
+        self._written = RowWriter(self.layout, families)
+        return self._written
+
+    def _prepare(self) -> None:
+        """Write the columns that are sent."""
+        self._sent = keep(self._written.sent())
+        self._aggregation = RowAggregation(self.layout, self._written.schema)
+
+    def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Build the job for a batch without running it."""
+        return self._sent.select(self.rows(batch, tables, bounds))
+
+    def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
+        """Let Spark send the rows, and aggregate them."""
+        rows = frame.toArrow()
+        partials = self._aggregation.partials(rows, bounds.watermark_us, bounds.ahead_us)
+        found = self.signing.sign(partials)
+        self.signing.sent = replace(self.signing.sent, bytes=rows.nbytes, rows=rows.num_rows)
+        return found
 
 
 def _joined(rows: DataFrame, join: Join, texts: Sequence[str], table: DataFrame, *, attempted: bool) -> DataFrame:

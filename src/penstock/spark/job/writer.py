@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from penstock.evaluate.components.component import Component, Written
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
@@ -43,14 +44,13 @@ from penstock.spark.job.many_trees import many_trees
 from penstock.spark.job.row_texts import last_of
 from penstock.spark.sources.computed_columns import inputs_of
 from penstock.store.invalid import AHEAD as AHEAD_LABEL
-from penstock.store.invalid import FAILED, TOO_EARLY
+from penstock.store.invalid import FAILED, FLOOR, TOO_EARLY
 
 # The watermark and the first time too far ahead change with every batch. They are read from an array literal by a
 # position that depends on the row, or the optimizer would fold them into the code, and every batch would compile.
 MARKS: Final = "__marks"
 WATERMARK: Final = MARKS + "[IF({t} IS NULL, 1, 0)]"
 AHEAD: Final = MARKS + "[IF({t} IS NULL, 0, 1)]"
-FLOOR: Final = -(1 << 62)  # before it, slices could not be counted in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class Bounds:
 class Writer:
     """Writes the job's expressions as Spark SQL text: few calls into the JVM, whatever the number of queries."""
 
+    may_be_direct: ClassVar = True
+
     def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
         """Choose whether a row's time is written out where it is used, or once as a column.
 
@@ -74,9 +76,11 @@ class Writer:
         """
         self.layout = layout
         self.joins = layout.plan.joins
-        self.direct = layout.direct
+        self.direct = layout.direct and self.may_be_direct
         self.many = many_trees(layout)
-        self.leads = layout.marks_late is not None and not layout.key_types  # keys ask whether a row is valid
+        self.leads = (
+            self.direct and layout.marks_late is not None and not layout.key_types
+        )  # keys ask whether a row is valid
         self.time = f"unix_micros(cast({quoted(layout.time)} as timestamp))"
         self.t = self.time if self.direct else "__t"
         # NULL, as good as false, without a time.
@@ -216,9 +220,14 @@ class Writer:
         placed = [written("*"), time, valid, *self.labels(), *self.numbering.columns()]
         steps = [[written("*"), *tried], placed] if tried else [placed]
         if self.signed and self.many is None:
-            steps.append([written("*"), *self.numbering.heads()])
-            steps.append([written("*"), *(written(told, name) for name, told in self.cell_texts().items())])
+            heads = self.numbering.heads()
+            steps += [[written("*"), *heads]] if heads else []
+            steps += self.cell_step()
         return steps
+
+    def cell_step(self) -> list[list[Column]]:
+        """Write the step that tells a row's number in every part of every grouping."""
+        return [[written("*"), *(written(told, name) for name, told in self.cell_texts().items())]]
 
     def labels(self) -> list[Column]:
         """Write the label of each tree; without queries, only whether the row is valid."""
@@ -322,13 +331,21 @@ class Writer:
             found.append(f"({end} > {self.t} AND {end} > {after} AND {end} >= {since})")
         return " OR ".join(found)
 
+    def masked(self, component: Component) -> Written:
+        """Let a state take the rows of its own groupings only; copies for others would make it bytes for nothing."""
+        users = [m.number for m in self.layout.members if component in m.grouping.components]
+        if not (component.is_state and component.ignores_null) or len(users) == len(self.layout.members):
+            return self.value
+        listed = ", ".join(map(str, users))
+        return lambda text: f"CASE WHEN __g IN ({listed}) THEN {self.value(text)} END"
+
     def partials(self) -> list[Column]:
         """Aggregate every component once for all groupings."""
         columns = []
         for number, component in enumerate(self.layout.components):
             if component == ROWS or component.source != component:
                 continue
-            texts = component.lift(self.value, self.t)
+            texts = component.lift(self.masked(component), self.t)
             columns += [written(text, component_name(number, part)) for part, text in enumerate(texts)]
         return columns
 

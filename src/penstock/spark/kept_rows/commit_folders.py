@@ -17,6 +17,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from penstock.errors import StateError
 from penstock.spark.session.own_session import schema_in
@@ -28,6 +37,7 @@ FAN_IN: Final = 8  # so many folders are put together; Spark lists more than 32 
 LARGEST: Final = 128 << 20  # bytes; a folder of that size is left as it is
 
 _NAME: Final = re.compile(r"(\d{12})(?:-(\d{12}))?")
+_PLAIN: Final = (NumericType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
 _OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -91,11 +101,14 @@ class CommitFolders:
         """Return how many bytes a folder's files take."""
         return self._size(span).bytes
 
-    def write(self, rows: DataFrame, number: int) -> None:
-        """Write a commit's rows; the same commit again replaces them, and no rows leave no folder."""
+    def write(self, rows: DataFrame, number: int, *, few: bool = False) -> None:
+        """Write a commit's rows; the same commit again replaces them, and no rows leave no folder.
+
+        A ``few`` are written here: Spark's own way to write files takes longer than such rows do.
+        """
         span = CommitSpan(number, number)
         self._forget(span)
-        self._write(rows, self.path(span))
+        self._write(rows, self.path(span), few=few and all(isinstance(f.dataType, _PLAIN) for f in rows.schema))
         self._enter(span)
 
     def read(self, session: SparkSession, columns: str, since_us: int | None = None) -> DataFrame | None:
@@ -164,11 +177,14 @@ class CommitFolders:
                 return tail
         return []
 
-    def _write(self, rows: DataFrame, path: Path) -> None:
+    def _write(self, rows: DataFrame, path: Path, *, few: bool = False) -> None:
         """Write rows and make them durable."""
         reached(f"{self._point}.before")
-        rows.write.mode("overwrite").options(**_OPTIONS).parquet(str(path))
         try:
+            if few:
+                _write_here(rows, path)
+            else:
+                rows.write.mode("overwrite").options(**_OPTIONS).parquet(str(path))
             make_durable(path, self._point)
         except OSError as error:
             raise StateError(f"cannot write {path}: {error.strerror}", hint=MEND) from error
@@ -195,6 +211,14 @@ class CommitFolders:
         if span not in self._sizes:
             self._sizes[span] = _size_of(self.path(span))
         return self._sizes[span]
+
+
+def _write_here(rows: DataFrame, folder: Path) -> None:
+    """Let Spark send rows, and write them to one file."""
+    table = rows.toArrow()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pq.write_table(table, folder / "part-00000.parquet")
 
 
 def make_durable(folder: Path, point: str) -> None:

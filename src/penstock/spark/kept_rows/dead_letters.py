@@ -18,13 +18,13 @@ from penstock.language.grammar.literals import write_string
 from penstock.model.duration import format_duration
 from penstock.model.schema import Column, Stream
 from penstock.spark.job.literals import longs, quoted
-from penstock.spark.job.writer import FLOOR, Bounds
+from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.commit_folders import make_durable
 from penstock.spark.sources.computed_columns import doubtful_columns, inputs_of, why_not_computed
 from penstock.spark.sources.frames import FILE, RECORD
 from penstock.store.faults import reached
 from penstock.store.files import MEND
-from penstock.store.invalid import Invalid
+from penstock.store.invalid import FLOOR, Invalid
 
 REASON: Final = "__reason"  # why a row is invalid
 DETAIL: Final = "__detail"

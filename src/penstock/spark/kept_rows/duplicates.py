@@ -16,10 +16,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from penstock.errors import WrongType
 from penstock.spark.job.literals import longs, quoted
-from penstock.spark.job.writer import FLOOR
 from penstock.spark.kept_rows.commit_folders import TIME, CommitFolders
 from penstock.spark.kept_rows.dead_letters import is_valid, micros_of
 from penstock.spark.sources.frames import written_type
+from penstock.store.invalid import FLOOR
 
 _FRESH: Final = "__fresh"  # a row of the batch, not a remembered key
 _KEYED: Final = "__keyed"  # valid, and without a NULL in its key: may be a duplicate, and be remembered

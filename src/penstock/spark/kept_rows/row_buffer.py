@@ -28,13 +28,13 @@ class RowBuffer:
         self.session, self.stream = session, stream
         self.folders = CommitFolders(folder, "waiting")
 
-    def keep(self, batch: DataFrame, number: int, watermark_us: int, ahead_us: int) -> None:
+    def keep(self, batch: DataFrame, number: int, watermark_us: int, ahead_us: int, *, few: bool) -> None:
         """Write the valid rows of a batch that are on time, all columns of the stream: one Spark job."""
         self.folders.compact(self.session, self._columns)
         micros = F.expr(micros_of(self.stream.time)).alias(TIME)
         rows = batch.select(*(F.col(quoted(c.name)) for c in self.stream.columns), micros)
         on_time = F.col(TIME) >= F.lit(watermark_us)
-        self.folders.write(rows.where(is_valid(TIME, ahead_us)).where(on_time), number)
+        self.folders.write(rows.where(is_valid(TIME, ahead_us)).where(on_time), number, few=few)
         if self.held()[0] > MOST_WAITING:
             self.folders.forget_after(number - 1)
             what = f'more than {MOST_WAITING:,} rows of stream "{self.stream.name}" wait for the watermark'

@@ -1,0 +1,196 @@
+"""Aggregates columns of rows, run by run: all rows of a run belong to one partial.
+
+What Spark's hash aggregation does in executors is done here over rows that were sent to the driver. Results are Arrow
+columns as Spark would send them, so that whoever reads partials cannot tell where these were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.evaluate.components.component import Array
+from penstock.evaluate.components.reading import comparable, ordered_type, whole
+from penstock.evaluate.expressions.raw_times import raw_values
+from penstock.evaluate.groups import rank_nested, sort_keys
+from penstock.model.arrays import BoolArray, Int64Array
+
+
+class RowColumn:
+    """A column of a batch's rows; what several partials need of it is computed once."""
+
+    def __init__(self, column: pa.Array | pa.ChunkedArray) -> None:
+        """Take a column as Spark sent it."""
+        self.array = whole(column)
+
+    @cached_property
+    def valid(self) -> BoolArray | None:
+        """Tell which rows have a value; None: all have."""
+        if not self.array.null_count:
+            return None
+        return np.asarray(self.array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+    @cached_property
+    def flags(self) -> BoolArray:
+        """Read Booleans; NULL is false."""
+        return np.asarray(self.array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """Read whole numbers, times or doubles, 0 for NULL."""
+        return comparable(self.array.type, self.array, 0)[0]
+
+    @cached_property
+    def has_numbers(self) -> bool:
+        """Tell whether values are numbers to numpy, in an order that is Spark's."""
+        return not pa.types.is_nested(self.array.type) and not ordered_type(self.array.type).hasobject
+
+    @cached_property
+    def ranks(self) -> Int64Array:
+        """Number the distinct values in Spark's order: NULL is 0, NaN comes last, −0.0 is 0.0."""
+        if self.has_numbers:
+            return self._ranked_numbers()
+        if pa.types.is_nested(self.array.type):
+            places = rank_nested(raw_values(self.array))
+            return np.asarray(pc.add(places, 1).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+        plain = self.array.cast(pa.binary()) if pa.types.is_string(self.array.type) else self.array
+        encoded = plain.dictionary_encode()
+        order = sort_keys([encoded.dictionary])
+        places = np.empty(len(order) + 1, np.int64)
+        places[order] = np.arange(1, len(order) + 1)
+        places[-1] = 0  # NULL
+        codes = np.asarray(encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False), np.int64)
+        return places[codes]
+
+    def _ranked_numbers(self) -> Int64Array:
+        """Number distinct numbers in order."""
+        numbers = self.numbers + 0.0 if self.numbers.dtype == np.float64 else self.numbers
+        _, ranks = np.unique(numbers, return_inverse=True)  # all NaN are one
+        ranks = ranks.astype(np.int64) + 1
+        return ranks if self.valid is None else np.where(self.valid, ranks, 0)
+
+
+class RowRuns:
+    """Rows in the order of the partials that they belong to, and where the rows of each begin."""
+
+    def __init__(self, order: Int64Array, starts: Int64Array) -> None:
+        """Take an order of rows and the first place of each run in it; no run is empty."""
+        self.order, self.starts = order, starts
+
+    def __len__(self) -> int:
+        """Count the runs."""
+        return len(self.starts)
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """Return how many rows each run has."""
+        return np.diff(self.starts, append=len(self.order))
+
+    @cached_property
+    def owner(self) -> Int64Array:
+        """Return the run of each row, in their order."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    def count(self, flags: BoolArray | None) -> Int64Array:
+        """Count the rows of each run for which something holds; None: it holds for all."""
+        if flags is None:
+            return self.lengths
+        return np.add.reduceat(flags[self.order], self.starts, dtype=np.int64)
+
+    def total(self, values: Array) -> Array:
+        """Add the numbers of each run up."""
+        return self.add_up(values[self.order])
+
+    def best(self, values: Array, ordering: np.ufunc) -> Array:
+        """Pick the best number of each run."""
+        with np.errstate(all="ignore"):
+            return np.asarray(ordering.reduceat(values[self.order], self.starts))
+
+    def held(self, column: RowColumn) -> BoolArray | None:
+        """Tell which runs hold a value of a column; None: all do."""
+        if column.valid is None:
+            return None
+        held = self.count(column.valid) > 0
+        return None if held.all() else held
+
+    def add_up(self, in_order: Array) -> Array:
+        """Add numbers up that stand in the order of the runs."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.add.reduceat(in_order, self.starts))
+
+    def sums(self, column: RowColumn) -> pa.Array:
+        """Add a column up, as Spark's sum does: NULL where a run holds no value."""
+        if pa.types.is_decimal(column.array.type):
+            return self._decimal_sums(column.array)
+        return masked(self.total(column.numbers), self.held(column))
+
+    def _decimal_sums(self, array: pa.Array) -> pa.Array:
+        """Add decimals up, in Arrow; the sum has ten digits more than its terms."""
+        table = pa.table({"run": self.owner, "x": array.take(pa.array(self.order))})
+        found = whole(table.group_by("run", use_threads=False).aggregate([("x", "sum")])["x_sum"])
+        return found.cast(pa.decimal128(min(38, array.type.precision + 10), array.type.scale))
+
+    def in_order_of(self, *ranks: Int64Array) -> Int64Array:
+        """Return the rows run by run, and in each run in the order of some ranks, the first one above the others."""
+        keys = [rank[self.order] for rank in reversed(ranks)]
+        return self.order[np.lexsort((*keys, self.owner))]
+
+
+def masked(values: Array, held: BoolArray | None) -> pa.Array:
+    """Make an Arrow column that is NULL where nothing is held."""
+    return pa.array(values) if held is None else pa.array(values, mask=~held)
+
+
+def typed(values: Array, held: BoolArray | None, type_: pa.DataType) -> pa.Array:
+    """Make an Arrow column of a type of what :attr:`RowColumn.numbers` reads of such a column."""
+    if held is not None:
+        values = np.where(held, values, np.zeros((), values.dtype))
+    if pa.types.is_timestamp(type_):
+        return masked(values, held).view(type_)
+    if pa.types.is_date32(type_):
+        return masked(values.astype(np.int32), held).view(type_)
+    return masked(values, held).cast(type_)
+
+
+def centred(column: RowColumn, runs: RowRuns, *, exact: bool = False) -> tuple[Int64Array, Array, Array]:
+    """Return how many values each run holds, their mean, and the distances from it of the rows in order, 0 of NULL.
+
+    ``exact``: of equal values the mean is the value itself, which a sum divided by a count need not be.
+    """
+    values, valid = column.numbers[runs.order], None if column.valid is None else column.valid[runs.order]
+    count = runs.count(column.valid)
+    with np.errstate(all="ignore"):
+        mean = np.add.reduceat(values, runs.starts) / count
+        if exact:
+            least = runs.best(_with(column, np.inf), np.fmin)
+            mean = np.where(least == runs.best(_with(column, -np.inf), np.fmax), least, mean)
+        distances = values - mean[runs.owner]
+    return count, mean, distances if valid is None else np.where(valid, distances, 0.0)
+
+
+def _with(column: RowColumn, instead: float) -> Array:
+    """Return a column's numbers, with something in place of NULL."""
+    return column.numbers if column.valid is None else np.where(column.valid, column.numbers, instead)
+
+
+def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
+    """Make lists of flat values, given how long each is."""
+    bounds = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=bounds[1:])
+    return pa.ListArray.from_arrays(pa.array(bounds), values)
+
+
+def structs_of(fields: dict[str, pa.Array]) -> pa.Array:
+    """Make structs of columns."""
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+
+
+def picked_rows(runs: RowRuns, wanted: BoolArray, ranks: Sequence[Int64Array], *, last: bool) -> Int64Array:
+    """Pick of each run the first or last row in an order, among those wanted; any row where none is."""
+    ordered = runs.in_order_of(wanted.astype(np.int64) * (1 if last else -1), *ranks)
+    at = runs.starts + runs.lengths - 1 if last else runs.starts
+    return np.asarray(ordered[at], np.int64)

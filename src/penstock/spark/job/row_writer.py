@@ -1,0 +1,93 @@
+"""Writes the job of a batch whose rows are sent to the driver instead of being aggregated by Spark.
+
+A row is sent once, with its slice in every tree, its cell in every grouping, and every key and argument that some
+grouping needs. There is no copy of it for each grouping, and no shuffle.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql import Column
+
+from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.layout import Layout
+from penstock.share.row_schema import (
+    BASE_FLAG,
+    DOUBTED_FLAG,
+    REVISED_FLAG,
+    TIME,
+    RowSchema,
+    failed_name,
+    label_name,
+)
+from penstock.spark.job.jvm_columns import written
+from penstock.spark.job.literals import quoted
+from penstock.spark.job.many_trees import many_trees
+from penstock.spark.job.writer import Writer
+from penstock.spark.sources.computed_columns import inputs_of
+
+
+def can_send_rows(layout: Layout) -> bool:
+    """Tell whether the driver can aggregate all that a layout asks for."""
+    if layout.attempts or layout.spread or not layout.members or many_trees(layout) is not None:
+        return False
+    keys = [key for m in layout.members for key in m.grouping.key_types]
+    return not any(map(pa.types.is_nested, keys)) and all(map(_is_made_of_rows, layout.components))
+
+
+def _is_made_of_rows(component: Component) -> bool:
+    """Tell whether a component can be aggregated outside of Spark."""
+    return component == ROWS or component.row_texts(str, TIME) is not None
+
+
+class RowWriter(Writer):
+    """A writer whose job ends with a projection of rows."""
+
+    may_be_direct: ClassVar = False
+
+    def __init__(self, layout: Layout, families: ConditionGroupMemory) -> None:
+        """List what is sent of each row."""
+        super().__init__(layout, families)
+        self._values: dict[str, str] = {}  # SQL → column
+        self.schema = RowSchema(
+            {m.number: tuple(self.columns_of(m)) for m in layout.members if m.signed},
+            {key: self._column(self.value(key)) for m in layout.members for key in m.grouping.keys},
+            {number: self._columns(component) for number, component in enumerate(layout.components)},
+            len(self.tried),
+            self.copied,
+        )
+
+    def _columns(self, component: Component) -> tuple[str, ...]:
+        """Name the columns that a component is aggregated from."""
+        if component == ROWS or component.source != component:
+            return ()
+        return tuple(map(self._column, component.row_texts(self.value, self.t) or ()))
+
+    def _column(self, text: str) -> str:
+        """Return the column of an expression; a new one if it has none yet."""
+        return self._values.setdefault(text, f"v{len(self._values)}")
+
+    def _flags(self) -> dict[str, str]:
+        """Write what is only true or false of a row."""
+        found = {BASE_FLAG: self.base()} if self.joins else {}
+        if self.layout.revising:
+            found[REVISED_FLAG] = self.revised()
+        if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
+            found[DOUBTED_FLAG] = " OR ".join(doubted)
+        return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}
+
+    def cell_step(self) -> list[list[Column]]:
+        """Write no step: cells are told where they are sent."""
+        return []
+
+    def sent(self) -> list[Column]:
+        """Write the columns that are sent."""
+        told = self.cell_texts() if self.signed else {}
+        labels = [written(f"__l{tree}", label_name(tree)) for tree in range(len(self.layout.plan.trees))]
+        cells = [written(told[name], name) for names in self.schema.cells.values() for name in names]
+        values = [written(text, name) for text, name in self._values.items()]
+        flags = [written(text, name) for name, text in self._flags().items()]
+        return [written(self.t, TIME), *labels, *cells, *values, *flags]
