@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FLINK := .flink
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test soak bench report clean
+.PHONY: help demo check quick test soak bench flink report clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +34,13 @@ bench: $(STAMP) ## measure windows and predicates against plain Spark
 	@$(BIN)/penstock bench windows --json bench/results/windows.json
 	@$(BIN)/penstock bench predicates --json bench/results/predicates.json
 
+flink: $(FLINK)/.installed ## set up Flink beside, for penstock bench peers
+
 report: $(STAMP) ## write bench/RESULTS.md and its charts from bench/results
 	@$(BIN)/penstock bench report
 
 clean: ## remove the virtual environment and all that tests and tools leave
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo
+	@rm -rf $(VENV) $(FLINK) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
@@ -47,3 +50,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
+
+$(FLINK)/.installed: bench/flink-constraints.txt
+	@echo "setting up $(FLINK) (once; some 700 MB)"
+	@$(PYTHON) -m venv $(FLINK)
+	@$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check -c bench/flink-constraints.txt apache-flink
+	@touch $(FLINK)/.installed

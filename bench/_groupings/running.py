@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from penstock.engine import Engine
 from penstock.share.grouping_rollup import to_record
 from penstock.share.plan import Strategy
 from penstock.sinks.parquet import ParquetSink
+
+Sums = Mapping[str, tuple[int, float]]  # by query: answers, and all their numbers summed
 
 
 @dataclass(slots=True)
@@ -48,12 +51,19 @@ def run(session: SparkSession, stream: Stream, queries: Sequence[Query], strateg
                 for tree, one in groupings.estimates.items()
             }
             ran = Ran(seconds, pipeline.metrics.answers, steps, to_record(groupings.feeding), estimates)
-        for path in folder.glob("*.parquet"):  # columns differ from file to file
-            for name, (count, value) in _sums(pq.ParquetFile(path).read()).items():
-                before = ran.sums.get(name, (0, 0.0))
-                ran.sums[name] = before[0] + count, before[1] + value
+        ran.sums = sums_of(folder)
         assert sum(count for count, _ in ran.sums.values()) == ran.answers, "the sink does not hold every answer"
         return ran
+
+
+def sums_of(folder: Path) -> dict[str, tuple[int, float]]:
+    """Sum up each query's answers in the files of a sink, whose columns differ from file to file."""
+    found: dict[str, tuple[int, float]] = {}
+    for path in folder.glob("*.parquet"):
+        for name, (count, value) in _sums(pq.ParquetFile(path).read()).items():
+            before = found.get(name, (0, 0.0))
+            found[name] = before[0] + count, before[1] + value
+    return found
 
 
 def _sums(written: pa.Table) -> dict[str, tuple[int, float]]:
@@ -70,8 +80,12 @@ def _sums(written: pa.Table) -> dict[str, tuple[int, float]]:
 
 def differing(ours: Ran, theirs: Ran) -> list[str]:
     """List the queries whose answers differ between two runs."""
-    names = ours.sums.keys() | theirs.sums.keys()
-    return sorted(name for name in names if not _same(ours.sums.get(name), theirs.sums.get(name)))
+    return differing_sums(ours.sums, theirs.sums)
+
+
+def differing_sums(ours: Sums, theirs: Sums) -> list[str]:
+    """List the queries whose answers differ in number or in their sums."""
+    return sorted(name for name in ours.keys() | theirs.keys() if not _same(ours.get(name), theirs.get(name)))
 
 
 def _same(one: tuple[int, float] | None, other: tuple[int, float] | None) -> bool:

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from bench._results.always_on import churn, restart, soak
 from bench._results.groupings import groupings
+from bench._results.latency import latency
+from bench._results.mixed import mixed
+from bench._results.peers import peers
 from bench._results.planner import planner
 from bench._results.predicates import predicates
 from bench._results.section import Document, Maker, Section, Table
@@ -22,6 +25,9 @@ SECTIONS: Final[Mapping[str, Maker]] = {
     "windows": windows,
     "predicates": predicates,
     "groupings": groupings,
+    "mixed": mixed,
+    "latency": latency,
+    "peers": peers,
     "planner": planner,
     "restart": restart,
     "churn": churn,

@@ -1,0 +1,111 @@
+"""Runs mixed loads in Penstock, and measures every batch and where its time goes; and bare micro-batches beside."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+
+from bench._frame import scratch_folder
+from bench._groupings.running import sums_of
+from bench._mixed.workloads import Load
+from penstock.engine import Engine
+from penstock.model.aggregation import Aggregation
+from penstock.model.strategy import Strategy
+from penstock.sinks.parquet import ParquetSink
+
+STEADY: Final = 4  # batches before which Spark compiles and queries begin
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a run took and did."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    answers: int = 0
+    state_bytes: int = 0
+    creating_seconds: float = 0.0
+    batches: list[float] = field(default_factory=list)  # seconds of each
+    steps: dict[str, float] = field(default_factory=dict)
+    partials: int = 0
+    sent_bytes: int = 0
+    sums: dict[str, tuple[int, float]] = field(default_factory=dict)  # by query: answers, and all their numbers summed
+
+    @property
+    def steady(self) -> float:
+        """Return the median of the batches after the first ones."""
+        return statistics.median(self.batches[STEADY:] or self.batches)
+
+    def record(self) -> dict[str, Any]:
+        """Write down what is compared from run to run."""
+        found = {name: value for name, value in asdict(self).items() if name != "sums"}
+        return {**found, "steady_seconds": self.steady}
+
+
+def run(
+    session: SparkSession,
+    load: Load,
+    names: Sequence[str] | None = None,
+    *,
+    strategy: Strategy = "shared paired",
+    aggregation: Aggregation = "auto",
+) -> Ran:
+    """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
+    ran = Ran()
+    with scratch_folder() as scratch:
+        folder, state = scratch / "answers", scratch / "state"
+        with Engine(
+            state, spark=session, strategy=strategy, sinks=[ParquetSink(folder)], aggregation=aggregation
+        ) as engine:
+            began = time.perf_counter()
+            engine.execute(load.script(names))
+            pipeline = engine.stream("s").pipeline
+            ran.creating_seconds = time.perf_counter() - began
+            ends = [time.perf_counter()]
+            engine.stream("s").targets.watchers.append(lambda *_: ends.append(time.perf_counter()))
+            cpu, began = cpu_seconds(), time.perf_counter()
+            engine.process_available(flush=True)
+            ran.seconds, ran.cpu_seconds = time.perf_counter() - began, cpu_seconds() - cpu
+            metrics = asdict(pipeline.metrics)
+            ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
+            ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]
+            ran.batches = [round(b - a, 4) for a, b in pairwise(ends)][: load.files]
+        ran.state_bytes = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
+        ran.sums = sums_of(folder)
+        ran.answers = sum(count for count, _ in ran.sums.values())
+    return ran
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process and of all that it started: the JVM, and workers of Python."""
+    own = psutil.Process()
+    spent = own.cpu_times().user + own.cpu_times().system
+    for child in own.children(recursive=True):
+        try:
+            spent += child.cpu_times().user + child.cpu_times().system
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return spent
+
+
+def bare_batches(session: SparkSession, load: Load, do: Callable[[DataFrame], object]) -> list[float]:
+    """Time micro-batches of plain Spark over the same files, in which each batch is given to a function alone."""
+    ends: list[float] = []
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        do(batch)
+        ends.append(time.perf_counter())
+
+    with scratch_folder() as scratch:
+        stream = session.readStream.schema(load.columns).option("maxFilesPerTrigger", 1).parquet(str(load.folder))
+        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(scratch))
+        ends.append(time.perf_counter())
+        writer.trigger(availableNow=True).start().awaitTermination()
+    return [b - a for a, b in pairwise(ends)]
