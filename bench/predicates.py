@@ -264,6 +264,7 @@ def _expect(bench: PredicatesBench) -> None:
         (f"CASE {at}, compiled", f"B {at}", ">=", 2),
         (f"C regular {at}, unshared", f"C regular {at}", ">=", 10),
         (f"C low {at}, unshared", f"C low {at}", ">=", 3),
+        (f"C low {at}", f"C regular {at}", "<=", 2.5),
     ]
     if most != at:
         bounds += [(f"CASE {most}, compiled", f"B {most}", ">=", 8), (f"B {most}", f"B {at}", "<=", 2.5)]
