@@ -2,7 +2,8 @@
 
 34 queries of 13 groupings over a year of flights run together and one by one; some of them run as Structured Streaming
 queries of their own, and in DuckDB. 90 queries of 7 groupings and 14 predicates run over small batches of edits, beside
-micro-batches in which nothing is done. Up to 300 drawn queries run; with --full 1,000, and batches of several sizes.
+micro-batches in which nothing is done. 44 queries run over an hour of real packets, where these are at hand. Up
+to 300 drawn queries run; with --full 1,000, and batches of several sizes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scra
 from bench._groupings.running import differing_sums
 from bench._measure import Figures, Progress
 from bench._mixed.drawn import drawn_queries
+from bench._mixed.real_packets import FILE, data_folder, real_packets
 from bench._mixed.rivals import SAMPLE, duckdb_seconds, plain_seconds
 from bench._mixed.running import STEADY, Ran, bare_batches, run
 from bench._mixed.workloads import Load, edits, flights
@@ -40,6 +42,8 @@ class Workload:
     months: int = 12
     edits: int = 39_244
     edit_batches: int = 30
+    packets: int = 471_638
+    packet_batches: int = 12
     drawn: tuple[int, ...] = (30, 100, 300)
     drawn_batch: int = 20_000
     drawn_batches: int = 12
@@ -55,7 +59,7 @@ def sized(rows: int, *, full: bool) -> Workload:
         more = Workload(rows, drawn=(30, 100, 300, 1_000), sizes=(1_000, 20_000, 500_000), repetitions=3)
         return more if full else Workload(rows)
     few = ("f00", "f07", "f22")
-    return Workload(rows, 3, rows, 6, drawn=(10, 20), drawn_batch=1_000, drawn_batches=5, alone=few)
+    return Workload(rows, 3, rows, 6, rows, 3, drawn=(10, 20), drawn_batch=1_000, drawn_batches=5, alone=few)
 
 
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
@@ -69,7 +73,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
     """Measure everything, one thing after the other; what is known is saved after each."""
     with scratch_folder() as scratch:
         bench = Bench(workload, session, scratch, say, save=save)
-        for step in (_flights, _edits, _drawn, _sizes):
+        for step in (_flights, _edits, _packets, _drawn, _sizes):
             bench.take(step)
         return bench.figures
 
@@ -160,6 +164,29 @@ def _edits(bench: Bench[Workload]) -> None:
     }
     bench.figures.expect("edits: a batch / an empty micro-batch", steady / nothing, "<=", 2.5)
     bench.figures.expect("edits: a batch, the usual strategy / the best one", steady / least, "<=", 1.1)
+
+
+def _packets(bench: Bench[Workload]) -> None:
+    """Run mixed queries over real packets, shared and not, if there are any."""
+    workload = bench.workload
+    load = real_packets(bench.scratch / "packets", workload.packets, workload.packet_batches)
+    if load is None:
+        bench.figures.measurements["packets"] = {"skipped": f"no {FILE} in the folder that PENSTOCK_DATA names"}
+        bench.say(f"packets: skipped, no {data_folder() / FILE}")
+        return
+    run(bench.session, load)
+    together, others = run(bench.session, load), _strategies(bench, load)
+    bench.say(f"packets: {len(load.queries)} queries together {together.seconds:.1f} s")
+    bench.figures.measurements["packets"] = {
+        "queries": len(load.queries),
+        "rows": load.rows,
+        "together": together.record(),
+        "strategies": {name: round(ran.seconds, 2) for name, ran in others.items()},
+    }
+    least = min(together.seconds, *(ran.seconds for ran in others.values()))
+    wrong = differing_sums(together.sums, others["unshared paired"].sums)
+    bench.figures.expect_true("packets: answers together equal those unshared", not wrong)
+    bench.figures.expect("packets: the usual strategy / the best one", together.seconds / least, "<=", 1.1)
 
 
 def _drawn(bench: Bench[Workload]) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench._frame import scratch_folder
 from bench._groupings.running import sums_of
+from bench._mixed.spark_steps import SparkSteps
 from bench._mixed.workloads import Load
 from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
@@ -34,6 +35,7 @@ class Ran:
     creating_seconds: float = 0.0
     batches: list[float] = field(default_factory=list)  # seconds of each
     steps: dict[str, float] = field(default_factory=dict)
+    spark_steps: dict[str, float] = field(default_factory=dict)
     partials: int = 0
     sent_bytes: int = 0
     sums: dict[str, tuple[int, float]] = field(default_factory=dict)  # by query: answers, and all their numbers summed
@@ -71,8 +73,10 @@ def run(
             ends = [time.perf_counter()]
             engine.stream("s").targets.watchers.append(lambda *_: ends.append(time.perf_counter()))
             cpu, began = cpu_seconds(), time.perf_counter()
-            engine.process_available(flush=True)
-            ran.seconds, ran.cpu_seconds = time.perf_counter() - began, cpu_seconds() - cpu
+            with SparkSteps(pipeline.session) as spark_steps:
+                engine.process_available(flush=True)
+                ran.seconds, ran.cpu_seconds = time.perf_counter() - began, cpu_seconds() - cpu
+            ran.spark_steps = spark_steps.seconds
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]

@@ -77,7 +77,7 @@ def flights(folder: Path, rows: int = 227_496, files: int = 12, seed: int = 1) -
         "taxi_out": pa.array(draw.gamma(4, 4, rows).round().astype(np.int32), mask=cancelled),
         "cancelled": pa.array(cancelled),
     }
-    _cut(pa.table(columns), folder, files)
+    cut(pa.table(columns), folder, files)
     airports = folder.parent / "airports.csv"
     named = {
         "dest": [_code(i) for i in range(116)],
@@ -163,7 +163,7 @@ def edits(folder: Path, rows: int = 39_244, files: int = 30, seed: int = 1, rate
         "delta": pa.array(delta, mask=draw.random(rows) < 0.05),
         "length": pa.array(draw.lognormal(8.5, 1.4, rows).round().astype(np.int64)),
     }
-    _cut(pa.table(columns), folder, files)
+    cut(pa.table(columns), folder, files)
     declared = (
         "ts TIMESTAMP, wiki STRING, user STRING, page STRING, namespace INT, kind STRING, bot BOOLEAN, "
         "minor BOOLEAN, delta INT, length BIGINT"
@@ -245,7 +245,7 @@ def _time(micros: npt.NDArray[np.int64]) -> Any:
     return pa.array(micros).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _cut(table: pa.Table, folder: Path, files: int) -> None:
+def cut(table: pa.Table, folder: Path, files: int) -> None:
     """Write rows in order of time to as many files."""
     folder.mkdir(parents=True, exist_ok=True)
     bounds = np.linspace(0, table.num_rows, files + 1).astype(int)

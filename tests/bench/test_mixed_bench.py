@@ -12,6 +12,7 @@ from bench import latency, mixed
 from bench._groupings.running import differing_sums
 from bench._measure import Progress
 from bench._mixed.drawn import drawn_queries
+from bench._mixed.real_packets import packet_queries, real_packets
 from bench._mixed.rivals import SAMPLE
 from bench._mixed.running import run
 from bench._mixed.workloads import EDIT_CONDITIONS, edit_queries, edits, flight_queries, flights
@@ -46,6 +47,25 @@ def test_fewer_drawn_queries_are_the_first_of_more() -> None:
     assert drawn_queries(100, seed=2) != drawn_queries(100)
     for text in many.values():
         parse_query(text)
+
+
+def test_queries_of_packets_mix_groupings_and_a_joined_table() -> None:
+    packets = packet_queries()
+    assert len(packets) == 44
+    assert len({keys_of(text) for text in packets.values()}) == 8
+    assert sum("JOIN services" in text for text in packets.values()) == 4
+
+
+def test_real_packets_are_read_where_they_are(tmp_path: Path, shared_data: Path) -> None:
+    load = real_packets(tmp_path / "packets", rows=1_000, files=2)
+    assert load is not None
+    assert load.rows == 1_000
+    assert len(list(load.folder.glob("*.parquet"))) == load.files == 2
+
+
+def test_without_packets_there_is_no_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path))
+    assert real_packets(tmp_path / "packets", rows=10, files=1) is None
 
 
 @pytest.mark.soak

@@ -19,6 +19,8 @@ class Metrics:
     ingest: float = 0.0
     commit: float = 0.0
     answer: float = 0.0
+    log: float = 0.0  # of which answers were written to the log
+    sink: float = 0.0  # of which answers were handed to the sinks
     batches: int = 0
     answers: int = 0
     evaluations: int = 0  # windows computed, equal ones of several queries once

@@ -90,9 +90,11 @@ class StepCommitter:
             self.corrections.forget(layout)
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if not again:
-                self.answers.append(number, tables, written)
+                with self.metrics.timed("log"):
+                    self.answers.append(number, tables, written)
                 self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
-            self.targets.deliver(number, self.answers.large(number) or tables)
+            with self.metrics.timed("sink"):
+                self.targets.deliver(number, self.answers.large(number) or tables)
             self._expire(layout)
         if charge_lanes(self.due_windows, layout) or self._defective:
             self._defective = False  # written down at once: what comes after a restart may not have the defect
