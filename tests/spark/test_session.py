@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,6 +110,16 @@ def test_workers_run_the_engines_interpreter(spark: SparkSession) -> None:
         return sys.executable
 
     assert spark.sparkContext.parallelize([0], 1).map(interpreter).collect() == [sys.executable]
+
+
+def test_what_java_prints_is_no_output_of_a_command(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    cast(Any, spark.sparkContext._jvm).java.lang.System.out.println("said by Java")
+    printed = capfd.readouterr()
+    until = time.monotonic() + 60
+    while "said by Java" not in printed.err and time.monotonic() < until:
+        time.sleep(0.01)
+        printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("", "said by Java\n")
 
 
 def test_asking_twice_gives_the_same_session(spark: SparkSession) -> None:

@@ -40,7 +40,7 @@ _INSTALL_JAVA: Final = (
     "or set JAVA_HOME to one."
 )
 # The JVM itself prints this for an option that Spark always passes; no setting silences it.
-_CHATTER: Final = (b"WARNING: Using incubator modules",)
+_CHATTER: Final = (b"WARNING: Using incubator modules", b"Warning: Java versions > Java 11 can only operate in")
 
 
 # Chosen by a short measurement of quiet micro-batches of 1,000 rows on two cores. Locality waits, batches retained,
@@ -291,7 +291,10 @@ def _java_options(java: Path, extra: str) -> str:
 
 
 def _launch_jvm(conf: SparkConf) -> None:
-    """Start the JVM with its standard error passed through us, so that known chatter can be dropped."""
+    """Start the JVM with all that it prints passed through us, to standard error, so that known chatter can be dropped.
+
+    A JVM may live on for seconds to write its archive of classes: it must not keep a pipe open that others read.
+    """
     if SparkContext._gateway is not None:
         return  # the JVM outlives a stopped session and is used again
     others = {child.pid for child in psutil.Process().children(recursive=True)}
@@ -299,7 +302,8 @@ def _launch_jvm(conf: SparkConf) -> None:
     tail: deque[bytes] = deque(maxlen=20)
     threading.Thread(target=_forward, args=(reader, tail), name="spark-stderr", daemon=True).start()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writer})  # type: ignore[no-untyped-call]
+        printed = {"stdout": writer, "stderr": writer}
+        gateway = launch_gateway(conf, popen_kwargs=printed)  # type: ignore[no-untyped-call]
     except (PySparkException, OSError) as error:
         detail = b"".join(tail).decode(errors="replace").strip()
         raise EnvironmentProblem(
@@ -325,7 +329,7 @@ def _quiet_python() -> None:
 
 
 def _forward(reader: int, tail: deque[bytes]) -> None:
-    """Copy the JVM's standard error to ours, line by line, without the chatter and what would steer a terminal."""
+    """Copy what the JVM prints to our standard error by lines, without the chatter and what would steer a terminal."""
     with os.fdopen(reader, "rb") as lines:
         for line in without_dying_words(lines):
             if not line.startswith(_CHATTER):
