@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from penstock.evaluate.windows.lanes import DenseLane, Lane
 from penstock.evaluate.windows.partials import Distinct
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.kernel.breakable_lanes import BreakableLanes, Kernel, components_of, named
+from penstock.kernel.condition_sums import Held, held_by_conditions
 from penstock.kernel.defects import Defect, defect_of
 from penstock.kernel.group_fill import GroupFill
 from penstock.kernel.partial_columns import read_components, slice_starts
@@ -229,12 +230,12 @@ class Synopsis(BreakableLanes):
         """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
         if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
             return
-        labels, values, words, late = added.labels, added.values, added.words, added.late
+        labels, words, late = added.labels, added.words, added.late
         groups = self._number(tree.space, member, fed, rows, added.keys)
         if isinstance(groups, Defect):
             self.tear_grouping((tree.space, fed.grouping.keys), groups)
             return
-        together = self._add_to_bundles(tree, fed, labels, values, words) if member.signed else frozenset()
+        together = self._add_to_bundles(tree, fed, added) if member.signed else frozenset()
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:
                 continue
@@ -249,9 +250,7 @@ class Synopsis(BreakableLanes):
             key = LaneKey(tree.space, fed.grouping.keys, condition)
             self.defects |= {(key, c): defect for c, defect in added.unread.items() if c in self.lanes[key].components}
 
-    def _add_to_bundles(
-        self, tree: Tree, fed: RolledUp, labels: Int64Array, values: Mapping[Component, Values], words: Words
-    ) -> frozenset[int]:
+    def _add_to_bundles(self, tree: Tree, fed: RolledUp, added: _Added) -> frozenset[int]:
         """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
         found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
@@ -259,25 +258,17 @@ class Synopsis(BreakableLanes):
             if isinstance(lane, ColumnLane):
                 found.setdefault(lane.bundle, []).append((position, lane.number))
         for bundle, members in found.items():
-            self.on_lane(bundle, "partials came", self._add_to_bundle, bundle, members, labels, values, words)
+            self.on_lane(bundle, "partials came", self._add_to_bundle, bundle, members, added)
         return frozenset(position for members in found.values() for position, _ in members)
 
-    def _add_to_bundle(
-        self,
-        bundle: Bundle,
-        members: Sequence[tuple[int, int]],
-        labels: Int64Array,
-        values: Mapping[Component, Values],
-        words: Words,
-    ) -> None:
+    def _add_to_bundle(self, bundle: Bundle, members: Sequence[tuple[int, int]], added: _Added) -> None:
         """Add the rows of some conditions, each with its column, to a bundle."""
         columns = np.array([column for _, column in members], np.int64)
-        positions, portion = [position for position, _ in members], max(1, MOST_PAIRS // len(members))
-        for first in range(0, len(labels), portion):
-            row, taken = taken_pairs([word[first : first + portion] for word in words], positions)
-            chosen = [pick(values[c], row + first) for c in bundle.components]
-            if len(row):
-                bundle.add(labels[row + first], columns[taken], chosen)
+        positions = [position for position, _ in members]
+        held = held_by_conditions(bundle.components, added.values, added.distinct, added.words, positions)
+        for labels, taken, values in _pairs(bundle, added, positions) if held is None else held:
+            if len(labels):
+                bundle.add(labels, columns[taken], values)
         if bundle.lane.cells > MOST_CELLS:
             self._dissolve(bundle)
 
@@ -318,3 +309,12 @@ class Synopsis(BreakableLanes):
             return self._groups[space, fed.grouping.keys].number(codes, known)
         except Exception as error:
             return defect_of(error, f"groups {named(fed.grouping.keys)} were numbered")
+
+
+def _pairs(bundle: Bundle, added: _Added, positions: Sequence[int]) -> Iterator[Held]:
+    """List the partials that each condition takes, some partials at a time."""
+    portion = max(1, MOST_PAIRS // len(positions))
+    for first in range(0, len(added.labels), portion):
+        row, taken = taken_pairs([word[first : first + portion] for word in added.words], positions)
+        rows = row + first
+        yield added.labels[rows], taken, [pick(added.values[c], rows) for c in bundle.components]
