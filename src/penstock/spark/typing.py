@@ -10,14 +10,23 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from sqlglot import exp
 
 from penstock.errors import PenstockError, Unsupported, WrongType
 from penstock.evaluate.finishing import WINDOW_TYPES, grouping_types
 from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.functions.bound import is_comparable
 from penstock.evaluate.typed import TypedQuery
+from penstock.language.binding.canonical import render
 from penstock.language.binding.columns_read import names_in
-from penstock.language.predicates.attributes import attributes_of, fallible, may_fail, parts_of, texts_to_type
+from penstock.language.predicates.attributes import (
+    Attributes,
+    attributes_of,
+    fallible,
+    node_may_fail,
+    parts_of,
+    texts_to_type,
+)
 from penstock.language.predicates.normalize import normal
 from penstock.language.predicates.split import read_predicate
 from penstock.model.function import Function
@@ -120,10 +129,20 @@ def _typing(bound: Bound) -> Typing:
     row = [column for aggregate in query.aggregates for column in aggregate.row]
     _check_row(row, (yield Untyped(known, tuple(row))) if row else [], query)
     read = frozenset[str]().union(*map(names_in, [*texts, *row])) & {c.name for c in bound.stream.columns}
-    same = normal(query.where, lambda text: may_fail(text, named)) if query.where else None
-    attributes = attributes_of(read_predicate(same), named) if same else ()
+    same, attributes = _condition(query.where, named) if query.where else (None, ())
     failing = fallible([*query.keys, *arguments], named)
     return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same)
+
+
+def _condition(where: str, types: Mapping[str, str]) -> tuple[str, Attributes]:
+    """Return the normal form of a condition, and the attributes that it tests."""
+    judged: dict[str, bool] = {}
+
+    def fails(node: exp.Expr) -> bool:
+        return judged.setdefault(render(node), node_may_fail(node, types))
+
+    same = normal(where, fails)
+    return same, attributes_of(read_predicate(same), types, judged)
 
 
 def _output_types(

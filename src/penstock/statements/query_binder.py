@@ -16,7 +16,6 @@ from penstock.model.schema import Table
 from penstock.spark.typing import Bound, Typer
 from penstock.statements.user_functions import UserFunctions
 
-
 Named = tuple[Select, str]  # with the name of the query
 
 
