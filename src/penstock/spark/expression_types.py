@@ -20,8 +20,6 @@ from penstock.spark.job.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.session.own_session import made_in
 
-QUERIES_AT_ONCE: Final = 250  # whose expressions one analysis types
-
 # A name, or a constant; those that follow a comparison may be any of their type. A number of nine digits is an int.
 _CONSTANTS: Final = re.compile(
     r"""`[^`]*` | '(?:[^'\\]|\\.|'')*'
@@ -65,9 +63,8 @@ class ExpressionTypes:
             by_columns.setdefault(one.columns, []).append(one)
         for columns, those in by_columns.items():
             frame, types = self._table(columns)
-            fresh = list(_fresh(those, types))
-            for start in range(0, len(fresh), QUERIES_AT_ONCE):
-                _learn(frame, types, fresh[start : start + QUERIES_AT_ONCE])
+            if fresh := list(_fresh(those, types)):
+                _learn(frame, types, fresh)
 
     def _table(self, columns: tuple[Column, ...]) -> tuple[DataFrame, dict[str, T.DataType]]:
         """Make an empty table with the columns given; what each column is, needs no asking."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -35,6 +36,8 @@ from penstock.model.schema import Column, Stream, Table
 from penstock.spark.expression_types import ExpressionTypes, Untyped
 from penstock.spark.job.literals import quoted
 from penstock.spark.session.embedded import telling_the_end
+
+QUERIES_AT_ONCE: Final = 500  # that are typed together
 
 Typing = Generator[Untyped, list[T.DataType], TypedQuery]  # asks for types, and is told them
 
@@ -69,6 +72,11 @@ class Typer:
     @telling_the_end(attrgetter("session"))
     def type_queries(self, bound: Sequence[Bound]) -> list[TypedQuery | PenstockError]:
         """Type many queries in few analyses; an error in a query's place says why Spark refuses that one."""
+        starts = range(0, len(bound), QUERIES_AT_ONCE)
+        return [found for start in starts for found in self._together(bound[start : start + QUERIES_AT_ONCE])]
+
+    def _together(self, bound: Sequence[Bound]) -> list[TypedQuery | PenstockError]:
+        """Type some queries in two or three analyses, one for each thing that they ask after the other."""
         found: dict[int, TypedQuery | PenstockError] = {}
         waiting = [_Waiting(number, one.query, _typing(one)) for number, one in enumerate(bound)]
         waiting = [one for one in waiting if one.go_on(found, self._types)]

@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.language.binding.canonical import render, strip
 from penstock.language.binding.columns_read import is_bare
 from penstock.language.grammar.literals import word_set
-from penstock.language.grammar.parse import parse_expression
+from penstock.language.grammar.parse import read_canonical
 from penstock.language.predicates.constants import constant_of
 from penstock.language.predicates.split import Formula, IsTrue, leaves_of
 
@@ -92,7 +92,7 @@ def _parts(text: str) -> tuple[str, ...]:
     """List the parts of an expression once."""
     if is_bare(text):
         return (text,)
-    return tuple(dict.fromkeys(render(node) for node in _operands(parse_expression(text))))
+    return tuple(dict.fromkeys(render(node) for node in _operands(read_canonical(text))))
 
 
 def _operands(tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -114,7 +114,7 @@ def _operands(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 def may_fail(text: str, types: Types) -> bool:
     """Tell whether computing an expression may fail; yes where it is not certain that it cannot."""
-    return not is_bare(text) and node_may_fail(parse_expression(text), types)
+    return not is_bare(text) and node_may_fail(read_canonical(text), types)
 
 
 def node_may_fail(node: exp.Expr, types: Types) -> bool:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from penstock.errors import LanguageError
 from penstock.language.binding.canonical import render, strip
-from penstock.language.grammar.parse import parse_expression
+from penstock.language.grammar.parse import parse_expression, read_canonical
 from penstock.language.predicates.negation_normal_form import (
     Atom,
     Chain,
@@ -58,7 +58,7 @@ def normal(where: str, may_fail: MayFail) -> str:
 
     ``may_fail`` is asked whether evaluating a test may fail on some row.
     """
-    form = negation_normal_form(parse_expression(where), lambda node: _splits(node, may_fail))
+    form = negation_normal_form(read_canonical(where), lambda node: _splits(node, may_fail))
     text = _formula(form, may_fail).text
     return text if len(text) <= SURELY_SHORT or _is_readable(text) else where
 
