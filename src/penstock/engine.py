@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -153,6 +153,11 @@ class Engine(Registering):
     def create_query(self, name: str, text: str, *, origin: Origin = "") -> Admitted:
         """Enter a query at any time, between two batches; say from which window on it is answered."""
         return self._changes.create([self.typed(parse_query(text), name)], origin)[0]
+
+    def create_queries(self, queries: Mapping[str, str]) -> dict[str, Admitted]:
+        """Enter many queries, name → SELECT, in one durable change: all of them or none, and far faster than singly."""
+        named = [(parse_query(text), name) for name, text in queries.items()]
+        return dict(zip(queries, self._changes.create(self._binder.typed_or_raise(named)), strict=True))
 
     def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Admitted:
         """Give a query a new SELECT: it answers the windows that begin from now on, the old one those before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict, astuple
+from dataclasses import astuple, fields
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,13 +17,17 @@ from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query
 from penstock.model.window import RowsWindow, Window
 
+Types = tuple[pa.DataType, ...]
+
 FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
 
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
     """Write a query and what Spark said about it."""
-    query = {**asdict(typed.query), "window": _window_record(typed.query.window)}
-    told = {"form": FORM, "types": _types(typed), "columns": sorted(typed.columns)}
+    query = _fields(typed.query) | {"window": _window_record(typed.query.window)}
+    query |= {name: [_fields(one) for one in query[name]] for name in ("joins", "aggregates", "outputs")}
+    types = _types(typed.key_types, typed.argument_types, typed.output_types)
+    told = {"form": FORM, "types": types, "columns": sorted(typed.columns)}
     told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
     told |= {"where": typed.where}
     return {"text": query.pop("text"), "stream": query.pop("stream"), "bound": query, "typed": told}
@@ -95,9 +99,15 @@ def _join(record: Mapping[str, Any]) -> Join:
     return Join(**{**record, **keys})
 
 
-def _types(typed: TypedQuery) -> str:
+def _fields(one: Query | Join | Aggregate | Output) -> dict[str, Any]:
+    """List the fields of a value, which are shared with it."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
+
+@lru_cache(maxsize=1_000)
+def _types(keys: Types, arguments: Types, outputs: Types) -> str:
     """Write Arrow's types as text: those of the keys, of the aggregates' arguments and of the outputs."""
-    roles = {"key": typed.key_types, "argument": typed.argument_types, "output": typed.output_types}
+    roles = {"key": keys, "argument": arguments, "output": outputs}
     schema = pa.schema([pa.field(role, found) for role, types in roles.items() for found in types])
     return base64.b64encode(schema.serialize()).decode()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,6 @@ from penstock.errors import (
     UnknownTable,
     Unsupported,
 )
-from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.altering import with_options, with_window
 from penstock.language.binding.query_text import write_name
 from penstock.language.functions.sql_functions import define
@@ -38,7 +37,7 @@ from penstock.language.statements import (
     Statement,
 )
 from penstock.model.schema import Stream, Table
-from penstock.statements.query_binder import QueryBinder
+from penstock.statements.query_binder import Named, QueryBinder
 from penstock.statements.questions import Questions
 from penstock.statements.user_functions import UserFunctions
 from penstock.stream.declared_sources import DeclaredSources
@@ -62,21 +61,25 @@ class Execution:
 
     def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
         """Carry out statements; queries that follow each other are entered together."""
-        waiting: list[TypedQuery] = []
+        waiting: list[Named] = []
         names: set[str] = set()  # of those that wait
         answers: list[pa.Table] = []
         for statement in statements:
             if isinstance(statement, CreateQuery) and not statement.or_replace:
                 name = statement.name.lower()
                 if not (statement.if_not_exists and (name in names or self._exists(statement))):
-                    waiting.append(self.binder.typed(statement.select, statement.name))
+                    waiting.append((statement.select, statement.name))
                     names.add(name)
                 continue
-            self.changes.create(waiting)
+            self._enter(waiting)
             waiting, names = [], set()
             answers += self._carried_out(statement)
-        self.changes.create(waiting)
+        self._enter(waiting)
         return answers
+
+    def _enter(self, queries: Sequence[Named]) -> None:
+        """Enter queries, all of them or none."""
+        self.changes.create(self.binder.typed_or_raise(queries))
 
     def _carried_out(self, statement: Statement) -> list[pa.Table]:
         """Carry out one statement; an error about its name is shown in its text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -52,6 +53,7 @@ __all__ = [
     "parse_query",
     "parse_script",
     "parse_statement",
+    "read_canonical",
 ]
 
 T = TypeVar("T")
@@ -105,6 +107,12 @@ def parse_expression(text: str) -> exp.Expr:
     """Read one expression, for example canonical text of a bound query."""
     text = readable(text, MAX_STATEMENT, "statement")
     return _guarded(text, tokens_of(text), StatementGrammar.read_expression)
+
+
+@lru_cache(maxsize=1_024)
+def read_canonical(text: str) -> exp.Expr:
+    """Read canonical text that several look into, one after the other; none of them may change what it says."""
+    return parse_expression(text)
 
 
 def _read(text: str, tokens: list[Token], read: Callable[[StatementGrammar], T]) -> T:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.language.binding.canonical import render, strip
+from penstock.language.binding.columns_read import is_bare
 from penstock.language.grammar.literals import word_set
-from penstock.language.grammar.parse import parse_expression
+from penstock.language.grammar.parse import read_canonical
 from penstock.language.predicates.constants import constant_of
 from penstock.language.predicates.split import Formula, IsTrue, leaves_of
 
@@ -50,18 +52,28 @@ class Attribute:
     may_fail: bool
 
 
+Attributes = tuple[Attribute, ...]
+
+
 def texts_to_type(formula: Formula) -> list[str]:
     """List the expressions whose types decide how a formula's tests are made; constants need none."""
     return list(dict.fromkeys(text for leaf in leaves_of(formula) for text in parts_of(leaf.attribute)))
 
 
-def attributes_of(formula: Formula, types: Types) -> tuple[Attribute, ...]:
-    """List a formula's attributes, and each test as an attribute of its own, for those that stay opaque."""
+def attributes_of(formula: Formula, types: Types, judged: Mapping[str, bool] = MappingProxyType({})) -> Attributes:
+    """List a formula's attributes, and each test as an attribute of its own, for those that stay opaque.
+
+    ``judged`` tells of some expressions whether they may fail.
+    """
     found: dict[str, Attribute] = {}
+
+    def fails(text: str) -> bool:
+        return judged[text] if text in judged else may_fail(text, types)
+
     for leaf in leaves_of(formula):
         if not isinstance(leaf.test, IsTrue) and leaf.attribute in types:
-            found[leaf.attribute] = Attribute(leaf.attribute, types[leaf.attribute], may_fail(leaf.attribute, types))
-        found[leaf.text] = Attribute(leaf.text, "boolean", may_fail(leaf.text, types))
+            found[leaf.attribute] = Attribute(leaf.attribute, types[leaf.attribute], fails(leaf.attribute))
+        found[leaf.text] = Attribute(leaf.text, "boolean", fails(leaf.text))
     return tuple(found.values())
 
 
@@ -78,7 +90,9 @@ def parts_of(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4_096)
 def _parts(text: str) -> tuple[str, ...]:
     """List the parts of an expression once."""
-    return tuple(dict.fromkeys(render(node) for node in _operands(parse_expression(text))))
+    if is_bare(text):
+        return (text,)
+    return tuple(dict.fromkeys(render(node) for node in _operands(read_canonical(text))))
 
 
 def _operands(tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -100,19 +114,19 @@ def _operands(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 def may_fail(text: str, types: Types) -> bool:
     """Tell whether computing an expression may fail; yes where it is not certain that it cannot."""
-    return _fails(parse_expression(text), types)
+    return not is_bare(text) and node_may_fail(read_canonical(text), types)
 
 
-def _fails(node: exp.Expr, types: Types) -> bool:
-    """Judge one node and what is in it."""
+def node_may_fail(node: exp.Expr, types: Types) -> bool:
+    """Tell the same of an expression that is read already."""
     node = strip(node)
     if isinstance(node, exp.Column) or constant_of(node) is not None:
         return False
     if isinstance(node, exp.Dot):
-        return _fails(node.this, types)
+        return node_may_fail(node.this, types)
     if not _allowed(node, types):
         return True
-    return any(_fails(child, types) for child in _children(node))
+    return any(node_may_fail(child, types) for child in _children(node))
 
 
 def _children(node: exp.Expr) -> list[exp.Expr]:

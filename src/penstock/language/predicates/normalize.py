@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from penstock.errors import LanguageError
 from penstock.language.binding.canonical import render, strip
-from penstock.language.grammar.parse import parse_expression
+from penstock.language.grammar.parse import parse_expression, read_canonical
 from penstock.language.predicates.negation_normal_form import (
     Atom,
     Chain,
@@ -26,7 +26,7 @@ from penstock.language.predicates.negation_normal_form import (
     opposite,
 )
 
-MayFail = Callable[[str], bool]
+MayFail = Callable[[exp.Expr], bool]
 
 SURELY_SHORT: Final = 2_000  # characters in which no limit of the language can be reached
 # Values of one of these forms have one type or widen to one in any order, so their order in a list does not matter.
@@ -56,9 +56,9 @@ class _Formula:
 def normal(where: str, may_fail: MayFail) -> str:
     """Return the text that stands for a condition and all that mean the same by their form; repeating changes nothing.
 
-    ``may_fail`` is asked, with the canonical text of a test, whether evaluating it may fail on some row.
+    ``may_fail`` is asked whether evaluating a test may fail on some row.
     """
-    form = negation_normal_form(parse_expression(where), lambda node: _splits(node, may_fail))
+    form = negation_normal_form(read_canonical(where), lambda node: _splits(node, may_fail))
     text = _formula(form, may_fail).text
     return text if len(text) <= SURELY_SHORT or _is_readable(text) else where
 
@@ -91,7 +91,7 @@ def _joined(kind: Connective, found: Sequence[_Formula]) -> _Formula:
 
 def _splits(node: exp.Between, may_fail: MayFail) -> bool:
     """Tell whether BETWEEN is written as two tests: of a column, unless a test may fail."""
-    return isinstance(strip(node.this), exp.Column) and not may_fail(render(node))
+    return isinstance(strip(node.this), exp.Column) and not may_fail(node)
 
 
 def _test(atom: Atom, may_fail: MayFail) -> _Formula:
@@ -99,7 +99,7 @@ def _test(atom: Atom, may_fail: MayFail) -> _Formula:
     node, negated = atom.node, atom.negated
     if negated and (turned := opposite(node)) is not None:
         node, negated = turned, False
-    fails = may_fail(render(node))
+    fails = may_fail(node)
     if not fails:
         node = _listed(_right_way_round(node))
     return _Formula(None, (render(exp.Not(this=node) if negated else node),), fails)

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from sqlglot import exp
 
 from penstock.language.binding.canonical import render, strip
-from penstock.language.grammar.parse import parse_expression
+from penstock.language.grammar.parse import read_canonical
 from penstock.language.predicates.constants import NULL, Constant, constant_of
 from penstock.language.predicates.negation_normal_form import Atom, Chain, mirrored, negation_normal_form, opposite
 
@@ -115,7 +115,7 @@ Formula = Leaf | Every | Either
 @lru_cache(maxsize=16_384)
 def read_predicate(text: str) -> Formula:
     """Read the canonical text of a predicate."""
-    return _formula(_formed(parse_expression(text)))
+    return _formula(_formed(read_canonical(text)))
 
 
 def leaves_of(formula: Formula) -> Iterator[Leaf]:

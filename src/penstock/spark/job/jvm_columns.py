@@ -20,6 +20,7 @@ from penstock.model.recent import Recent
 
 MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+BETWEEN_TEXTS: Final = "\0"
 MOST_KEPT: Final = 64  # lists of columns that stay in the JVM for the next plan
 
 
@@ -69,6 +70,12 @@ def with_texts(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     return _framed(_handle_of(frame).select(_seq([_parse()("*"), *added])), frame)
 
 
+def select_texts(frame: DataFrame, texts: Sequence[str]) -> DataFrame:
+    """Select expressions written as SQL, sent in one call however many they are; none may hold BETWEEN_TEXTS."""
+    together = _jvm().java.util.regex.Pattern.compile(BETWEEN_TEXTS).split(BETWEEN_TEXTS.join(texts))
+    return _framed(_handle_of(frame).selectExpr(together), frame)
+
+
 @lru_cache(maxsize=4_096)
 def written(text: str, name: str | None = None) -> Column:
     """Parse an expression in one call into the JVM; what stays the same when queries come and go is parsed once."""
@@ -98,10 +105,14 @@ def size_in_bytes(frame: DataFrame) -> int:
 @cache
 def _parse() -> Any:
     """Look up the JVM's parser of expressions once."""
+    return _jvm().org.apache.spark.sql.functions.expr
+
+
+def _jvm() -> Any:
+    """Return the JVM that runs."""
     context = SparkContext._active_spark_context
     assert context is not None, "columns are made in a running JVM"
-    functions: Any = context._jvm.org.apache.spark.sql.functions  # type: ignore[union-attr]
-    return functions.expr
+    return context._jvm
 
 
 def _handle(column: Column) -> Any:
