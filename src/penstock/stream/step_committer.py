@@ -17,6 +17,7 @@ from penstock.kernel.emit_changes import EmitChanges, saying_changes
 from penstock.kernel.pending import Pending, Rounds
 from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
+from penstock.store.answer_parts import alike_together
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
@@ -76,7 +77,7 @@ class StepCommitter:
     ) -> None:
         """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
 
-        What is due is answered in rounds that fit into memory; the answers of all but the last one wait in files.
+        What is due is answered in rounds that fit into memory; answers that are too many to be held wait in files.
         """
         with self.metrics.timed("answer"):
             number, here = self.progress.clock.number, [one for one in due if self.synopsis.keeps(one.lane)]
@@ -84,9 +85,10 @@ class StepCommitter:
             again = self.answers.last() == number  # a restart answers again, to know what failed
             tables: list[pa.Table] = []
             for answered, failures in self._answered(here, layout, touched, judged_us):
-                if tables and not again and (parts := self.answers.spill(number, tables)) is not None:
+                much = tables and not again and self.rounds.are_much(tables)
+                if much and (parts := self.answers.spill(number, tables)) is not None:
                     written, tables = [*written, *parts], []
-                tables = tables + self._settled(answered, failures, layout, again=again)
+                tables = alike_together([*tables, *self._settled(answered, failures, layout, again=again)])
             self.corrections.forget(layout)
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if not again:
