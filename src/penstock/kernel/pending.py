@@ -88,7 +88,7 @@ class Rounds:
 
     def are_much(self, answers: Sequence[pa.Table]) -> bool:
         """Tell whether answers of rounds that are done should not be in memory beside those of the next one."""
-        return HELD * sum(table.nbytes for table in answers) > self.size
+        return HELD * sum(int(table.nbytes) for table in answers) > self.size
 
     def forget(self, current: Container[int]) -> None:
         """Forget the queries that are gone."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Due, Failure
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
@@ -25,8 +24,6 @@ from penstock.stream.corrections import Corrections, Touched
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState
-from penstock.stream.handover import forget_departed
-from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
@@ -199,16 +196,3 @@ class StepCommitter:
             away = [floors.get(key) for key in self.synopsis.lanes if not self.synopsis.keeps(key)]
             if None not in away:
                 self.executor_state.store.expire(min((f for f in away if f is not None), default=1 << 62))
-
-    def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
-        """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
-        watermark = self.progress.clock.watermark_us
-        if watermark is None:
-            return
-        kept_us = intake.kept_for_us(definitions)
-        intake.forget(watermark, kept_us)
-        forget_departed(self.progress, layout, watermark, kept_us)
-        if compact:
-            self.synopsis.forget_groups(self.corrections.groupings(layout))
-            self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
-            self.answers.compact(self.targets.taken())
