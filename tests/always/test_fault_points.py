@@ -27,7 +27,14 @@ PRESENT = (
     Question(6 * SECOND, 3 * SECOND, 0, ("k", "j"), ("count(*)",), None, "count(*) > 1", 20 * SECOND),
 )
 PASSING = Question(4 * SECOND, 4 * SECOND, 0, (), ("max(v)",), "k = 'a'")
-ELSEWHERE = {"format", "migration", "backup", "record", "waiting"}  # not written by such a stream on its way
+ELSEWHERE = {
+    "format",
+    "migration",
+    "backup",
+    "record",
+    "waiting",
+    "forgotten",
+}  # not written by such a stream on its way
 KEPT = ("keys", "rows")
 TIRELESS = 60  # batches in which every point must be reached
 FAN = 3  # files that are put together, instead of sixteen

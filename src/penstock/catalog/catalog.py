@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
@@ -22,10 +22,11 @@ from penstock.model.derived import ANSWERS, same_line, since_line, source_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
-from penstock.store.changes import Change, ChangeLog
+from penstock.store.changes import FORGOTTEN, Change, ChangeLog
 
 Origin = Literal["", "added"]
 Since = Mapping[str, int | None]
+MOST_FORGOTTEN: Final = 1_000  # definitions at a time: nobody waits for it
 
 
 class Catalog(Lookup):
@@ -195,6 +196,18 @@ class Catalog(Lookup):
                 self.drop("query", definition.name)
             return ended
 
+    def forget(self, stream: str, version: int, answering: Collection[int]) -> int:
+        """Forget the definitions that were gone from a stream by a version and have no answers; return how many.
+
+        Their numbers, names and versions stay known. ``answering`` are those of which some answer is kept.
+        """
+        with self._lock:
+            left = self._timeline.leftovers(stream, version)
+            chosen = [e for e in left if e.in_log and e.id not in answering][:MOST_FORGOTTEN]
+            self._changes.forget([entry.version for entry in chosen])
+            self._timeline.forget(stream, {entry.id for entry in chosen})
+            return len(chosen)
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _require_free(self, name: str, kind: Kind) -> None:
@@ -295,10 +308,9 @@ class Catalog(Lookup):
         stream = source.query.stream if source is not None else change["stream"]
         told = {"created_us": change["at_us"], "origin": change.get("origin", ""), "until_us": change.get("until_us")}
         told |= {"since_us": change.get("since_us"), "begins_us": change.get("begins_us")}
-        in_log = self._changes.path is not None and has_typed(change)
-        entry = CatalogEntry(
-            change["definition"], change["name"], stream, self.version, in_log=in_log, source=source or change, **told
-        )
+        told |= {"in_log": self._changes.path is not None and has_typed(change), "keeps": _keeps(change, source)}
+        told |= {"source": source or (None if change.get(FORGOTTEN) else change)}
+        entry = CatalogEntry(change["definition"], change["name"], stream, self.version, **told)
         known = self._queries.pop(entry.name.lower(), None)
         paused = known is not None and self._timeline.paused(known)
         if known is not None and "handover_us" in change:
@@ -336,6 +348,13 @@ class Catalog(Lookup):
     def close(self) -> None:
         """Let go of the log's file."""
         self._changes.close()
+
+
+def _keeps(change: Change, source: Definition | None) -> bool:
+    """Tell whether a definition keeps its answers only for a time."""
+    if source is not None:
+        return bool(source.typed.keep_us)
+    return "keep" in dict(change.get("bound", {}).get("options", ()))
 
 
 def _same(known: Definition, query: TypedQuery) -> bool:

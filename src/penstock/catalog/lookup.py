@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +156,12 @@ class Lookup:
             there = {entry.id: entry for entry in self._in_force()}
             entry = there.get(number) or self._timeline.gone(number, self._editions[number].stream)
             return None if entry is None else self._timeline.read(entry)
+
+    def keeping(self, stream: str, numbers: Collection[int]) -> dict[int, int]:
+        """Return how long definitions that are gone keep their answers; those that keep them for good are left out."""
+        with self._lock:
+            passing = [e for e in self._timeline.leftovers(stream) if e.keeps and e.id in numbers]
+            return {entry.id: self._timeline.read(entry).typed.keep_us for entry in passing}
 
     @property
     def next_id(self) -> int:

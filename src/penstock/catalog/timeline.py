@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -41,7 +41,13 @@ class CatalogEntry:
     handover: Handover | None = None  # to the definition that took its place, while it still answers
     handed_over: int = 0  # the version that did so
     in_log: bool = False  # its record can be read again
+    keeps: bool = False  # its answers, but only for a time
     source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
+
+    @property
+    def forgotten(self) -> bool:
+        """Tell whether nothing is left to read it from."""
+        return self.source is None and not self.in_log
 
     def read(self, find: Callable[[int], Mapping[str, Any]], own: Mapping[str, Function]) -> Definition:
         """Return the definition, from its record if it was not needed before."""
@@ -88,12 +94,25 @@ class Timeline:
         """Note that a definition is gone; what the log can tell again is forgotten."""
         stream = self._streams[entry.stream]
         stream.version = version
-        stream.dropped.append((version, entry))
         self._paused.discard(entry.id)
+        if entry.forgotten:
+            return
+        stream.dropped.append((version, entry))
         if entry.in_log:
             entry.source = None
         elif len(stream.dropped) > 2 * MOST_KEPT:
             del stream.dropped[:MOST_KEPT]
+
+    def leftovers(self, stream: str, upto: int | None = None) -> list[CatalogEntry]:
+        """List the definitions of a stream that are gone and not forgotten, all or those dropped by a version."""
+        dropped = self._streams[stream].dropped if stream in self._streams else []
+        last = len(dropped) if upto is None else bisect_right(dropped, upto, key=lambda one: one[0])
+        return [entry for _, entry in dropped[:last]]
+
+    def forget(self, stream: str, numbers: Collection[int]) -> None:
+        """Forget definitions of a stream that are gone; nobody asks for a version that had them."""
+        known = self._streams[stream]
+        known.dropped = [one for one in known.dropped if one[1].id not in numbers]
 
     def gone(self, number: int, stream: str) -> CatalogEntry | None:
         """Return a definition of a stream that is gone."""

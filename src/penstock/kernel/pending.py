@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import EndRuns
@@ -21,6 +22,7 @@ from penstock.share.plan import LaneKey
 
 MOST_ANSWERS: Final = 1_000_000  # of one round, as far as they can be foreseen
 MOST_BYTES: Final = 256 << 20  # that computing them may take
+HELD: Final = 4  # the answers of rounds that are done may take one of so many parts of the bytes of a round
 VALUE_BYTES: Final = 48  # of a number on its way to an answer: as merged, as finished, and as written
 CELL_BYTES: Final = 8  # of a group that a window may have, whether it has it or not
 LEAST_FILLED: Final = 0.01  # of a lane's groups, that a window is expected to have
@@ -83,6 +85,10 @@ class Rounds:
         """Learn from how many answers with keys the last round had."""
         if self._cells:
             self._filled = min(1.0, max(LEAST_FILLED, 1.5 * answers / self._cells))
+
+    def are_much(self, answers: Sequence[pa.Table]) -> bool:
+        """Tell whether answers of rounds that are done should not be in memory beside those of the next one."""
+        return HELD * sum(int(table.nbytes) for table in answers) > self.size
 
     def forget(self, current: Container[int]) -> None:
         """Forget the queries that are gone."""

@@ -6,19 +6,18 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import pyarrow as pa
 
-from penstock.printable import json_text
+from penstock.sinks.json_lines import json_lines
 from penstock.sinks.protocol import Progressing, cannot_write
 from penstock.sinks.recorded import FolderWriter
-from penstock.sinks.row_values import plain_rows
 from penstock.sinks.settings import FolderForm, WholeForm
 from penstock.store.faults import reached, tear
 from penstock.store.files import sync_folder
 
-MOST_ROWS: Final = 10_000  # that are text in memory at a time
+MOST_ROWS: Final = 50_000  # that are text in memory at a time
 
 
 class JsonLinesSink:
@@ -57,15 +56,14 @@ class JsonLinesWriter(FolderWriter):
         if number <= self._delivered:
             return
         pieces = (table.slice(at, MOST_ROWS) for table in tables for at in range(0, table.num_rows, MOST_ROWS))
-        content = ("".join(map(_line, plain_rows(piece))).encode() for piece in pieces)
-        file, length = self._append(content) if len(tables) else (self._file, self._length)
+        file, length = self._append(map(json_lines, pieces)) if len(tables) else (self._file, self._length)
         self.memory.write({"delivered": number, "file": file, "length": length})
         self._delivered, self._file, self._length = number, file, length  # not before: else a retry would add it twice
 
     def roll(self) -> None:
         """Do nothing: every commit's lines are durable once delivered."""
 
-    def _append(self, content: Iterable[bytes]) -> tuple[int, int]:
+    def _append(self, content: Iterable[memoryview]) -> tuple[int, int]:
         """Add lines to the current file, or to the next one if it is full; return where they end."""
         number, start = self._file, self._length
         if start >= self.sink.roll_bytes or self._size() < start:  # shorter: someone took it away
@@ -108,8 +106,3 @@ class JsonLinesWriter(FolderWriter):
     def _path(self, number: int) -> Path:
         """Name a file."""
         return self.folder / f"{self.stem}{number:05d}.jsonl"
-
-
-def _line(row: dict[str, Any]) -> str:
-    """Write an answer as one line; signs that do not show are escaped, so that a terminal may show the file."""
-    return json_text(row, allow_nan=False) + "\n"

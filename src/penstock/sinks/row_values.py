@@ -50,8 +50,12 @@ def python_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Read rows as JSON can hold them."""
-    columns = [[plain_value(value) for value in _read(_whole(column), _TEXT)] for column in table.columns]
-    return _rows(table, columns)
+    return _rows(table, [plain_values(_whole(column)) for column in table.columns])
+
+
+def plain_values(array: pa.Array) -> list[Any]:
+    """Read the values of an array as JSON can hold them."""
+    return [plain_value(value) for value in _read(array, _TEXT)]
 
 
 def plain_value(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, overload
 
 import pyarrow as pa
 
-from penstock.store.answer_parts import AnswerContents, by_query, look_at
+from penstock.store.answer_parts import AnswerContents, in_parts, look_at
 from penstock.store.arrow_files import arrow_stream
 from penstock.store.files import checksum, damaged, seal, unseal, write_whole
 
@@ -168,7 +168,7 @@ def write_answers(
 
     Parts that are ``written`` already, to files of their own, are named with them: they hold from then on.
     """
-    streams = [arrow_stream(table) for table in tables]
+    streams = [arrow_stream(table, compressed=True) for table in tables]
     offset, parts = 0, []
     for stream, table in zip(streams, tables, strict=True):
         parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table)))
@@ -181,14 +181,14 @@ def write_answers(
 
 
 def write_parts(folder: Path, name: str, tables: Sequence[pa.Table]) -> list[AnswerPart]:
-    """Write tables to a file that nobody reads before an index names it; a part holds the answers of one query."""
-    each = [part for table in tables for part in by_query(table)]
+    """Write tables to a file that nobody reads before an index names it; a part holds answers of few queries."""
+    each = [part for table in tables for part in in_parts(table)]
     if not each:
         return []
     offset, parts = 0, []
     with (folder / name).open("wb") as file:
         for table in each:
-            stream = arrow_stream(table)
+            stream = arrow_stream(table, compressed=True)
             file.write(stream)
             parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table), name))
             offset += len(stream)

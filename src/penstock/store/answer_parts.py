@@ -17,6 +17,7 @@ DEFINITION: Final = "#definition"  # first column of every answer table: which q
 COMMIT: Final = "#commit"  # last column where answers of several commits are together: which commit's a row is
 END: Final = "window_end"
 MOST_ROWS: Final = 8_192  # of a part: to read one query's answers, no more than that of the others' is read
+MANY_ROWS: Final = 65_536  # of a part of answers that are not put together: sinks read these one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,52 +80,49 @@ def by_commit(table: pa.Table, number: int, after: int) -> Iterator[tuple[int, p
         yield int(one), plain.filter(pa.array(commits == one))
 
 
-def by_query(table: pa.Table) -> Iterator[pa.Table]:
-    """Take a table apart by query."""
-    definitions = _numbers(table, DEFINITION)
-    order = np.argsort(definitions, kind="stable")
-    begins = [0, *(np.flatnonzero(np.diff(definitions[order])) + 1).tolist(), len(definitions)]
-    table = table.take(pa.array(order))
-    for begin, end in pairwise(begins):
-        if end > begin:
-            yield table.slice(begin, end - begin)
-
-
-def put_together(tables: Sequence[tuple[int, pa.Table]], keep: Mapping[int, int]) -> list[pa.Table]:
-    """Merge tables of several commits: columns alike together, by query and then as they came, in parts."""
+def alike_together(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Put tables with equal columns one behind the other; nothing is copied."""
     alike: dict[pa.Schema, list[pa.Table]] = {}
-    for number, table in tables:
-        table = still_kept(table, keep)
-        if COMMIT not in table.column_names:
-            table = table.append_column(COMMIT, pa.array(np.full(table.num_rows, number, np.int64)))
-        if table.num_rows:
-            alike.setdefault(table.schema, []).append(table)
-    whole = [pa.concat_tables(each).combine_chunks() for each in alike.values()]
-    return [part for table in whole for half in _by_keeping(table, keep) for part in _parts(half)]
+    for table in tables:
+        alike.setdefault(table.schema, []).append(table)
+    return [pa.concat_tables(each) if len(each) > 1 else each[0] for each in alike.values()]
 
 
-def _by_keeping(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
-    """Take answers that will expire apart from those that stay, so that whole parts expire."""
-    passing = pc.is_in(table[DEFINITION], pa.array(list(keep), pa.int64()))
-    return [half for half in (table.filter(passing), table.filter(pc.invert(passing))) if half.num_rows]
-
-
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """Sort a table by query, and cut it so that a query's answers are in few parts and these are small."""
+def in_parts(table: pa.Table, most: int = MANY_ROWS) -> Iterator[pa.Table]:
+    """Sort a table by query, and cut it so that a query's answers are in few parts and these are not large."""
     order = np.argsort(_numbers(table, DEFINITION), kind="stable")
     table = table.take(pa.array(order))
     definitions = _numbers(table, DEFINITION)
     begins = [0, *(np.flatnonzero(np.diff(definitions)) + 1).tolist(), len(definitions)]
     start = 0
     for begin, end in pairwise(begins):
-        if end - start > MOST_ROWS and begin > start:
+        if end - start > most and begin > start:
             yield table.slice(start, begin - start)
             start = begin
-        while end - start > MOST_ROWS:
-            yield table.slice(start, MOST_ROWS)
-            start += MOST_ROWS
+        while end - start > most:
+            yield table.slice(start, most)
+            start += most
     if start < len(definitions):
         yield table.slice(start)
+
+
+def put_together(tables: Sequence[tuple[int, pa.Table]], keep: Mapping[int, int]) -> list[pa.Table]:
+    """Merge tables of several commits: columns alike together, by query and then as they came, in parts."""
+    kept = []
+    for number, table in tables:
+        table = still_kept(table, keep)
+        if COMMIT not in table.column_names:
+            table = table.append_column(COMMIT, pa.array(np.full(table.num_rows, number, np.int64)))
+        if table.num_rows:
+            kept.append(table)
+    whole = [table.combine_chunks() for table in alike_together(kept)]
+    return [part for table in whole for half in _by_keeping(table, keep) for part in in_parts(half, MOST_ROWS)]
+
+
+def _by_keeping(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
+    """Take answers that will expire apart from those that stay, so that whole parts expire."""
+    passing = pc.is_in(table[DEFINITION], pa.array(list(keep), pa.int64()))
+    return [half for half in (table.filter(passing), table.filter(pc.invert(passing))) if half.num_rows]
 
 
 def _numbers(table: pa.Table, column: str) -> Int64Array:

@@ -101,6 +101,11 @@ class AnswerLog(ABC):
             except (FileNotFoundError, StateError) as error:
                 self._raise_unless_changed(files, error)
 
+    def definitions(self) -> set[int]:
+        """Return the definitions that have answers here, expired ones too until they are removed."""
+        runs = {run for file in self._files for part in file.parts for run in part.holds.definitions}
+        return {one for first, last in runs for one in range(first, last + 1)}
+
     def expire(self, keep: Mapping[int, int]) -> None:
         """Let go of answers that end before a time: definition → the first window end that it keeps."""
         self._keep = dict(keep)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.store.files import checksum, damaged
 
-MUCH: Final = 1 << 16  # bytes: tables of so many are compressed; most of one with many groupings is NULL
+MUCH: Final = 1 << 16  # bytes: tables of so many are compressed; most of one with many groupings is NULL, and
+# answers repeat their windows and keys
 COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 ABOUT: Final = b"penstock"  # in the metadata of a partials' file: what its columns are, as JSON
 
@@ -24,10 +25,11 @@ def arrow_file(table: pa.Table, about: bytes | None = None) -> memoryview:
     return memoryview(out.getvalue())
 
 
-def arrow_stream(table: pa.Table) -> memoryview:
-    """Write a table as an Arrow stream."""
+def arrow_stream(table: pa.Table, *, compressed: bool = False) -> memoryview:
+    """Write a table as an Arrow stream; one of many bytes may be ``compressed``."""
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
+    options = COMPRESSED if compressed and table.nbytes >= MUCH else None
+    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
         writer.write_table(table)
     return memoryview(out.getvalue())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -42,6 +42,8 @@ CHANGES: Final = sa.Table(
     sa.Column("checksum", sa.Text, nullable=False),
 )
 _ABOUT: Final = ("version", "at_us", "op", "kind", "name", "definition")
+_LEFT: Final = ("stream", "handover_us")  # of a change that is forgotten: whose line it was in, who answered until when
+FORGOTTEN: Final = "forgotten"  # in the body of such a change
 Change = dict[str, Any]  # what _ABOUT names, and what else belongs to it
 
 
@@ -66,6 +68,22 @@ class ChangeLog:
         except IntegrityError as error:
             what = f"another program has changed the catalog {self.path}: {error.orig}"
             raise StateError(what, hint="Start again: nothing that was acknowledged is lost.") from None
+        except (DBAPIError, OSError) as error:
+            raise _worded(self.path, error) from error
+
+    def forget(self, versions: Sequence[int]) -> None:
+        """Keep of changes that entered queries only what the others' numbers and names are told by, in one write."""
+        if self.path is None or not versions:
+            return
+        try:
+            reached("forgotten.before")
+            with self._opened(self.path).begin() as connection:
+                chosen = sa.select(CHANGES).where(CHANGES.c.version.in_(versions))
+                left = [_left(_change(row, self.path)) for row in connection.execute(chosen).all()]
+                update = sa.update(CHANGES).where(CHANGES.c.version == sa.bindparam("at_version"))
+                told = update.values(body=sa.bindparam("new_body"), checksum=sa.bindparam("new_checksum"))
+                connection.execute(told, left)
+            reached("forgotten.after")
         except (DBAPIError, OSError) as error:
             raise _worded(self.path, error) from error
 
@@ -239,6 +257,12 @@ def _row(change: Change) -> Change:
     about = {name: change.get(name) for name in _ABOUT}
     body = {name: value for name, value in change.items() if name not in _ABOUT}
     return {**about, "body": _json(body), "checksum": _checksum(about, _json(body))}
+
+
+def _left(change: Change) -> Change:
+    """Write what is left of a change, as an update of its row takes it."""
+    row = _row({name: change[name] for name in (*_ABOUT, *_LEFT) if name in change} | {FORGOTTEN: True})
+    return {"at_version": row["version"], "new_body": row["body"], "new_checksum": row["checksum"]}
 
 
 def _json(value: object) -> str:

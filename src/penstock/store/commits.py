@@ -13,7 +13,16 @@ import pyarrow as pa
 from penstock.errors import StateError
 from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
-from penstock.store.files import checksum, damaged, make_folder, names_in, read_record, write_record, write_whole
+from penstock.store.files import (
+    checksum,
+    damaged,
+    make_folder,
+    names_in,
+    read_record,
+    write_ahead,
+    write_record,
+    write_whole,
+)
 from penstock.store.invalid import Invalid
 from penstock.store.manifest import KeptCommits, Manifest, check_files, later_numbers, read_list, sweep, write_list
 
@@ -163,6 +172,9 @@ class CommitLog(Protocol):
     def replay(self) -> Iterator[tuple[Commit, pa.Table | None]]:
         """Read back the batches whose partials are still needed, oldest first, always ending with the last one."""
 
+    def first_version(self) -> int | None:
+        """Return the version of the catalog that the oldest commit that a restart reads was made with."""
+
     def expire(self, before_us: int) -> None:
         """Forget partials all of whose labels are before the time."""
 
@@ -189,6 +201,10 @@ class MemoryCommitLog:
         """Give nothing: what was in memory is gone."""
         return iter(())
 
+    def first_version(self) -> int | None:
+        """Return the version of the one commit there is."""
+        return None if self._last is None else self._last.catalog_version
+
     def expire(self, before_us: int) -> None:
         """Do nothing: no partials are kept here."""
 
@@ -214,7 +230,7 @@ class DiskCommitLog:
         shape = None
         if partials.num_rows:
             content = arrow_file(partials, about)
-            write_whole(self.folder / f"{commit.number:012d}.arrow", lambda file: file.write(content), "partials")
+            write_ahead(self.folder / f"{commit.number:012d}.arrow", lambda file: file.write(content), "partials")
             commit, shape = replace(commit, partials_sum=checksum(content)), _shape(commit, partials)
         if commit.checkpoint is None and self._last is not None and self._last.batch == commit.batch:
             commit = replace(commit, checkpoint=self._last.checkpoint)  # heartbeats and the like read nothing new
@@ -234,6 +250,14 @@ class DiskCommitLog:
             if kept.first != kept.number:
                 commit = replace(commit, covers=kept.first, highest=kept.highest, partials_sum=kept.sum)
             yield commit, self._table(kept) if kept.weight else None
+
+    def first_version(self) -> int | None:
+        """Return the version of the oldest commit on disk: what is expired may come back with a crash."""
+        if self._last is None:
+            return None
+        listing = read_list(self.folder)
+        first = listing.kept[0].record if listing.kept else f"{listing.through + 1:012d}.json"
+        return read_commit(self.folder / first)[0].catalog_version
 
     def expire(self, before_us: int) -> None:
         """Forget partials that no window will ask for; the next compaction removes their files."""

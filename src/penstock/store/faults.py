@@ -12,11 +12,12 @@ from typing import BinaryIO, Final
 
 MOMENTS: Final = ("before", "torn", "after")
 
-# In the order of a batch; "catalog" is one SQLite transaction, which has no middle.
+# In the order of a batch; "catalog" and "forgotten" are SQLite transactions, which have no middle.
 POINTS: Final[tuple[str, ...]] = (
     "format",  # the marker of a state folder
     "migration",  # of an older state folder
     "catalog",  # a change of the catalog
+    "forgotten",  # what nobody can ask for any more, taken out of the catalog; one transaction too
     "invalid",  # rows without a usable time, kept aside
     "keys",  # remembered keys of a stream without duplicates
     "rows",  # retained rows

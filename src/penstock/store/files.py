@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -20,22 +21,40 @@ MEND: Final = "Free space or fix permissions, then start again: nothing that was
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], point: str = "record") -> None:
     """Write a file beside its place, make it durable, and rename it into place; ``point`` names it for tests."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        reached(f"{point}.before")
-        with draft.open("w+b") as file:
-            write(file)
-            tear(point, file)
-            file.flush()
-            os.fsync(file.fileno())
+    with _told(path, point):
+        draft = path.with_name(f".{path.name}.draft")
+        _write_synced(draft, write, point)
         draft.replace(path)
         sync_folder(path.parent)
+
+
+def write_ahead(path: Path, write: Callable[[BinaryIO], object], point: str) -> None:
+    """Write a file that nobody reads before a record in the same folder names it, with its checksum.
+
+    It needs no draft, and writing that record makes both names durable: the folder is synced once.
+    """
+    with _told(path, point):
+        _write_synced(path, write, point)
+
+
+@contextmanager
+def _told(path: Path, point: str) -> Iterator[None]:
+    """Tell tests of a write, and users if it fails."""
+    try:
+        reached(f"{point}.before")
+        yield
         reached(f"{point}.after")
     except OSError as error:
-        raise StateError(
-            f"cannot write {path}: {error.strerror or error}",
-            hint=MEND,
-        ) from error
+        raise StateError(f"cannot write {path}: {error.strerror or error}", hint=MEND) from error
+
+
+def _write_synced(path: Path, write: Callable[[BinaryIO], object], point: str) -> None:
+    """Write a file and make its content durable."""
+    with path.open("w+b") as file:
+        write(file)
+        tear(point, file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def make_folder(folder: Path) -> None:

@@ -54,10 +54,11 @@ class Pipeline:
         self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
-        self.committer = parts.committer
+        self.committer, self.leftovers = parts.committer, parts.leftovers
         self.layout: Layout | None = None  # in force; None before the first batch
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
+        self._looked = -1  # the last commit at which it was decided whether to compact
 
     @property
     def version(self) -> int:
@@ -208,11 +209,16 @@ class Pipeline:
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
-                if compact := self.progress.clock.number % COMPACTED_EVERY == 0:  # before partials go
+                if compact := self._is_time_to_compact():  # before partials go
                     self.commits.compact(lambda partials: self.due_windows.needed(partials, computed.layout))
                 self.committer.answer(due, computed.layout, arrived.touched, before)
-                self.committer.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
+                self.leftovers.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
         self.weaving.look()
+
+    def _is_time_to_compact(self) -> bool:
+        """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""
+        before, self._looked = self._looked, self.progress.clock.number
+        return self._looked // COMPACTED_EVERY > before // COMPACTED_EVERY
 
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
@@ -272,6 +278,7 @@ class Pipeline:
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
+        self._looked = number
         self.groupings.recover(number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Due, Failure
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
@@ -17,6 +16,7 @@ from penstock.kernel.emit_changes import EmitChanges, saying_changes
 from penstock.kernel.pending import Pending, Rounds
 from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
+from penstock.store.answer_parts import alike_together
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
@@ -24,8 +24,6 @@ from penstock.stream.corrections import Corrections, Touched
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState
-from penstock.stream.handover import forget_departed
-from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
@@ -76,7 +74,7 @@ class StepCommitter:
     ) -> None:
         """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
 
-        What is due is answered in rounds that fit into memory; the answers of all but the last one wait in files.
+        What is due is answered in rounds that fit into memory; answers that are too many to be held wait in files.
         """
         with self.metrics.timed("answer"):
             number, here = self.progress.clock.number, [one for one in due if self.synopsis.keeps(one.lane)]
@@ -84,9 +82,10 @@ class StepCommitter:
             again = self.answers.last() == number  # a restart answers again, to know what failed
             tables: list[pa.Table] = []
             for answered, failures in self._answered(here, layout, touched, judged_us):
-                if tables and not again and (parts := self.answers.spill(number, tables)) is not None:
+                much = tables and not again and self.rounds.are_much(tables)
+                if much and (parts := self.answers.spill(number, tables)) is not None:
                     written, tables = [*written, *parts], []
-                tables = tables + self._settled(answered, failures, layout, again=again)
+                tables = alike_together([*tables, *self._settled(answered, failures, layout, again=again)])
             self.corrections.forget(layout)
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if not again:
@@ -199,16 +198,3 @@ class StepCommitter:
             away = [floors.get(key) for key in self.synopsis.lanes if not self.synopsis.keeps(key)]
             if None not in away:
                 self.executor_state.store.expire(min((f for f in away if f is not None), default=1 << 62))
-
-    def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
-        """Let go of keys and rows that are not needed any more; to ``compact``, also of groups, answers and files."""
-        watermark = self.progress.clock.watermark_us
-        if watermark is None:
-            return
-        kept_us = intake.kept_for_us(definitions)
-        intake.forget(watermark, kept_us)
-        forget_departed(self.progress, layout, watermark, kept_us)
-        if compact:
-            self.synopsis.forget_groups(self.corrections.groupings(layout))
-            self.answers.expire({d.id: watermark - d.typed.keep_us for d in definitions if d.typed.keep_us})
-            self.answers.compact(self.targets.taken())

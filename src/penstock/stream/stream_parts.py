@@ -16,6 +16,7 @@ from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState, open_executor_state
 from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.intake import Intake
+from penstock.stream.leftovers import Leftovers
 from penstock.stream.metrics import Metrics
 from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
@@ -37,6 +38,7 @@ class StreamParts:
     failures: RowFailures
     admission: Admission
     committer: StepCommitter
+    leftovers: Leftovers
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> StreamParts:
@@ -51,6 +53,17 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
+    committer = StepCommitter(
+        given.commits,
+        given.answers,
+        due_windows,
+        Answering(synopsis, lambda requests: finish(settings.session, requests)),
+        executor_state,
+        given.targets,
+        lambda tables: kind.shown(tables, due_windows),
+        metrics,
+        given.places.checkpoint,
+    )
     return StreamParts(
         synopsis,
         progress,
@@ -61,15 +74,6 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         TreePlanner(settings.strategy, settings.rates, progress, synopsis, computing),
         failures,
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
-        StepCommitter(
-            given.commits,
-            given.answers,
-            due_windows,
-            Answering(synopsis, lambda requests: finish(settings.session, requests)),
-            executor_state,
-            given.targets,
-            lambda tables: kind.shown(tables, due_windows),
-            metrics,
-            given.places.checkpoint,
-        ),
+        committer,
+        Leftovers(given, committer),
     )

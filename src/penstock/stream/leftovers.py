@@ -1,0 +1,53 @@
+"""Lets go of what a stream needs no more: keys, rows, groups, answers, and what dropped queries have left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.evaluate.typed import Definition
+from penstock.model.derived import is_line
+from penstock.share.layout import Layout
+from penstock.stream.context import StreamContext
+from penstock.stream.handover import forget_departed
+from penstock.stream.intake import Intake
+from penstock.stream.step_committer import StepCommitter
+
+
+class Leftovers:
+    """What is left of the past of one stream; nothing that a restart or a sink will ask for goes."""
+
+    def __init__(self, given: StreamContext, committer: StepCommitter) -> None:
+        """Look at a stream's logs and at its part of the catalog."""
+        self.catalog, self.stream, self.committer = given.catalog.catalog, given.stream.name, committer
+        self.commits, self.answers, self.targets = given.commits, given.answers, given.targets
+
+    def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
+        """Let go of keys and rows; to ``compact``, also of groups, answers, files and definitions."""
+        progress = self.committer.progress
+        watermark = progress.clock.watermark_us
+        if watermark is None:
+            return
+        kept_us = intake.kept_for_us(definitions)
+        intake.forget(watermark, kept_us)
+        forget_departed(progress, layout, watermark, kept_us)
+        if compact:
+            self.committer.synopsis.forget_groups(self.committer.corrections.groupings(layout))
+            self._expire(definitions, watermark)
+            self.answers.compact(self.targets.taken())
+            self._forget()
+
+    def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:
+        """Let answers expire, also those of queries that are gone, each as long after its window as its query said."""
+        keep = {d.id: d.typed.keep_us for d in definitions if d.typed.keep_us}
+        if gone := self.answers.definitions() - {d.id for d in definitions}:
+            keep |= self.catalog.keeping(self.stream, gone)
+        self.answers.expire({number: watermark_us - keep_us for number, keep_us in keep.items()})
+
+    def _forget(self) -> None:
+        """Forget definitions that no commit a restart reads was made with, and that have no answers."""
+        executor_state = self.committer.executor_state
+        if is_line(self.stream) or (executor_state is not None and executor_state.groupings):
+            return  # what these have stored may be of earlier versions
+        version = self.commits.first_version()
+        if version is not None:
+            self.catalog.forget(self.stream, version, self.answers.definitions())
