@@ -14,6 +14,7 @@ from penstock.kernel.defects import defect_of, is_of_spark
 from penstock.kernel.signing import FailedRows
 from penstock.model.aggregation import Aggregation
 from penstock.share.layout import Layout
+from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.jvm_columns import size_in_bytes
 from penstock.spark.job.row_writer import can_send_rows
 from penstock.stream.defect_isolation import log_defect
@@ -51,6 +52,8 @@ class AggregationChoice:
             return False
         if self.wanted == "driver":
             return True
+        if isinstance(batch, HeldRows):
+            return True  # they are here already
         states = any(component.is_state for component in layout.components)
         if layout.direct and not states:
             return False

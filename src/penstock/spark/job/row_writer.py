@@ -60,6 +60,11 @@ class RowWriter(Writer):
             self.copied,
         )
 
+    @property
+    def values(self) -> dict[str, str]:
+        """Return the SQL of the keys and arguments that are sent, by column."""
+        return {name: text for text, name in self._values.items()}
+
     def _columns(self, component: Component) -> tuple[str, ...]:
         """Name the columns that a component is aggregated from."""
         if component == ROWS or component.source != component:
