@@ -35,7 +35,7 @@ class RowProjection:
         asked = layout.plan.joins or layout.revising or layout.doubtful or layout.attempts or schema.cells
         read = {name: _read(text) for name, text in texts.items()}
         self._read = {name: one for name, one in read.items() if one is not None}
-        self.possible = not asked and not schema.tried and len(self._read) == len(read)
+        self.possible = bool(layout.members) and not asked and not schema.tried and len(self._read) == len(read)
 
     def sent(
         self, rows: pa.Table, watermark_us: int, ahead_us: int, edges: Mapping[int, Sequence[int]]

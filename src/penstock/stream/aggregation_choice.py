@@ -59,7 +59,7 @@ class AggregationChoice:
             return False
         if last is None:
             return size_in_bytes(batch) <= (MOST_BYTES if states else FEW_BYTES)
-        filled = last.partials >= MUCH_FILLED * last.rows * len(layout.members)
+        filled = last.partials >= MUCH_FILLED * last.rows * max(1, len(layout.members))
         few = FEW_ROWS * (CHANGED_FROM if last.rows_sent else 1)
         return last.rows <= (MOST_ROWS if states or filled else few)
 

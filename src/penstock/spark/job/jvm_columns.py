@@ -45,10 +45,6 @@ class JvmColumns:
         """Select the columns from a frame."""
         return _framed(_handle_of(frame).select(self._all), frame)
 
-    def select_with(self, more: JvmColumns, frame: DataFrame) -> DataFrame:
-        """Select the columns, and others, from a frame."""
-        return _framed(_handle_of(frame).select(_seq([*self._handles, *more._handles])), frame)
-
     def group(self, frame: DataFrame, aggregates: JvmColumns, leading: str | None = None) -> DataFrame:
         """Group a frame by the columns, after one more written as SQL if need be, and aggregate."""
         by = self._all if leading is None else _seq([_parse()(leading), *self._handles])

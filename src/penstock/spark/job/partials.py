@@ -179,8 +179,8 @@ class RowsJob(PartialsJob):
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        rows = self.rows(batch, tables, bounds)
-        return self._sent.select(rows) if self.beside is None else self._sent.select_with(self.beside, rows)
+        sent = self._sent if self.beside is None else keep((*self._sent.columns, *self.beside.columns))
+        return sent.select(self.rows(batch, tables, bounds))
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
