@@ -183,7 +183,9 @@ class MadeJob(BatchJob):
         """Say that batches are small."""
         return 0
 
-    def run(self, batch: Any, layout: Layout, known: Mapping[str, Table], judged: Bounds) -> BatchPartials:
+    def run(
+        self, batch: Any, layout: Layout, known: Mapping[str, Table], judged: Bounds, beside: Any = None
+    ) -> BatchPartials:
         """Make the partials of a batch, a list of rows."""
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         layout = layout.listed({})

@@ -68,7 +68,13 @@ class RowAggregation:
             for name in self.schema.cells.get(member.number, (None,)):
                 cells = sent.numbers(name) if name is not None else sent.uncelled(carries_all=member.carrier)
                 parts.append(self._part(sent, member, cells))
-        return _stacked(parts)
+        return _stacked(parts or [self._unasked(sent)])
+
+    def _unasked(self, sent: _SentRows) -> dict[str, pa.Array]:
+        """Count the rows of a batch that nobody asks for."""
+        label = sent.column(label_name(0))
+        runs = _runs([label.ranks], np.arange(len(sent.valid)))
+        return {LABEL: label.array.take(pa.array(runs.order[runs.starts])), **self._statistics(sent, runs)}
 
     def _part(self, sent: _SentRows, member: Member, cells: Int64Array) -> dict[str, pa.Array]:
         """Aggregate the rows of one part of a grouping."""

@@ -14,6 +14,7 @@ from penstock.kernel.defects import defect_of, is_of_spark
 from penstock.kernel.signing import FailedRows
 from penstock.model.aggregation import Aggregation
 from penstock.share.layout import Layout
+from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.jvm_columns import size_in_bytes
 from penstock.spark.job.row_writer import can_send_rows
 from penstock.stream.defect_isolation import log_defect
@@ -51,12 +52,14 @@ class AggregationChoice:
             return False
         if self.wanted == "driver":
             return True
+        if isinstance(batch, HeldRows):
+            return True  # they are here already
         states = any(component.is_state for component in layout.components)
         if layout.direct and not states:
             return False
         if last is None:
             return size_in_bytes(batch) <= (MOST_BYTES if states else FEW_BYTES)
-        filled = last.partials >= MUCH_FILLED * last.rows * len(layout.members)
+        filled = last.partials >= MUCH_FILLED * last.rows * max(1, len(layout.members))
         few = FEW_ROWS * (CHANGED_FROM if last.rows_sent else 1)
         return last.rows <= (MOST_ROWS if states or filled else few)
 

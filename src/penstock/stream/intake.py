@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Stream
+from penstock.spark.job.jvm_columns import JvmColumns
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
 from penstock.spark.kept_rows.duplicates import Duplicates
@@ -71,18 +72,32 @@ class Intake:
         """Return for how long rows are kept; 0: not at all."""
         return max([self.stream.retain_rows_us, *(d.typed.rows_us for d in definitions)])
 
+    def sent_beside(self, at: Snapshot) -> JvmColumns | None:
+        """Write what a batch's job is to send beside its own columns, if it sends rows; None: nothing."""
+        return self.waiting.sent if at.numbered else None
+
     def keep_for(
-        self, at: Snapshot, rows: DataFrame, number: int, judged: Bounds, seen_until_us: int | None, *, few: bool
+        self,
+        at: Snapshot,
+        rows: DataFrame,
+        number: int,
+        computed: BatchPartials,
+        seen_until_us: int | None,
+        *,
+        few: bool,
     ) -> None:
         """Keep a batch's rows, ``few`` or many, as queries ask for it; what nobody asks for any more is let go of.
 
         Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
         """
+        judged, sent = computed.bounds, computed.beside
         if self.kept_for_us(at.definitions):
             self.past.keep(rows, number, judged.ahead_us, seen_until_us)
         else:
             self.past.stop_keeping()
-        if at.numbered:
+        if at.numbered and sent is not None:
+            self.waiting.keep_sent(sent, number, judged.watermark_us, judged.ahead_us)
+        elif at.numbered:
             self.waiting.keep(rows, number, judged.watermark_us, judged.ahead_us, few=few)
         else:
             self.waiting.expire(NEVER)

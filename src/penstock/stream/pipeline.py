@@ -192,7 +192,8 @@ class Pipeline:
                 try:
                     layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged)
                     self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
-                    computed = self.computing.run(rows, layout, snapshot.tables, judged)
+                    beside = self.intake.sent_beside(snapshot)
+                    computed = self.computing.run(rows, layout, snapshot.tables, judged, beside)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
                     raise
@@ -201,7 +202,7 @@ class Pipeline:
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
                 seen_until, few = self.progress.clock.seen_until_us, arrived.rows <= FEW_ROWS
-                self.intake.keep_for(snapshot, rows, number, judged, seen_until, few=few)
+                self.intake.keep_for(snapshot, rows, number, computed, seen_until, few=few)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
                 before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.kernel.row_aggregation import RowAggregation
+from penstock.kernel.row_projection import RowProjection
 from penstock.kernel.signing import Signing
 from penstock.model.query import Join
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
@@ -26,7 +27,8 @@ from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
-from penstock.spark.job.jvm_columns import keep, plan, with_texts, written
+from penstock.spark.job.held_rows import HeldRows
+from penstock.spark.job.jvm_columns import JvmColumns, keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.row_writer import RowWriter
 from penstock.spark.job.writer import Bounds, Writer
@@ -48,6 +50,8 @@ class PartialsJob:
         """Write the columns and keep them in the JVM; ``families`` tells how the stream grouped conditions so far."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
+        self.beside: JvmColumns | None = None  # what else is sent of each row, where rows are sent
+        self._sent_beside: pa.Table | None = None
         self.invalid = Invalid()  # rows of the last batch
         self.writer = self._writer(families)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
@@ -94,6 +98,11 @@ class PartialsJob:
         self.invalid, partials = without_reasons(found, bounds.clock_us)
         return partials
 
+    def taken_beside(self) -> pa.Table | None:
+        """Hand out the rows of the last batch if more was sent of them than is aggregated; they are kept no longer."""
+        sent, self._sent_beside = self._sent_beside, None
+        return sent
+
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
         return self.signing.sign(frame.toArrow())
@@ -127,7 +136,7 @@ class PartialsJob:
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         """Add the columns of the plan's tables to those of the batch."""
-        rows = batch if not self.layout.plan.joins else self._used.select(batch)
+        rows = batch if not self.layout.plan.joins or self.beside is not None else self._used.select(batch)
         for join in self.layout.plan.joins:
             attempted = join.id in self._watched_joins
             keys = [self.writer.guarded(k) if attempted else k for k in join.stream_keys]
@@ -149,14 +158,38 @@ class RowsJob(PartialsJob):
         """Write the columns that are sent."""
         self._sent = keep(self._written.sent())
         self._aggregation = RowAggregation(self.layout, self._written.schema)
+        self._projection = RowProjection(self.layout, self._written.schema, self._written.values)
+
+    def run(
+        self,
+        batch: DataFrame,
+        tables: Mapping[str, DataFrame],
+        bounds: Bounds,
+        *,
+        interpreted: bool = False,
+        into: Collecting | None = None,
+    ) -> pa.Table:
+        """Compute a batch's partials; of rows that the driver holds, without Spark if it can."""
+        held = batch.rows if isinstance(batch, HeldRows) else None
+        sent = None if held is None else self._projection.sent(held, bounds.watermark_us, bounds.ahead_us, bounds.edges)
+        if sent is None:
+            return super().run(batch, tables, bounds, interpreted=interpreted, into=into)
+        self.invalid, partials = without_reasons(self._aggregated(sent, bounds), bounds.clock_us)
+        return partials
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        return self._sent.select(self.rows(batch, tables, bounds))
+        sent = self._sent if self.beside is None else keep((*self._sent.columns, *self.beside.columns))
+        return sent.select(self.rows(batch, tables, bounds))
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
         rows = frame.toArrow()
+        self._sent_beside = None if self.beside is None else rows
+        return self._aggregated(rows, bounds)
+
+    def _aggregated(self, rows: pa.Table, bounds: Bounds) -> pa.Table:
+        """Aggregate rows, and give their partials signatures."""
         partials = self._aggregation.partials(rows, bounds.watermark_us, bounds.ahead_us)
         found = self.signing.sign(partials)
         self.signing.sent = replace(self.signing.sent, bytes=rows.nbytes, rows=rows.num_rows)

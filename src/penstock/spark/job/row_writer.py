@@ -32,7 +32,7 @@ from penstock.spark.sources.computed_columns import inputs_of
 
 def can_send_rows(layout: Layout) -> bool:
     """Tell whether the driver can aggregate all that a layout asks for."""
-    if layout.attempts or layout.spread or not layout.members or many_trees(layout) is not None:
+    if layout.attempts or layout.spread or many_trees(layout) is not None:
         return False
     keys = [key for m in layout.members for key in m.grouping.key_types]
     return not any(map(pa.types.is_nested, keys)) and all(map(_is_made_of_rows, layout.components))
@@ -60,6 +60,11 @@ class RowWriter(Writer):
             self.copied,
         )
 
+    @property
+    def values(self) -> dict[str, str]:
+        """Return the SQL of the keys and arguments that are sent, by column."""
+        return {name: text for text, name in self._values.items()}
+
     def _columns(self, component: Component) -> tuple[str, ...]:
         """Name the columns that a component is aggregated from."""
         if component == ROWS or component.source != component:
@@ -86,7 +91,7 @@ class RowWriter(Writer):
     def sent(self) -> list[Column]:
         """Write the columns that are sent."""
         told = self.cell_texts() if self.signed else {}
-        labels = [written(f"__l{tree}", label_name(tree)) for tree in range(len(self.layout.plan.trees))]
+        labels = [written(f"__l{tree}", label_name(tree)) for tree in range(max(1, len(self.layout.plan.trees)))]
         cells = [written(told[name], name) for names in self.schema.cells.values() for name in names]
         values = [written(text, name) for text, name in self._values.items()]
         flags = [written(text, name) for name, text in self._flags().items()]

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     DateType,
     NumericType,
     StringType,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -35,6 +36,7 @@ from penstock.store.files import MEND, damaged, sync_folder
 TIME: Final = "__us"  # a row's time in microseconds; streams have no column of this name
 FAN_IN: Final = 8  # so many folders are put together; Spark lists more than 32 with a job of its own
 LARGEST: Final = 128 << 20  # bytes; a folder of that size is left as it is
+FEW_MERGED: Final = 100_000  # rows: up to so many are put together here, if they were written here
 
 _NAME: Final = re.compile(r"(\d{12})(?:-(\d{12}))?")
 _PLAIN: Final = (NumericType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
@@ -73,6 +75,7 @@ class _Size:
     rows: int
     greatest_us: int
     bytes: int
+    columns: frozenset[str]  # that all files have
 
 
 class CommitFolders:
@@ -101,15 +104,28 @@ class CommitFolders:
         """Return how many bytes a folder's files take."""
         return self._size(span).bytes
 
-    def write(self, rows: DataFrame, number: int, *, few: bool = False) -> None:
+    def write(self, rows: DataFrame | pa.Table, number: int, *, few: bool = False) -> None:
         """Write a commit's rows; the same commit again replaces them, and no rows leave no folder.
 
         A ``few`` are written here: Spark's own way to write files takes longer than such rows do.
         """
         span = CommitSpan(number, number)
         self._forget(span)
-        self._write(rows, self.path(span), few=few and all(isinstance(f.dataType, _PLAIN) for f in rows.schema))
+        if few and isinstance(rows, DataFrame) and is_plain(rows.schema):
+            rows = rows.toArrow()
+        self._write(rows, self.path(span))
         self._enter(span)
+
+    def collect(self, since_us: int, column: str, most: int) -> pa.Table | None:
+        """Read all rows of the folders that may hold rows since a time, here; None: there are none.
+
+        Only files are read that were written here, which have a ``column`` that tells them, and at most so many rows;
+        None stands for others, too, which Spark has to read.
+        """
+        found = [s for s in self._spans if self._size(s).greatest_us >= since_us]
+        if not found or not self._is_readable(found, column, most):
+            return None
+        return self._collected(found)
 
     def read(self, session: SparkSession, columns: str, since_us: int | None = None) -> DataFrame | None:
         """Read the columns (as DDL) of all folders that may hold rows since a time; None: there are none."""
@@ -132,15 +148,23 @@ class CommitFolders:
         self.remove([s for s in self._spans if s.last > number])
 
     def compact(
-        self, session: SparkSession, columns: str, chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows
+        self,
+        session: SparkSession,
+        columns: str,
+        chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+        written_here: str | None = None,
     ) -> bool:
-        """Put the newest small folders together once there are many; all of them must be of commits that are in."""
+        """Put the newest small folders together once there are many; all of them must be of commits that are in.
+
+        A few rows of files with the column ``written_here`` are put together here, without Spark.
+        """
         spans = self._to_merge()
         if not spans:
             return False
         merged = CommitSpan(spans[0].first, spans[-1].last)
         draft = self.root / f".{merged.name}"
-        self._write(chosen(self._frame(session, columns, spans)).coalesce(1), draft)
+        here = written_here is not None and self._is_readable(spans, written_here, FEW_MERGED)
+        self._write(self._collected(spans) if here else chosen(self._frame(session, columns, spans)).coalesce(1), draft)
         draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
         sync_folder(self.root)
         self.remove(spans)
@@ -177,11 +201,21 @@ class CommitFolders:
                 return tail
         return []
 
-    def _write(self, rows: DataFrame, path: Path, *, few: bool = False) -> None:
+    def _is_readable(self, spans: Sequence[CommitSpan], column: str, most: int) -> bool:
+        """Tell whether folders hold at most so many rows, in files that were written here and have a column."""
+        sizes = [self._size(span) for span in spans]
+        return all(column in size.columns for size in sizes) and sum(size.rows for size in sizes) <= most
+
+    def _collected(self, spans: Sequence[CommitSpan]) -> pa.Table:
+        """Read some folders that were written here."""
+        files = [path for span in spans for path in sorted(self.path(span).glob("*.parquet"))]
+        return pa.concat_tables([_table_of(path) for path in files])
+
+    def _write(self, rows: DataFrame | pa.Table, path: Path) -> None:
         """Write rows and make them durable."""
         reached(f"{self._point}.before")
         try:
-            if few:
+            if isinstance(rows, pa.Table):
                 _write_here(rows, path)
             else:
                 rows.write.mode("overwrite").options(**_OPTIONS).parquet(str(path))
@@ -213,12 +247,24 @@ class CommitFolders:
         return self._sizes[span]
 
 
-def _write_here(rows: DataFrame, folder: Path) -> None:
-    """Let Spark send rows, and write them to one file."""
-    table = rows.toArrow()
+def is_plain(schema: StructType) -> bool:
+    """Tell whether all columns have types of which Spark and Arrow write the same files."""
+    return all(isinstance(field.dataType, _PLAIN) for field in schema)
+
+
+def _write_here(rows: pa.Table, folder: Path) -> None:
+    """Write rows to one file."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    pq.write_table(table, folder / "part-00000.parquet")
+    pq.write_table(rows, folder / "part-00000.parquet")
+
+
+def _table_of(path: Path) -> pa.Table:
+    """Read a file."""
+    try:
+        return pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise damaged(path, error) from error
 
 
 def make_durable(folder: Path, point: str) -> None:
@@ -246,6 +292,7 @@ def _tail(spans: Sequence[CommitSpan], level: int) -> list[CommitSpan]:
 def _size_of(folder: Path) -> _Size:
     """Add up the footers of a folder's files."""
     rows, greatest, size = 0, -(1 << 63), 0
+    columns: list[frozenset[str]] = []
     for path in folder.glob("*.parquet"):
         try:
             footer = pq.read_metadata(path)
@@ -253,7 +300,8 @@ def _size_of(folder: Path) -> _Size:
             raise damaged(path, error) from error
         rows, size = rows + footer.num_rows, size + path.stat().st_size
         greatest = max(greatest, _greatest_of(footer))
-    return _Size(rows, greatest, size)
+        columns.append(frozenset(footer.schema.names))
+    return _Size(rows, greatest, size, frozenset.intersection(*columns) if columns else frozenset())
 
 
 def _greatest_of(footer: pq.FileMetaData) -> int:

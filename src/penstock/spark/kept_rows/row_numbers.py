@@ -56,8 +56,12 @@ def number_parts(
 
 def order_of(columns: Sequence[schema.Column]) -> list[Column]:
     """Return what rows are sorted by."""
-    content = [_comparable(column) for column in columns]
-    return [F.col(TIME), F.xxhash64(*content), *content]
+    return [F.col(TIME), hash_of(columns), *(_comparable(column) for column in columns)]
+
+
+def hash_of(columns: Sequence[schema.Column]) -> Column:
+    """Hash all columns of a row."""
+    return F.xxhash64(*(_comparable(column) for column in columns))
 
 
 def _comparable(column: schema.Column) -> Column:

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
+
+from penstock.evaluate.finishing import INSTANT
 from penstock.evaluate.typed import Definition
+from penstock.kernel.row_order import in_order, numbers_from
+from penstock.model.arrays import Int64Array
+from penstock.model.derived import NUMBER
+from penstock.spark.job.held_rows import HeldRows
+from penstock.spark.kept_rows import row_numbers
+from penstock.spark.kept_rows.commit_folders import TIME
+from penstock.spark.kept_rows.row_buffer import HASH
 from penstock.spark.kept_rows.row_numbers import number_rows
 from penstock.stream.admitted import Admitted
 from penstock.stream.derived.derived_stream import DerivedStream
@@ -66,13 +76,31 @@ class RowWindowStream(DerivedStream):
         return stop_us + _BATCHES
 
     def _number_until(self, stop_us: int) -> None:
-        """Number the rows up to a time, and let it be a batch."""
-        assert self._until_us is not None
-        session = self.session()
-        found = self.leader.pipeline.intake.waiting.rows(session, self._until_us, stop_us)
-        if found is not None:
-            rows, most = found
-            first = self.pipeline.progress.clock.seen_until_us or 0
-            numbered = number_rows(rows, self.leader.stream.columns, first, most)
-            self.pipeline.process(numbered, self.batch_of(stop_us), self.snapshot())
+        """Number the rows up to a time, and let it be a batch; a few are numbered here, others by Spark."""
+        rows = self._ordered(stop_us)
+        if rows is not None:
+            self._process_held(rows, numbers_from(self._next_number, rows), stop_us)
+        else:
+            assert self._until_us is not None
+            found = self.leader.pipeline.intake.waiting.rows(self.session(), self._until_us, stop_us)
+            if found is not None:
+                numbered = number_rows(found[0], self.leader.stream.columns, self._next_number, found[1])
+                self.pipeline.process(numbered, self.batch_of(stop_us), self.snapshot())
         self._until_us = stop_us
+
+    @property
+    def _next_number(self) -> int:
+        """Return the number of the next row."""
+        return self.pipeline.progress.clock.seen_until_us or 0
+
+    def _ordered(self, stop_us: int) -> pa.Table | None:
+        """Read the rows up to a time in their order; None: there are none, or too many, or Spark has to sort them."""
+        assert self._until_us is not None
+        rows = self.leader.pipeline.intake.waiting.collect(self._until_us, stop_us, row_numbers.FEW_ROWS)
+        return None if rows is None else in_order(rows, TIME, HASH)
+
+    def _process_held(self, rows: pa.Table, numbers: Int64Array, stop_us: int) -> None:
+        """Let rows that were numbered here be a batch."""
+        numbered = rows.append_column(NUMBER, pa.array(numbers).cast(INSTANT))
+        held = HeldRows(self.session(), numbered, self.leader.stream.columns, NUMBER)
+        self.pipeline.process(held, self.batch_of(stop_us), self.snapshot())
