@@ -37,9 +37,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 # Thousands of small plans, each run a few times: code once generated is kept, and Java's quick compiler is enough, here
-# and in the processes that tests start.
+# and in the processes that tests start. With that compiler alone Java has room for 48 MB of compiled code; when they are
+# full it throws code away and compiles it again, and tests take twice as long. Neither is there a need to collect
+# garbage whenever classes were loaded, nor to do so beside the program on two cores that are busy.
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:MetaspaceSize=512m -XX:+UseParallelGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
 
 LONGEST: Final = (
     "test_kills.py",
