@@ -291,15 +291,20 @@ def _java_options(java: Path, extra: str) -> str:
 
 
 def _launch_jvm(conf: SparkConf) -> None:
-    """Start the JVM with its standard error passed through us, so that known chatter can be dropped."""
+    """Start the JVM with its output passed through us: known chatter is dropped, and nobody waits for it after our end.
+
+    It ends later than we do, above all when it writes an archive; whoever reads what we print would wait for that.
+    """
     if SparkContext._gateway is not None:
         return  # the JVM outlives a stopped session and is used again
     others = {child.pid for child in psutil.Process().children(recursive=True)}
-    reader, writer = os.pipe()
+    (printed, output), (told, errors) = os.pipe(), os.pipe()
     tail: deque[bytes] = deque(maxlen=20)
-    threading.Thread(target=_forward, args=(reader, tail), name="spark-stderr", daemon=True).start()
+    threading.Thread(target=_copy, args=(printed,), name="spark-stdout", daemon=True).start()
+    threading.Thread(target=_forward, args=(told, tail), name="spark-stderr", daemon=True).start()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writer})  # type: ignore[no-untyped-call]
+        handles = {"stdout": output, "stderr": errors}
+        gateway = launch_gateway(conf, popen_kwargs=handles)  # type: ignore[no-untyped-call]
     except (PySparkException, OSError) as error:
         detail = b"".join(tail).decode(errors="replace").strip()
         raise EnvironmentProblem(
@@ -312,7 +317,8 @@ def _launch_jvm(conf: SparkConf) -> None:
                     child.kill()
         raise
     finally:
-        os.close(writer)
+        os.close(output)
+        os.close(errors)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -322,6 +328,14 @@ def _quiet_python() -> None:
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a batch raises reaches the caller
+
+
+def _copy(reader: int) -> None:
+    """Copy what the JVM prints to our own output, as it comes."""
+    while printed := os.read(reader, 1 << 16):
+        with suppress(OSError):  # nobody reads it any more; the JVM goes on
+            os.write(1, printed)
+    os.close(reader)
 
 
 def _forward(reader: int, tail: deque[bytes]) -> None:
