@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,9 +39,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 # Thousands of small plans, each run a few times: code once generated is kept, and Java's quick compiler is enough, here
-# and in the processes that tests start.
+# and in the processes that tests start. With that compiler alone, Java has room for 48 MB of compiled code; when they
+# are full, it throws code away and compiles it again, and tests take twice as long. Nor need it collect garbage when
+# classes are loaded, or beside the program on two cores that are busy.
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:MetaspaceSize=512m -XX:+UseParallelGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+
+# A commit waits until the disk has it, some milliseconds each time, and tests commit thousands of times. Where there
+# is room, folders of tests lie in memory, which is as good as a disk that never loses power; long runs use the disk.
+MEMORY: Final = Path("/dev/shm")
+MEMORY_BYTES: Final = 2 << 30
+if (
+    "TMPDIR" not in os.environ
+    and os.environ.get("HYPOTHESIS_PROFILE") != "soak"
+    and os.access(MEMORY, os.W_OK)
+    and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+):
+    os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
 
 LONGEST: Final = (
     "test_kills.py",

@@ -8,26 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.always.kills import run
+from tests.always.kills import INSIDE, run
 from tests.always.model import TERMS
 from tests.always.victim import expected, rows_of
 
 FOLDER = "PENSTOCK_KILLS"  # an environment variable: a folder in which a long run goes on where it was
 
 
-@pytest.mark.starts_spark
-def test_four_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
-    figures = run(tmp_path, 4)
-    assert figures["inside"] >= 3, figures
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.timeout(1800)
+def test_four_kills_inside_batches_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    figures = run(tmp_path, 4, aims=INSIDE)
+    assert figures["inside"] == 4, figures
     assert figures["answers"]["lines"] == figures["answers"]["tables"] > 100
 
 
-@pytest.mark.starts_spark
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_two_hundred_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     figures = run(Path(os.environ.get(FOLDER, tmp_path)), 200)
     print(json.dumps(figures, indent=2))
+    assert figures["missed"] == 0, figures
     assert figures["inside_share"] >= 0.8, figures
 
 

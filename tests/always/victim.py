@@ -6,15 +6,19 @@ import mmap
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
 from tests.always.judged import SECOND, batch_of
 from tests.always.model import Model
 from tests.always.questions import Question, Row
+
+if TYPE_CHECKING:
+    from penstock.engine import Engine
 
 PHASES: Final = ("starting", "recovering", "idle", "batch", "commit", "answers", "sinks", "catalog")
 START_US: Final = 1_700_000_000 * SECOND
@@ -116,24 +120,36 @@ class Marks:
         self._file.close()
 
 
-def live(folder: Path, kind: str, *, add_behind: bool, finish: bool) -> None:
-    """Run an engine on the folder's files until it is killed, or to the end of the stream."""
+def live(folder: Path, kind: str, *, add_behind: bool) -> None:
+    """Run an engine on the folder's files until it is killed, and mark what it does."""
+    from penstock.spark.session.embedded import embedded
+    from penstock.store import faults
+
+    marks = Marks(folder / "marks")
+    embedded(cores=2, memory="512m", settings=INTERPRETED)
+    marks.phase = "recovering"
+    faults.hook = lambda point: _note(marks, point)
+    with opened(folder, kind, add_behind=add_behind) as engine:
+        _mark_batches(engine.stream("s").pipeline, marks)
+        engine.start()
+        while engine.running:
+            time.sleep(0.1)
+
+
+@contextmanager
+def opened(folder: Path, kind: str, *, add_behind: bool) -> Iterator[Engine]:
+    """Open an engine with its sinks on the folder, in the Spark of this process, and create what it lacks."""
     from penstock.engine import Engine
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.protocol import Sink
     from penstock.spark.session.embedded import embedded
-    from penstock.store import faults
 
-    marks = Marks(folder / "marks")
-    session = embedded(cores=2, memory="512m", settings=INTERPRETED)
-    marks.phase = "recovering"
-    faults.hook = lambda point: _note(marks, point)
     sinks: list[Sink] = [
         JsonLinesSink(folder / "lines", roll_bytes=20_000),
         ParquetSink(folder / "tables", roll_seconds=1.0),
     ]
-    with Engine(folder / "state", spark=session, sinks=sinks) as engine:
+    with Engine(folder / "state", spark=embedded(settings=INTERPRETED), sinks=sinks) as engine:
         if "s" not in engine.catalog.stream_names():
             engine.execute(STREAM.format(path=folder / "files", dedup=", dedup = 'id'" if kind == "keys" else ""))
         known = {d.name for d in engine.catalog.definitions("s")}
@@ -142,13 +158,7 @@ def live(folder: Path, kind: str, *, add_behind: bool, finish: bool) -> None:
                 engine.create_query(name, question.sql())
         if add_behind and kind == "past" and "behind" not in known:
             engine.create_query("behind", BEHIND.sql())
-        _mark_batches(engine.stream("s").pipeline, marks)
-        if finish:
-            engine.process_available(flush=True)
-            return
-        engine.start()
-        while engine.running:
-            time.sleep(0.1)
+        yield engine
 
 
 def _note(marks: Marks, point: str) -> None:

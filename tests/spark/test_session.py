@@ -17,6 +17,8 @@ from penstock.spark.session.embedded import adopt, check_java, embedded
 
 START = "from penstock.spark.session.embedded import embedded\ntry: embedded()\nexcept Exception as error: print(error)"
 FRESH = """
+import os
+from pathlib import Path
 from pyspark.sql import functions as F
 from penstock.spark.session.embedded import embedded, stop_embedded
 spark = embedded(cores=1)
@@ -38,6 +40,10 @@ except Exception:
     pass
 stop_embedded()
 assert embedded(cores=1).range(10).count() == 10
+held = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/fd")  # by Java, which ends after Python
+if held.is_dir():
+    ours = {os.fstat(1).st_ino, os.fstat(2).st_ino}
+    assert ours.isdisjoint(handle.stat().st_ino for handle in held.iterdir() if handle.exists())
 """
 
 
@@ -92,7 +98,7 @@ def test_newer_javas_are_taken(version: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.starts_spark
-def test_a_fresh_process_prints_nothing_and_leaves_no_files(tmp_path: Path) -> None:
+def test_a_fresh_process_prints_nothing_leaves_no_files_and_lets_no_reader_wait_for_java(tmp_path: Path) -> None:
     done = run_python(FRESH, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -58,7 +57,6 @@ def main() -> int:
     from tests.conftest import KEEP_CODE
 
     options = _options()
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")  # small plans, each run a few times
     low, _, high = options.seeds.partition("-")
     spark, found, done, begun = embedded(settings=KEEP_CODE), [], Counter[str](), time.monotonic()
     seeds = range(int(low), int(high or low) + 1)
