@@ -60,7 +60,9 @@ class EvaluatedWindows:
             np.concatenate([part.ends for part in parts]),
             np.concatenate([part.evaluation for part in parts]) + moved,
             np.concatenate([part.chosen for part in parts]) + np.repeat(windows[:-1], np.diff(evaluations)),
-            np.append(np.concatenate([part.firsts[:-1] for part in parts]) + np.repeat(windows[:-1], queries), windows[-1]),
+            np.append(
+                np.concatenate([part.firsts[:-1] for part in parts]) + np.repeat(windows[:-1], queries), windows[-1]
+            ),
         )
 
     def of_queries(self, positions: Sequence[int]) -> Int64Array:

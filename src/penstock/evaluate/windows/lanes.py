@@ -17,6 +17,7 @@ from penstock.evaluate.components.states import State
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.frequency_index import FrequencyIndex
+from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.evaluate.windows.partials import (
     Distinct,
@@ -122,6 +123,7 @@ class DenseLane:
         self._columns = _Columns()
         self._pending: list[tuple[Partials, Distinct]] = []
         self._horizon: int | None = None
+        self._ordered: tuple[Int64Array | None, Int64Array, Order] | None = None  # ranks, groups, and their order
 
     def add(
         self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
@@ -154,7 +156,7 @@ class DenseLane:
         lo = np.searchsorted(self._labels, starts)
         hi = np.maximum(lo, np.searchsorted(self._labels, ends))
         portion = max(1, MOST_CELLS // max(1, len(self._columns)))
-        order = np.argsort(self._columns.groups if ranks is None else ranks[self._columns.groups])
+        order = self._in_order(ranks)
         edges = range(0, max(1, len(lo)), portion)
         asked = _Asked(
             self.components if wanted is None else tuple(wanted), order, empty=keep_empty and len(order) == 1
@@ -165,6 +167,13 @@ class DenseLane:
         values = tuple(c.values_from(p) for c, p in zip(asked.components, planes, strict=True))
         merged = Merged(evaluation, group, values)
         return fill_empty(asked.components, merged, len(starts)) if keep_empty else merged
+
+    def _in_order(self, ranks: Int64Array | None) -> Order:
+        """Return the columns in order of their groups' ranks; as long as neither changes, the order stays."""
+        groups, known = self._columns.groups, self._ordered
+        if known is None or known[0] is not ranks or known[1] is not groups:
+            known = self._ordered = ranks, groups, _order(groups if ranks is None else ranks[groups])
+        return known[2]
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised."""
@@ -210,6 +219,11 @@ class DenseLane:
     def cells(self) -> int:
         """Return slices times columns, with what has arrived but is not yet in the arrays."""
         return len(self._all_labels()) * len(self._columns)
+
+    def exceeds(self, cells: int) -> bool:
+        """Tell whether there are more cells than so many; labels are told apart only if it may be."""
+        most = len(self._labels) + sum(len(distinct.labels) for _, distinct in self._pending)
+        return most * len(self._columns) > cells and self.cells > cells
 
     def groups(self) -> Int64Array:
         """Return the groups that have a column."""
@@ -279,15 +293,21 @@ class DenseLane:
         """Answer consecutive evaluations, numbered from ``at``, for all columns, given in their order, at once."""
         (rows,), operations = self._structures[0].merge(lo, hi)
         order = asked.order
-        held = np.arange(len(lo)) if asked.empty else np.flatnonzero(rows[:, order] > 0)
-        evaluation, place = np.divmod(held, max(1, len(order)))
+        if asked.empty:
+            evaluation, place = np.arange(len(lo)), np.zeros(len(lo), np.int64)
+        else:
+            evaluation, place = np.nonzero((rows > 0)[:, order])
         column = order[place]
-        parts: list[Planes] = [(rows[evaluation, column],)]
+        cells = HeldCells(lo, hi, evaluation, column)
+        parts: list[Planes] = [cells.pick((rows,))]
         nodes, structures = 0, dict(zip(self.components, self._structures, strict=True))
         for component in asked.components[1:]:
-            merged, steps = structures[component].merge(lo, hi)
-            nodes = nodes if component.invertible else steps
-            parts.append(tuple(plane[evaluation, column] for plane in merged))
+            structure = structures[component]
+            if isinstance(structure, PrefixSums):
+                parts.append(structure.read(cells)[0])
+                continue
+            merged, nodes = structure.merge(lo, hi)
+            parts.append(cells.pick(merged))
         self.operations += (operations + nodes) * len(order)
         return evaluation + at, self._columns.groups[column], tuple(parts)
 
@@ -330,6 +350,16 @@ class _Columns:
     def of(self, groups: Int64Array) -> Int64Array:
         """Return the columns of groups that have one."""
         return self._lookup[groups]
+
+
+def _order(ranks: Int64Array) -> Order:
+    """Sort distinct numbers, in one pass where they are not far fewer than the greatest of them."""
+    most = int(ranks.max(initial=-1)) + 1
+    if most > 8 * len(ranks):
+        return np.argsort(ranks)
+    places = np.full(most, -1, np.int64)
+    places[ranks] = np.arange(len(ranks))
+    return places[places >= 0]
 
 
 def _takes_repeated(component: Component, structure: Structure) -> bool:

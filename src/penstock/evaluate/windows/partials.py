@@ -48,7 +48,7 @@ class Distinct:
         encoded = pa.array(labels).dictionary_encode()
         return Distinct(encoded.dictionary.to_numpy(), encoded.indices.to_numpy())
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Distinct:
+    def take(self, rows: Order) -> Distinct:
         """Return some of the rows; a label that none of them has may stay."""
         return Distinct(self.labels, self.places[rows])
 

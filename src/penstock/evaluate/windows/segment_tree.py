@@ -11,6 +11,7 @@ from penstock.evaluate.windows.partials import Order
 from penstock.model.arrays import Int64Array
 
 FEW_CELLS: Final = 1 << 16  # that are sooner computed one after the other than picked out
+SHORT: Final = 16  # slices of a window that are sooner gone through than found in the tree, for few columns
 
 
 class SegmentTree:
@@ -56,6 +57,8 @@ class SegmentTree:
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""
+        if self.component.idempotent and self.component.scatters and self._is_short(lo, hi):
+            return self._gone_through(lo, hi)
         self._refresh()
         out, nodes = self.component.identities((len(lo), self._columns)), 0
         for level in self._levels:
@@ -68,6 +71,24 @@ class SegmentTree:
             nodes += len(left) + len(right)
             lo, hi = (lo + 1) >> 1, hi >> 1
         return out, nodes
+
+    def _is_short(self, lo: Int64Array, hi: Int64Array) -> bool:
+        """Tell whether windows hold few slices, or few cells; behind their slices a row must follow."""
+        lengths, rows = hi - lo, len(self._levels[0][0])
+        if not len(lo) or int(hi.max()) >= rows:
+            return False
+        return int(lengths.max()) <= SHORT or int(lengths.sum()) * self._columns <= FEW_CELLS
+
+    def _gone_through(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
+        """Combine the slices of each window one after the other, in one step of numpy for all windows."""
+        edges = np.stack([lo, hi], axis=1).reshape(-1)  # between two windows, something is combined that nobody reads
+        leaves = tuple(plane[: int(hi.max()) + 1, : self._columns] for plane in self._levels[0])
+        out = tuple(plane[::2] for plane in self.component.reduce(leaves, edges))
+        empty = np.flatnonzero(lo >= hi)
+        if len(empty):
+            for plane, nothing in zip(out, self.component.identities(1), strict=True):
+                plane[empty] = nothing
+        return out, int((hi - lo).sum())
 
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns; memory is used again if most of it is."""
