@@ -135,7 +135,7 @@ class DenseLane:
     def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
         """Take partials as flat rows."""
         distinct = Distinct.of(partials.labels) if distinct is None else distinct
-        if self._horizon is not None and len(partials) and distinct.labels.min() < self._horizon:
+        if self._horizon is not None and len(partials) and distinct.labels[0] < self._horizon:
             kept = partials.labels >= self._horizon
             partials, distinct = partials.take(kept), Distinct.of(partials.labels[kept])
         if len(partials):
@@ -162,8 +162,10 @@ class DenseLane:
             self.components if wanted is None else tuple(wanted), order, empty=keep_empty and len(order) == 1
         )
         parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], asked) for i in edges]
-        evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        planes = join_planes([part[2] for part in parts])
+        evaluation, group, planes = parts[0]
+        if len(parts) > 1:
+            evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+            planes = join_planes([part[2] for part in parts])
         values = tuple(c.values_from(p) for c, p in zip(asked.components, planes, strict=True))
         merged = Merged(evaluation, group, values)
         return fill_empty(asked.components, merged, len(starts)) if keep_empty else merged
@@ -263,7 +265,11 @@ class DenseLane:
         """Return the labels of what is stored and of what has arrived, in order."""
         if not self._pending:
             return self._labels
-        return np.unique(np.concatenate([self._labels, *(distinct.held() for _, distinct in self._pending)]))
+        held = [distinct.held() for _, distinct in self._pending]
+        if len(held) == 1 and (not len(self._labels) or held[0][0] >= self._labels[-1]):
+            known = int(len(self._labels) > 0 and held[0][0] == self._labels[-1])  # the last slice may grow on
+            return np.concatenate([self._labels, held[0][known:]])
+        return np.unique(np.concatenate([self._labels, *held]))
 
     def _settle(self) -> None:
         """Bring arrivals into the arrays."""
@@ -272,7 +278,8 @@ class DenseLane:
         arrived, labels = self._pending, self._all_labels()
         moved = np.searchsorted(labels, self._labels)
         self._pending, self._labels = [], labels
-        rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
+        each = [np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived]
+        rows = each[0] if len(each) == 1 else np.concatenate(each)
         whole = concatenate([partials for partials, _ in arrived])
         parts = list(zip(self.components, self._structures, whole.planes, strict=True))
         for repeated in (True, False):  # what has to be combined before it is added, and what need not

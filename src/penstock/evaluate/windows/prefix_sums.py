@@ -14,6 +14,7 @@ from penstock.evaluate.components.numbers import Component, Planes, kept_width, 
 from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.model.arrays import Int64Array
 
+SMALL: Final = 1 << 13  # numbers of an array that is not worth making anew
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 
 
@@ -99,7 +100,7 @@ class PrefixSums:
         """Forget the slices before ``first`` and all but the given columns; sums begin at zero again."""
         self._sum_up()
         end = self._slices + 1
-        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums.shape[1]) for sums in self._sums]
+        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums) for sums in self._sums]
         self._slices, self._columns = self._slices - first, len(columns)
         self._summed = self._slices
 
@@ -120,9 +121,17 @@ def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
     return grown
 
 
-def _moved(kept: Int64Array, width: int) -> Int64Array:
-    """Put sums into an array with room for as many slices again, and for about the columns that there were."""
+def _moved(kept: Int64Array, sums: Int64Array) -> Int64Array:
+    """Put sums into an array with room for as many slices again, and for about the columns that there were.
+
+    A small array is used again: the next batch brings as many slices as went.
+    """
     rows, columns = kept.shape
-    moved = np.zeros((2 * rows, kept_width(width, columns)), np.int64)
+    if sums.size <= SMALL:
+        sums[:rows, :columns] = kept
+        sums[:rows, columns:] = 0
+        sums[rows:] = 0
+        return sums
+    moved = np.zeros((2 * rows, kept_width(sums.shape[1], columns)), np.int64)
     moved[:rows, :columns] = kept
     return moved
