@@ -205,7 +205,11 @@ def _small(cells: Int64Array) -> Int64Array:
     """Number cells from 0; few are left as they are."""
     if len(cells) and int(cells.max()) < 4 * len(cells) + 1_000:
         return np.maximum(cells, 0)
-    return np.unique(cells, return_inverse=True)[1].astype(np.int64)
+    encoded = pa.array(cells).dictionary_encode()
+    listed = encoded.dictionary.to_numpy()
+    places = np.empty(len(listed), np.int64)
+    places[np.argsort(listed)] = np.arange(len(listed))
+    return np.asarray(places[encoded.indices.to_numpy()], np.int64)
 
 
 def _runs(codes: Sequence[Int64Array], rows: Int64Array) -> RowRuns:

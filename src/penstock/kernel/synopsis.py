@@ -13,7 +13,7 @@ from penstock.evaluate.components.numbers import Component, Values, pick
 from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
 from penstock.evaluate.windows.lanes import DenseLane, Lane
-from penstock.evaluate.windows.partials import Distinct
+from penstock.evaluate.windows.partials import Distinct, Order, sort_pairs
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.kernel.breakable_lanes import BreakableLanes, Kernel, components_of, named
 from penstock.kernel.condition_sums import Held, held_by_conditions
@@ -236,15 +236,16 @@ class Synopsis(BreakableLanes):
             self.tear_grouping((tree.space, fed.grouping.keys), groups)
             return
         together = self._add_to_bundles(tree, fed, added) if member.signed else frozenset()
+        order = sort_pairs(labels, groups) if fed.keys else None  # once, so that no lane has to sort what it takes
+        in_order = words if order is None else [word[order] for word in words]
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
-            if late is None and position in together:
-                continue
             key = LaneKey(tree.space, fed.grouping.keys, condition)
-            mask = takes(words, position) if member.signed else None
             if position not in together:
-                self.on_lane(key, "partials came", self._add_to_lane, key, added, groups, mask)
+                rows = np.flatnonzero(takes(in_order, position)) if member.signed else None
+                taken = rows if order is None else order if rows is None else order[rows]
+                self.on_lane(key, "partials came", self._add_to_lane, key, added, groups, taken)
             if late is not None and late.any():
-                hit = late if mask is None else late & mask
+                hit = late & takes(words, position) if member.signed else late
                 self._touched[key] = labels[hit], groups[hit]
         for condition in fed.grouping.conditions if added.unread else ():
             key = LaneKey(tree.space, fed.grouping.keys, condition)
@@ -269,7 +270,7 @@ class Synopsis(BreakableLanes):
         for labels, taken, values in _pairs(bundle, added, positions) if held is None else held:
             if len(labels):
                 bundle.add(labels, columns[taken], values)
-        if bundle.lane.cells > MOST_CELLS:
+        if bundle.lane.exceeds(MOST_CELLS):
             self._dissolve(bundle)
 
     def _dissolve(self, bundle: Bundle) -> None:
@@ -277,20 +278,20 @@ class Synopsis(BreakableLanes):
         alone = bundle.dissolve()
         self.lanes = {k: alone.get(one, one) if isinstance(one, ColumnLane) else one for k, one in self.lanes.items()}
 
-    def _add_to_lane(self, key: LaneKey, added: _Added, groups: Int64Array, mask: BoolArray | None) -> None:
-        """Add the rows of one condition to its lane."""
+    def _add_to_lane(self, key: LaneKey, added: _Added, groups: Int64Array, rows: Order | None) -> None:
+        """Add the rows of one condition to its lane, in the order given; None: all of them."""
         labels, distinct = added.labels, added.distinct
         lane = self.lanes[key]
         chosen = [added.values[c] for c in lane.components]
-        if mask is not None and not mask.all():
-            labels, groups, distinct = labels[mask], groups[mask], distinct.take(mask)
-            chosen = [pick(v, mask) for v in chosen]
+        if rows is not None:
+            labels, groups, distinct = labels[rows], groups[rows], distinct.take(rows)
+            chosen = [pick(v, rows) for v in chosen]
         if not len(labels):
             return
         lane.add(labels, groups, chosen, distinct)
-        if isinstance(lane, DenseLane) and lane.cells > MOST_CELLS:
+        if isinstance(lane, DenseLane) and lane.exceeds(MOST_CELLS):
             self.lanes[key] = lane.to_scan()
-        elif isinstance(lane, ColumnLane) and lane.cells > MOST_CELLS:
+        elif isinstance(lane, ColumnLane) and lane.bundle.lane.exceeds(MOST_CELLS):
             self._dissolve(lane.bundle)
 
     def _number(

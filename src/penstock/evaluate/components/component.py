@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Planes: TypeAlias = tuple[Array, ...]
 Values: TypeAlias = Array | tuple[Array, ...]
 Column: TypeAlias = pa.Array | pa.ChunkedArray
+FEW_COLUMNS: Final = 256  # up to so many, room is doubled: to move them often costs more than the room
 Written: TypeAlias = Callable[[str], str]  # from an expression of the row to the SQL that reads it
 
 
@@ -48,6 +49,7 @@ class Component(ABC):
     kind: ClassVar[str]  # its name in plans and in the state folder
     is_state: ClassVar[bool] = False  # a value is one object, as long as it needs to be, instead of a few numbers
     invertible: ClassVar[bool] = False  # a part can be taken out again exactly
+    idempotent: ClassVar[bool] = False  # what is combined twice, in any order, counts once
     ignores_null: ClassVar[bool] = True  # a row whose argument is NULL changes nothing
 
     argument: str | None
@@ -176,14 +178,16 @@ def _rows(planes: Planes, rows: npt.NDArray[np.intp]) -> Planes:
     return tuple(plane[rows] for plane in planes)
 
 
-def pick(values: Values, rows: Int64Array | npt.NDArray[np.bool_]) -> Values:
+def pick(values: Values, rows: npt.NDArray[np.intp] | Int64Array | npt.NDArray[np.bool_]) -> Values:
     """Take the values of some rows."""
     return tuple(plane[rows] for plane in values) if isinstance(values, tuple) else values[rows]
 
 
 def widened(have: int, need: int) -> int:
     """Return a number of columns that holds those needed, with few to spare: each takes memory in every row."""
-    return have if need <= have else max(need, have * 5 // 4)
+    if need <= have:
+        return have
+    return max(need, 2 * have if have < FEW_COLUMNS else have * 5 // 4)
 
 
 def kept_width(have: int, need: int) -> int:

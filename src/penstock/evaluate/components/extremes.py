@@ -19,6 +19,7 @@ class Extreme(Component):
     """A pair (values, valid) of the best value so far."""
 
     __slots__ = ()
+    idempotent: ClassVar = True
 
     @property
     @abstractmethod
@@ -60,7 +61,7 @@ class Extreme(Component):
                 numbers = np.where(column.valid, numbers, never)
             return [typed(runs.best(numbers, self.ordering), held, column.array.type)]
         wanted = np.ones(len(column.array), np.bool_) if column.valid is None else column.valid
-        rows = picked_rows(runs, wanted, [column.ranks], last=self.kind == Greatest.kind)
+        rows = picked_rows(runs, wanted, column.ranks, last=self.kind == Greatest.kind)
         return [column.array.take(pa.array(rows))]
 
     def read(self, columns: Sequence[Column]) -> Values:

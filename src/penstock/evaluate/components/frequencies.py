@@ -135,10 +135,7 @@ def unscaled(value: Decimal | int, scale: int) -> int:
 
 def objects(values: Sequence[Any]) -> Array:
     """Make an array of objects, one a value; numpy by itself would take tuples apart."""
-    found = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        found[place] = value
-    return found
+    return np.fromiter(values, object, len(values))
 
 
 def merge_frequencies(tables: Sequence[Frequencies]) -> Frequencies:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -171,6 +172,46 @@ def join_arrays(parts: Sequence[Any]) -> Array:
     if all(isinstance(part, FrequencyTables) for part in filled):
         return join_tables(filled).array
     return np.concatenate([np.asarray(part) for part in filled])
+
+
+class JoinedTables(FrequencyTables):
+    """Tables one after the other, each part read as it reads itself."""
+
+    def __init__(self, parts: Sequence[FrequencyTables]) -> None:
+        """Take tables of one component."""
+        self._parts = parts
+
+    @cached_property
+    def flat(self) -> FlatTables:
+        """Make the tables of all parts."""
+        return join_tables(self._parts)
+
+    def __len__(self) -> int:
+        """Count the tables."""
+        return sum(map(len, self._parts))
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """Return the number of distinct values of each table."""
+        return np.concatenate([part.lengths for part in self._parts])
+
+    @property
+    def longest(self) -> int:
+        """Return a number of values that no table exceeds."""
+        return max(part.longest for part in self._parts)
+
+    def at_ranks(self, ranks: Sequence[float]) -> Ranked:
+        """Return the tables' values at positions rank · (n - 1)."""
+        each = [part.at_ranks(ranks) for part in self._parts]
+        answers = [np.concatenate(parts) for parts in zip(*(found for found, _ in each), strict=True)]
+        return answers, np.concatenate([missing for _, missing in each])
+
+
+def join_lazily(parts: Sequence[Any]) -> Array:
+    """Concatenate arrays; tables that stand for them are made only as far as somebody asks."""
+    if all(isinstance(part, FrequencyTables) for part in parts):
+        return JoinedTables(parts).array
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def merge_many(groups: Sequence[Sequence[Frequencies]]) -> Sequence[Any]:

@@ -62,7 +62,7 @@ class Moments(Component):
             share = b[0] / np.maximum(n, 1)
             mean = a[1] + delta * share
             m2 = a[2] + b[2] + delta * delta * (a[0] * share)
-        # An empty side must not touch the other: 0 · inf² would be NaN.
-        for empty, other in ((a[0] == 0, b), (b[0] == 0, a)):
-            mean, m2 = np.where(empty, other[1], mean), np.where(empty, other[2], m2)
+        if not np.isfinite(m2).all():  # an empty side must not touch the other: 0 · inf² would be NaN
+            for empty, other in ((a[0] == 0, b), (b[0] == 0, a)):
+                mean, m2 = np.where(empty, other[1], mean), np.where(empty, other[2], m2)
         return (n, mean, m2)

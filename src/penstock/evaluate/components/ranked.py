@@ -7,7 +7,8 @@ before all values and NaN after all numbers, as Spark orders them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from penstock.evaluate.components.component import Column, Written
 from penstock.evaluate.components.lift_text import struct_of
 from penstock.evaluate.components.reading import whole
-from penstock.evaluate.components.row_runs import RowColumn, RowRuns, picked_rows
+from penstock.evaluate.components.row_runs import RowColumn, RowRuns, one_rank, picked_rows
 from penstock.evaluate.components.states import State
 from penstock.evaluate.expressions.raw_times import raw_values
 from penstock.model.arrays import BoolArray, Int64Array
@@ -55,9 +56,12 @@ class Picked(State):
         """Pick of each run the first struct, or the last."""
         lists = columns[0].array
         wanted = np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False)) > 0
-        structs = lists.flatten()
-        ranks = [_spread(RowColumn(pc.struct_field(structs, [i])).ranks, wanted) for i in self.ranked_by(structs)]
-        return [lists.take(pa.array(picked_rows(runs, wanted, ranks, last=self.picks_last)))]
+        rank = columns[0].kept(self, lambda: _spread(self._rank_structs(lists.flatten()), wanted))
+        return [lists.take(pa.array(picked_rows(runs, wanted, rank, last=self.picks_last)))]
+
+    def _rank_structs(self, structs: pa.Array) -> Int64Array:
+        """Rank structs by the fields that they are picked by."""
+        return one_rank([RowColumn(pc.struct_field(structs, [i])).ranks for i in self.ranked_by(structs)])
 
     def ranked_by(self, structs: pa.Array) -> Sequence[int]:
         """List the fields that structs are picked by, the first one above the others."""
@@ -168,10 +172,11 @@ def read_ranked(column: Column) -> Iterator[Ranked | None]:
     """Read lists of one struct, whose last field is the value, or none."""
     lists = whole(column)
     structs, held = lists.flatten(), pc.list_value_length(lists).to_pylist()
-    fields = [_listed(pc.struct_field(structs, [i])) for i in range(structs.type.num_fields)]
-    found = ((tuple(_rank(value) for value in row), row[-1]) for row in zip(*fields, strict=True))
-    for length in held:
-        yield next(found) if length else None
+    fields = [pc.struct_field(structs, [i]) for i in range(structs.type.num_fields)]
+    listed = [_listed(field) for field in fields]
+    ranks = zip(*(_ranks(field, values) for field, values in zip(fields, listed, strict=True)), strict=True)
+    found = zip(ranks, listed[-1], strict=True)
+    return iter(found) if len(structs) == len(lists) else (next(found) if length else None for length in held)
 
 
 def _listed(array: pa.Array) -> list[Any]:
@@ -182,6 +187,13 @@ def _listed(array: pa.Array) -> list[Any]:
     if pa.types.is_string(array.type):
         array = array.cast(pa.binary())
     return raw_values(array)
+
+
+def _ranks(field: pa.Array, values: list[Any]) -> Iterable[Any]:
+    """Return keys by which Python orders the values of a field as Spark does."""
+    if field.null_count or pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
+        return map(_rank, values)
+    return zip(repeat(1), values)  # what else is there has an order of its own
 
 
 def _rank(value: Any) -> Any:

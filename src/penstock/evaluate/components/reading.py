@@ -21,6 +21,8 @@ def comparable(type_: pa.DataType, column: Column, identity: Any) -> tuple[Array
     if dtype.hasobject:
         if pa.types.is_string(array.type):  # compared as bytes, as Spark does; they need not be UTF-8
             array = array.cast(pa.binary())
+        if pa.types.is_binary(array.type):
+            return (_distinct_objects(array), valid)
         values: Array = np.empty(len(array), object)
         values[:] = raw_values(array)
         return (values, valid)
@@ -31,6 +33,14 @@ def comparable(type_: pa.DataType, column: Column, identity: Any) -> tuple[Array
     elif pa.types.is_boolean(array.type) or pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
     return (np.asarray(array.cast(pa.int64()).fill_null(identity).to_numpy(zero_copy_only=False)), valid)
+
+
+def _distinct_objects(array: pa.Array) -> Array:
+    """Read bytes, of equal ones one object: most come more than once, and an object's hash is computed once."""
+    encoded = array.dictionary_encode()
+    listed = np.array([*encoded.dictionary.to_pylist(), None], object)
+    places = encoded.indices.fill_null(len(listed) - 1).to_numpy(zero_copy_only=False)
+    return np.asarray(listed[places], object)
 
 
 def integers(column: Column) -> Int64Array:

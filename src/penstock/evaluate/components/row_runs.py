@@ -6,8 +6,9 @@ columns as Spark would send them, so that whoever reads partials cannot tell whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from penstock.evaluate.expressions.raw_times import raw_values
 from penstock.evaluate.groups import rank_nested, sort_keys
 from penstock.model.arrays import BoolArray, Int64Array
 
+T = TypeVar("T")
+
 
 class RowColumn:
     """A column of a batch's rows; what several partials need of it is computed once."""
@@ -26,6 +29,14 @@ class RowColumn:
     def __init__(self, column: pa.Array | pa.ChunkedArray) -> None:
         """Take a column as Spark sent it."""
         self.array = whole(column)
+        self._kept: dict[Hashable, Any] = {}
+
+    def kept(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return something made of the column for a component, made once however many groupings ask."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: T = self._kept[name]
+        return found
 
     @cached_property
     def valid(self) -> BoolArray | None:
@@ -134,11 +145,6 @@ class RowRuns:
         found = whole(table.group_by("run", use_threads=False).aggregate([("x", "sum")])["x_sum"])
         return found.cast(pa.decimal128(min(38, array.type.precision + 10), array.type.scale))
 
-    def in_order_of(self, *ranks: Int64Array) -> Int64Array:
-        """Return the rows run by run, and in each run in the order of some ranks, the first one above the others."""
-        keys = [rank[self.order] for rank in reversed(ranks)]
-        return self.order[np.lexsort((*keys, self.owner))]
-
 
 def masked(values: Array, held: BoolArray | None) -> pa.Array:
     """Make an Arrow column that is NULL where nothing is held."""
@@ -189,8 +195,21 @@ def structs_of(fields: dict[str, pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 
-def picked_rows(runs: RowRuns, wanted: BoolArray, ranks: Sequence[Int64Array], *, last: bool) -> Int64Array:
-    """Pick of each run the first or last row in an order, among those wanted; any row where none is."""
-    ordered = runs.in_order_of(wanted.astype(np.int64) * (1 if last else -1), *ranks)
-    at = runs.starts + runs.lengths - 1 if last else runs.starts
-    return np.asarray(ordered[at], np.int64)
+def picked_rows(runs: RowRuns, wanted: BoolArray, rank: Int64Array, *, last: bool) -> Int64Array:
+    """Pick of each run the first or last row by rank, among those wanted; any row where none is.
+
+    Of rows of one rank, the first one is picked that stands first, the last one that stands last.
+    """
+    count = len(runs.order)
+    worst = -1 if last else int(rank.max(initial=0)) + 1
+    keys = np.where(wanted, rank, worst)[runs.order] * count + np.arange(count)
+    best = (np.maximum if last else np.minimum).reduceat(keys, runs.starts)
+    return np.asarray(runs.order[best % count], np.int64)
+
+
+def one_rank(ranks: Sequence[Int64Array]) -> Int64Array:
+    """Rank rows by several ranks, the first one above the others, by numbers below their count."""
+    found = ranks[0]
+    for more in ranks[1:]:
+        found = np.unique(found * (int(more.max(initial=0)) + 1) + more, return_inverse=True)[1].astype(np.int64)
+    return found

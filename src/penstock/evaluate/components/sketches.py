@@ -22,6 +22,7 @@ from penstock.evaluate.components.component import Column, Written
 from penstock.evaluate.components.reading import whole
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns
 from penstock.evaluate.components.states import State
+from penstock.model.arrays import Int64Array
 
 LG_K: Final = 12  # of HyperLogLog, as Spark's: a standard error of 1.6 %
 LG_NOMINAL: Final = 12  # of Theta
@@ -132,6 +133,26 @@ class HllSketch(Sketch):
             made.update(item)
         found: bytes = made.serialize_compact()
         return found
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Make a sketch of the items of each run; most runs hold one item, whose sketch is made once a batch."""
+        (column,) = columns
+        items, codes = column.kept(self, lambda: _told_apart(column.array))
+        coded = codes[runs.order]
+        least, most = np.minimum.reduceat(coded, runs.starts), np.maximum.reduceat(coded, runs.starts)
+        alone = np.unique(least[least == most])
+        sketches = {code: self._of_item(column, code, items) for code in alone.tolist()}
+        ends, made = [*runs.starts[1:].tolist(), len(coded)], []
+        for low, high, first, end in zip(least.tolist(), most.tolist(), runs.starts.tolist(), ends, strict=True):
+            if low == high:
+                made.append(sketches[low])
+            else:
+                made.append(self.sketch_of([items[code] for code in coded[first:end].tolist() if code]))
+        return [pa.array(made, pa.binary())]
+
+    def _of_item(self, column: RowColumn, code: int, items: Sequence[Any]) -> bytes:
+        """Make the sketch of one item, once a batch; of none where its code is that of NULL."""
+        return column.kept((self, code), lambda: self.sketch_of([items[code]] if code else []))
 
     def merge(self, states: Sequence[bytes]) -> bytes:
         """Unite sketches."""
@@ -270,6 +291,13 @@ class FrequentItems(Sketch):
         least = nlargest(items, (estimate for _, estimate, *_ in found))[-1:] or [0]
         heavy = [(item, int(estimate)) for item, estimate, *_ in found if estimate >= least[0]]
         return sorted(heavy, key=lambda pair: (-pair[1], pair[0]))[:items]
+
+
+def _told_apart(array: pa.Array) -> tuple[list[Any], Int64Array]:
+    """List the distinct items of a column, None first, and the place of each row's item among them."""
+    encoded = array.dictionary_encode()
+    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return [None, *encoded.dictionary.to_pylist()], np.asarray(codes, np.int64) + 1
 
 
 def distinct_in(state: bytes | None) -> int:

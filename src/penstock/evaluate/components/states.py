@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -59,23 +58,23 @@ class State(Component):
 
     def combine(self, a: Planes, b: Planes) -> Planes:
         """Merge states element by element, in arrays of any equal shape."""
-        found = np.empty(a[0].shape, object)
-        flat, left, right = found.reshape(-1), a[0].reshape(-1), b[0].reshape(-1)
-        for place in range(len(flat)):
-            one, other = left[place], right[place]
-            if one is None or other is None:
-                flat[place] = one if other is None else other
-            else:
-                flat[place] = self.merge((one, other))
-        return (found,)
+        pairs = zip(a[0].reshape(-1).tolist(), b[0].reshape(-1).tolist(), strict=True)
+        found = [(one if other is None else other) if one is None or other is None else self.merge((one, other))
+            for one, other in pairs]  # fmt: skip
+        return (objects(found).reshape(a[0].shape),)
 
     def reduce(self, planes: Planes, starts: Int64Array) -> Planes:
         """Merge each run of states into one."""
         (plane,) = planes
         if isinstance(plane, FrequencyTables) and not plane.flat.values.dtype.hasobject:
             return (plane.reduced(starts).array,)
-        plane, runs = np.asarray(plane), pairwise([*starts.tolist(), len(plane)])
-        return (objects(self.merge_each([[s for s in plane[lo:hi] if s is not None] for lo, hi in runs])),)
+        plane = np.asarray(plane)
+        found, lengths = plane[starts], np.diff(starts, append=len(plane))
+        several = np.flatnonzero(lengths > 1)
+        runs, states = zip(starts[several].tolist(), lengths[several].tolist(), strict=True), plane.tolist()
+        groups = [[s for s in states[first : first + length] if s is not None] for first, length in runs]
+        found[several] = objects(self.merge_each(groups))
+        return (found,)
 
     def merge_each(self, groups: Sequence[Sequence[Any]]) -> list[Any]:
         """Merge the states of each group into one; None of none."""

@@ -17,6 +17,7 @@ from penstock.evaluate.components.states import State
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.frequency_index import FrequencyIndex
+from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.evaluate.windows.partials import (
     Distinct,
@@ -122,6 +123,7 @@ class DenseLane:
         self._columns = _Columns()
         self._pending: list[tuple[Partials, Distinct]] = []
         self._horizon: int | None = None
+        self._ordered: tuple[Int64Array | None, Int64Array, Order] | None = None  # ranks, groups, and their order
 
     def add(
         self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None
@@ -133,7 +135,7 @@ class DenseLane:
     def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
         """Take partials as flat rows."""
         distinct = Distinct.of(partials.labels) if distinct is None else distinct
-        if self._horizon is not None and len(partials) and distinct.labels.min() < self._horizon:
+        if self._horizon is not None and len(partials) and distinct.labels[0] < self._horizon:
             kept = partials.labels >= self._horizon
             partials, distinct = partials.take(kept), Distinct.of(partials.labels[kept])
         if len(partials):
@@ -154,17 +156,26 @@ class DenseLane:
         lo = np.searchsorted(self._labels, starts)
         hi = np.maximum(lo, np.searchsorted(self._labels, ends))
         portion = max(1, MOST_CELLS // max(1, len(self._columns)))
-        order = np.argsort(self._columns.groups if ranks is None else ranks[self._columns.groups])
+        order = self._in_order(ranks)
         edges = range(0, max(1, len(lo)), portion)
         asked = _Asked(
             self.components if wanted is None else tuple(wanted), order, empty=keep_empty and len(order) == 1
         )
         parts = [self._merge(i, lo[i : i + portion], hi[i : i + portion], asked) for i in edges]
-        evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        planes = join_planes([part[2] for part in parts])
+        evaluation, group, planes = parts[0]
+        if len(parts) > 1:
+            evaluation, group = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+            planes = join_planes([part[2] for part in parts])
         values = tuple(c.values_from(p) for c, p in zip(asked.components, planes, strict=True))
         merged = Merged(evaluation, group, values)
         return fill_empty(asked.components, merged, len(starts)) if keep_empty else merged
+
+    def _in_order(self, ranks: Int64Array | None) -> Order:
+        """Return the columns in order of their groups' ranks; as long as neither changes, the order stays."""
+        groups, known = self._columns.groups, self._ordered
+        if known is None or known[0] is not ranks or known[1] is not groups:
+            known = self._ordered = ranks, groups, _order(groups if ranks is None else ranks[groups])
+        return known[2]
 
     def expire(self, before: int) -> None:
         """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised."""
@@ -211,6 +222,11 @@ class DenseLane:
         """Return slices times columns, with what has arrived but is not yet in the arrays."""
         return len(self._all_labels()) * len(self._columns)
 
+    def exceeds(self, cells: int) -> bool:
+        """Tell whether there are more cells than so many; labels are told apart only if it may be."""
+        most = len(self._labels) + sum(len(distinct.labels) for _, distinct in self._pending)
+        return most * len(self._columns) > cells and self.cells > cells
+
     def groups(self) -> Int64Array:
         """Return the groups that have a column."""
         return self._columns.groups
@@ -249,7 +265,11 @@ class DenseLane:
         """Return the labels of what is stored and of what has arrived, in order."""
         if not self._pending:
             return self._labels
-        return np.unique(np.concatenate([self._labels, *(distinct.held() for _, distinct in self._pending)]))
+        held = [distinct.held() for _, distinct in self._pending]
+        if len(held) == 1 and (not len(self._labels) or held[0][0] >= self._labels[-1]):
+            known = int(len(self._labels) > 0 and held[0][0] == self._labels[-1])  # the last slice may grow on
+            return np.concatenate([self._labels, held[0][known:]])
+        return np.unique(np.concatenate([self._labels, *held]))
 
     def _settle(self) -> None:
         """Bring arrivals into the arrays."""
@@ -258,7 +278,8 @@ class DenseLane:
         arrived, labels = self._pending, self._all_labels()
         moved = np.searchsorted(labels, self._labels)
         self._pending, self._labels = [], labels
-        rows = np.concatenate([np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived])
+        each = [np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived]
+        rows = each[0] if len(each) == 1 else np.concatenate(each)
         whole = concatenate([partials for partials, _ in arrived])
         parts = list(zip(self.components, self._structures, whole.planes, strict=True))
         for repeated in (True, False):  # what has to be combined before it is added, and what need not
@@ -279,15 +300,21 @@ class DenseLane:
         """Answer consecutive evaluations, numbered from ``at``, for all columns, given in their order, at once."""
         (rows,), operations = self._structures[0].merge(lo, hi)
         order = asked.order
-        held = np.arange(len(lo)) if asked.empty else np.flatnonzero(rows[:, order] > 0)
-        evaluation, place = np.divmod(held, max(1, len(order)))
+        if asked.empty:
+            evaluation, place = np.arange(len(lo)), np.zeros(len(lo), np.int64)
+        else:
+            evaluation, place = np.nonzero((rows > 0)[:, order])
         column = order[place]
-        parts: list[Planes] = [(rows[evaluation, column],)]
+        cells = HeldCells(lo, hi, evaluation, column)
+        parts: list[Planes] = [cells.pick((rows,))]
         nodes, structures = 0, dict(zip(self.components, self._structures, strict=True))
         for component in asked.components[1:]:
-            merged, steps = structures[component].merge(lo, hi)
-            nodes = nodes if component.invertible else steps
-            parts.append(tuple(plane[evaluation, column] for plane in merged))
+            structure = structures[component]
+            if isinstance(structure, PrefixSums):
+                parts.append(structure.read(cells)[0])
+                continue
+            merged, nodes = structure.merge(lo, hi)
+            parts.append(cells.pick(merged))
         self.operations += (operations + nodes) * len(order)
         return evaluation + at, self._columns.groups[column], tuple(parts)
 
@@ -330,6 +357,16 @@ class _Columns:
     def of(self, groups: Int64Array) -> Int64Array:
         """Return the columns of groups that have one."""
         return self._lookup[groups]
+
+
+def _order(ranks: Int64Array) -> Order:
+    """Sort distinct numbers, in one pass where they are not far fewer than the greatest of them."""
+    most = int(ranks.max(initial=-1)) + 1
+    if most > 8 * len(ranks):
+        return np.argsort(ranks)
+    places = np.full(most, -1, np.int64)
+    places[ranks] = np.arange(len(ranks))
+    return places[places >= 0]
 
 
 def _takes_repeated(component: Component, structure: Structure) -> bool:

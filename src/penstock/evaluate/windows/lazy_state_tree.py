@@ -96,7 +96,7 @@ class LazyStateTree:
         """Merge several states of each column; a node made when there were fewer columns has none of the others."""
         groups: list[list[Any]] = [[] for _ in range(width)]
         for part in parts:
-            for column, state in enumerate(part):
+            for column, state in enumerate(part.tolist()):
                 if state is not None:
                     groups[column].append(state)
         return objects(self.component.merge_each(groups))

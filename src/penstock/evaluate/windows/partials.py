@@ -37,7 +37,7 @@ class Partials:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct labels of some rows, and which of them each row has."""
+    """The distinct labels of some rows, in order, and which of them each row has."""
 
     labels: Int64Array
     places: Int64Array
@@ -46,14 +46,18 @@ class Distinct:
     def of(labels: Int64Array) -> Distinct:
         """Tell labels apart: of many rows there are few, so that hashing beats sorting."""
         encoded = pa.array(labels).dictionary_encode()
-        return Distinct(encoded.dictionary.to_numpy(), encoded.indices.to_numpy())
+        known = encoded.dictionary.to_numpy()
+        order = np.argsort(known)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return Distinct(known[order], places[encoded.indices.to_numpy()])
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Distinct:
+    def take(self, rows: Order) -> Distinct:
         """Return some of the rows; a label that none of them has may stay."""
         return Distinct(self.labels, self.places[rows])
 
     def held(self) -> Int64Array:
-        """Return the labels that some row has."""
+        """Return the labels that some row has, in order."""
         return self.labels[np.bincount(self.places, minlength=len(self.labels)) > 0]
 
 

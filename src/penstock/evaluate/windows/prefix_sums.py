@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 
 from penstock.evaluate.components.numbers import Component, Planes, kept_width, widened
+from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.model.arrays import Int64Array
 
+SMALL: Final = 1 << 13  # numbers of an array that is not worth making anew
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 
 
@@ -50,21 +52,20 @@ class PrefixSums:
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
         """Add values at (slice, column) pairs; only the prefixes from the first of them on are touched."""
-        old = rows < self._summed
-        if old.any():
-            self._correct(rows[old], columns[old], tuple(plane[old] for plane in planes))
-            rows, columns, planes = rows[~old], columns[~old], tuple(plane[~old] for plane in planes)
+        if not len(rows):
+            return
+        self._take_apart(int(rows.min()))
         for sums, plane in zip(self._sums, planes, strict=True):
             np.add.at(sums.reshape(-1), (rows + 1) * sums.shape[1] + columns, plane)
 
-    def _correct(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
-        """Add values to slices that are summed up already."""
-        first = int(rows.min())
-        places = (rows - first) * self._columns + columns
-        for sums, plane in zip(self._sums, planes, strict=True):
-            change = np.zeros((self._summed - first, self._columns), np.int64)
-            np.add.at(change.reshape(-1), places, plane)
-            sums[first + 1 : self._summed + 1, : self._columns] += np.cumsum(change, axis=0, out=change)
+    def _take_apart(self, first: int) -> None:
+        """Let the slices from one on hold just what was added to them: most often, it is the last one that grows on."""
+        if first >= self._summed:
+            return
+        for sums in self._sums:
+            known = sums[first : self._summed + 1, : self._columns]
+            known[1:] = np.diff(known, axis=0)
+        self._summed = first
 
     def _sum_up(self) -> None:
         """Let every row be a sum."""
@@ -85,11 +86,21 @@ class PrefixSums:
         width = self._columns
         return tuple(sums[hi, :width] - sums[lo, :width] for sums in self._sums), len(lo)
 
+    def read(self, cells: HeldCells) -> tuple[Planes, int]:
+        """Return the sums of some cells alone, and the operations per column."""
+        self._sum_up()
+        found = []
+        for sums in self._sums:
+            upper, lower = cells.places(sums.shape[1])
+            flat = sums.reshape(-1)
+            found.append(flat.take(upper) - flat.take(lower))
+        return tuple(found), len(cells.lo)
+
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns; sums begin at zero again."""
         self._sum_up()
         end = self._slices + 1
-        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums.shape[1]) for sums in self._sums]
+        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums) for sums in self._sums]
         self._slices, self._columns = self._slices - first, len(columns)
         self._summed = self._slices
 
@@ -110,9 +121,17 @@ def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
     return grown
 
 
-def _moved(kept: Int64Array, width: int) -> Int64Array:
-    """Put sums into an array with room for as many slices again, and for about the columns that there were."""
+def _moved(kept: Int64Array, sums: Int64Array) -> Int64Array:
+    """Put sums into an array with room for as many slices again, and for about the columns that there were.
+
+    A small array is used again: the next batch brings as many slices as went.
+    """
     rows, columns = kept.shape
-    moved = np.zeros((2 * rows, kept_width(width, columns)), np.int64)
+    if sums.size <= SMALL:
+        sums[:rows, :columns] = kept
+        sums[:rows, columns:] = 0
+        sums[rows:] = 0
+        return sums
+    moved = np.zeros((2 * rows, kept_width(sums.shape[1], columns)), np.int64)
     moved[:rows, :columns] = kept
     return moved

@@ -11,6 +11,8 @@ from penstock.evaluate.windows.partials import Order
 from penstock.model.arrays import Int64Array
 
 FEW_CELLS: Final = 1 << 16  # that are sooner computed one after the other than picked out
+SMALL: Final = 1 << 13  # values of a level that is not worth making anew
+SHORT: Final = 16  # slices of a window that are sooner gone through than found in the tree, for few columns
 
 
 class SegmentTree:
@@ -18,7 +20,7 @@ class SegmentTree:
 
     Rows beyond the last slice hold identities, so levels are always full and no node needs to know how many there are.
     All evaluations climb together: a level costs a few array operations, whatever their number. Nodes above slices that
-    have changed are computed when they are asked for, a stretch of them at once.
+    have changed are computed when they are asked for, a stretch of them at once, and so are whole levels that are new.
     """
 
     def __init__(self, component: Component) -> None:
@@ -56,6 +58,8 @@ class SegmentTree:
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""
+        if self.component.idempotent and self.component.scatters and self._is_short(lo, hi):
+            return self._gone_through(lo, hi)
         self._refresh()
         out, nodes = self.component.identities((len(lo), self._columns)), 0
         for level in self._levels:
@@ -69,11 +73,29 @@ class SegmentTree:
             lo, hi = (lo + 1) >> 1, hi >> 1
         return out, nodes
 
+    def _is_short(self, lo: Int64Array, hi: Int64Array) -> bool:
+        """Tell whether windows hold few slices, or few cells; behind their slices a row must follow."""
+        lengths, rows = hi - lo, len(self._levels[0][0])
+        if not len(lo) or int(hi.max()) >= rows:
+            return False
+        return int(lengths.max()) <= SHORT or int(lengths.sum()) * self._columns <= FEW_CELLS
+
+    def _gone_through(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
+        """Combine the slices of each window one after the other, in one step of numpy for all windows."""
+        edges = np.stack([lo, hi], axis=1).reshape(-1)  # between two windows, something is combined that nobody reads
+        leaves = tuple(plane[: int(hi.max()) + 1, : self._columns] for plane in self._levels[0])
+        out = tuple(plane[::2] for plane in self.component.reduce(leaves, edges))
+        empty = np.flatnonzero(lo >= hi)
+        if len(empty):
+            for plane, nothing in zip(out, self.component.identities(1), strict=True):
+                plane[empty] = nothing
+        return out, int((hi - lo).sum())
+
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns; memory is used again if most of it is."""
         kept = tuple(plane[first : self._slices, columns] for plane in self._levels[0])
         slices, rows, width = self._slices - first, *self._levels[0][0].shape
-        if 4 * slices < rows or kept_width(width, len(columns)) < width:
+        if rows * width > SMALL and (4 * slices < rows or kept_width(width, len(columns)) < width):
             self._levels = [self.component.identities((1, 0))]
             self._grow(slices, len(columns))
         else:
@@ -106,6 +128,7 @@ class SegmentTree:
 
     def _refresh(self) -> None:
         """Compute the nodes above the slices that have changed, level by level."""
+        self._raise_levels()
         (first, end), width = self._stale, self._columns
         if first == end:
             return
@@ -134,8 +157,15 @@ class SegmentTree:
             return
         while rows < slices:
             rows *= 2
-        old, width = self._levels[0], widened(width, columns)
-        self._levels = [self.component.identities((rows >> i, width)) for i in range(rows.bit_length())]
+        old = self._levels[0]
+        self._levels = [self.component.identities((rows, widened(width, columns)))]
         for plane, values in zip(self._levels[0], old, strict=True):
             plane[: values.shape[0], : values.shape[1]] = values
-        self._outdate(0, self._slices)
+
+    def _raise_levels(self) -> None:
+        """Make the levels above the slices, if they are not there: short windows may never need them."""
+        rows, width = self._levels[0][0].shape
+        if len(self._levels) < rows.bit_length():
+            above = range(1, rows.bit_length())
+            self._levels = [self._levels[0], *(self.component.identities((rows >> i, width)) for i in above)]
+            self._outdate(0, self._slices)

@@ -27,8 +27,11 @@ class ValuePool:
 
     def encode(self, values: Array) -> Int64Array:
         """Return the numbers of values; new ones get the next."""
-        codes = self._codes
-        return np.fromiter((codes.setdefault(value, len(codes)) for value in values), np.int64, len(values))
+        codes, listed = self._codes, values.tolist()
+        found = list(map(codes.get, listed))
+        if None in found:
+            found = [codes.setdefault(value, len(codes)) for value in listed]
+        return np.array(found, np.int64)
 
     def decode(self, tables: FlatTables) -> FlatTables:
         """Put values in place of numbers, in each table in the order of the values."""
