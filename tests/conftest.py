@@ -40,6 +40,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # and in the processes that tests start.
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+os.environ["PENSTOCK_CALIBRATION"] = "off"  # plans of tests do not depend on what was measured where they run
 
 LONGEST: Final = (
     "test_kills.py",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import StateError, UnknownColumn
+from penstock.kernel.machine_speed import stored_rates
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
-from penstock.store.rates import keep_rates, rates_file, stored_rates
+from penstock.store.rates import keep_rates, rates_file
 from tests.stream import feeding
 
 if TYPE_CHECKING:

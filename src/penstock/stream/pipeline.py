@@ -213,6 +213,7 @@ class Pipeline:
                 self.committer.answer(due, computed.layout, arrived.touched, before)
                 self.committer.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
         self.weaving.look()
+        self.given.settings.calibration.go_on()
 
     def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
