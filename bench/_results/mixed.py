@@ -25,7 +25,7 @@ def mixed(document: Document) -> Section:
         title="Mixed loads",
         asked=ASKED.format(flights=load["flights"], edits=edits, drawn=max(load["drawn"])),
         command="penstock bench mixed --json bench/results/mixed.json",
-        tables=(_flights(found["flights"]), *_strategies(found), _steps(found), _batches(found)),
+        tables=(_flights(found["flights"]), *_strategies(found), *_alike(found), _steps(found), _batches(found)),
         charts=(_chart(found["flights"]),),
     )
 
@@ -59,12 +59,22 @@ def _strategies(found: Mapping[str, Any]) -> tuple[Table, ...]:
     """List what other strategies take, if they were measured."""
     if "strategies" not in found["flights"]:
         return ()
-    names = {"shared paired": "shared paired, which is usual"}
-    flights = {"shared paired": found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}
-    edits = {"shared paired": found["edits"]["batch_seconds"], **found["edits"]["strategies"]}
-    rows = [(names.get(name, name), f"{flights[name]:.1f}", f"{edits[name]:.3f}") for name in flights]
+    usual = "by cost, as usual"
+    flights = {usual: found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}
+    edits = {usual: found["edits"]["batch_seconds"], **found["edits"]["strategies"]}
+    rows = [(name, f"{flights[name]:.1f}", f"{edits[name]:.3f}") for name in flights]
     head = ("strategy", "flights, seconds", "edits, seconds a batch")
     return (table("With other strategies:", head, rows),)
+
+
+def _alike(found: Mapping[str, Any]) -> tuple[Table, ...]:
+    """List what strategies take where queries are alike, if they were measured."""
+    measured = found.get("alike", {})
+    if not measured:
+        return ()
+    names = list(next(iter(measured.values())))
+    rows = [(load, *(f"{seconds[name]:.2f}" for name in names)) for load, seconds in measured.items()]
+    return (table("Where queries are alike, processor seconds:", ("load", *names), rows),)
 
 
 def _steps(found: Mapping[str, Any]) -> Table:

@@ -1,4 +1,4 @@
-"""Keeps the rates that calibration measured, and the speeds measured in the background, with the machine they hold for."""
+"""Keeps the rates that were calibrated, and speeds measured in the background, with the machine they hold for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.errors import StateError
 from penstock.model.cache_folder import cache_folder
-from penstock.share.weave.costs import DEFAULT_RATES, Rates
+from penstock.share.weave.costs import Rates
 
 SWITCH: Final = "PENSTOCK_CALIBRATION"  # "off": nothing is measured in the background, nor taken from there
 

@@ -34,6 +34,11 @@ class BackgroundCalibration:
             self._aside = threading.Thread(target=self.measure_next, name="calibrating", daemon=True)
             self._aside.start()
 
+    def wait(self) -> None:
+        """Wait until the piece that is being measured is done."""
+        if self._aside is not None:
+            self._aside.join()
+
     def measure_next(self) -> None:
         """Measure a piece; after the last one, keep what was found for this machine."""
         with suppress(OSError, AttributeError):  # threads have a niceness of their own on Linux

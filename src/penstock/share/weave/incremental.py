@@ -8,7 +8,7 @@ through the costs of the last plans woven so by more than a tolerance (Eq. 6).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
@@ -240,20 +240,20 @@ def _bound(woven_queries: Sequence[PlanQuery]) -> list[list[int]]:
     if len(lanes) <= FEW_LANES:
         return list(lanes.values())
     windows = {lane: frozenset(woven_queries[i].window for i in members) for lane, members in lanes.items()}
-    found = _together(lanes, lambda lane: windows[lane])
+    found = _together(lanes, windows)
     finest = {lane: math.log2(min(window.slide for window in some)) for lane, some in windows.items()}
     for steps in (8, 4, 2, 1):  # of which a doubling of slides has so many
         if len(found) <= FEW_LANES:
             break
-        found = _together(lanes, lambda lane, steps=steps: round(steps * finest[lane]))
+        found = _together(lanes, {lane: round(steps * fine) for lane, fine in finest.items()})
     return found
 
 
 def _together(
-    lanes: Mapping[tuple[int, int], Sequence[int]], alike: Callable[[tuple[int, int]], Hashable]
+    lanes: Mapping[tuple[int, int], Sequence[int]], told: Mapping[tuple[int, int], Hashable]
 ) -> list[list[int]]:
-    """Collect the queries of lanes of one grouping that are alike in something."""
+    """Collect the queries of lanes that have the same grouping, and of which the same is told."""
     found: dict[Hashable, list[int]] = {}
     for lane, members in lanes.items():
-        found.setdefault((lane[0], alike(lane)), []).extend(members)
+        found.setdefault((lane[0], told[lane]), []).extend(members)
     return list(found.values())

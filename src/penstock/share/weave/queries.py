@@ -135,7 +135,7 @@ class WovenSoFar:
 
 
 def named(trees: Collection[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:
-    """Name trees: the only one by what all share, others as the one that most of their queries are in, or by a query."""
+    """Name trees: the only one "all", others as the one that most of their queries are in already, or by a query."""
     if len(trees) == 1:
         return {number: ONE_TREE for tree in trees for number in tree}
     found: dict[int, str] = {}
