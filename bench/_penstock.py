@@ -15,7 +15,7 @@ from bench._frame import scratch_folder
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
 from penstock.kernel.synopsis import Kernel
-from penstock.share.plan import Strategy
+from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
 from penstock.sinks.parquet import ParquetSink
 
 
@@ -26,7 +26,7 @@ class Setting:
     windows: tuple[Window, ...]
     symbols: bool = False
     on_disk: bool = True
-    strategy: Strategy = "shared paired"
+    strategy: Strategy = DEFAULT_STRATEGY
     kernel: Kernel = "fast"
 
 

@@ -45,6 +45,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 KEEP_CODE = {"spark.sql.codegen.cache.maxEntries": "2000"}
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:MetaspaceSize=512m -XX:+UseParallelGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+os.environ["PENSTOCK_CALIBRATION"] = "off"  # plans of tests do not depend on what was measured where they run
 
 # A commit waits until the disk has it, some milliseconds each time, and tests commit thousands of times. Where there
 # is room, folders of tests lie in memory, which is as good as a disk that never loses power; long runs use the disk.

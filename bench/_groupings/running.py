@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from bench._frame import scratch_folder
 from bench._groupings.workloads import Query, Stream
 from penstock.engine import Engine
+from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
 from penstock.share.grouping_rollup import to_record
-from penstock.share.plan import Strategy
 from penstock.sinks.parquet import ParquetSink
 
 Sums = Mapping[str, tuple[int, float]]  # by query: answers, and all their numbers summed
@@ -35,7 +35,7 @@ class Ran:
     sums: dict[str, tuple[int, float]] = field(default_factory=dict)  # by query: answers, and all their numbers summed
 
 
-def run(session: SparkSession, stream: Stream, queries: Sequence[Query], strategy: Strategy = "shared paired") -> Ran:
+def run(session: SparkSession, stream: Stream, queries: Sequence[Query], strategy: Strategy = DEFAULT_STRATEGY) -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
     with scratch_folder() as scratch:
         folder = scratch / "answers"

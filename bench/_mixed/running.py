@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import psutil
 from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +18,25 @@ from bench._mixed.spark_steps import SparkSteps
 from bench._mixed.workloads import Load
 from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
-from penstock.model.strategy import Strategy
+from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
 from penstock.sinks.parquet import ParquetSink
 
 STEADY: Final = 4  # batches before which Spark compiles and queries begin
+
+
+class Runnable(Protocol):
+    """Queries over a stream in files, one a batch."""
+
+    @property
+    def files(self) -> int:
+        """Return how many batches there are."""
+
+    @property
+    def stream(self) -> str:
+        """Name the stream."""
+
+    def script(self, names: Sequence[str] | None = None) -> str:
+        """Write everything as one script; with names, only some of the queries."""
 
 
 @dataclass(slots=True)
@@ -53,10 +68,10 @@ class Ran:
 
 def run(
     session: SparkSession,
-    load: Load,
+    load: Runnable,
     names: Sequence[str] | None = None,
     *,
-    strategy: Strategy = "shared paired",
+    strategy: Strategy = DEFAULT_STRATEGY,
     aggregation: Aggregation = "auto",
 ) -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
@@ -68,10 +83,10 @@ def run(
         ) as engine:
             began = time.perf_counter()
             engine.execute(load.script(names))
-            pipeline = engine.stream("s").pipeline
+            pipeline = engine.stream(load.stream).pipeline
             ran.creating_seconds = time.perf_counter() - began
             ends = [time.perf_counter()]
-            engine.stream("s").targets.watchers.append(lambda *_: ends.append(time.perf_counter()))
+            engine.stream(load.stream).targets.watchers.append(lambda *_: ends.append(time.perf_counter()))
             cpu, began = cpu_seconds(), time.perf_counter()
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)

@@ -34,12 +34,13 @@ class Load:
     queries: dict[str, str]
     tables: tuple[str, ...] = ()  # CREATE TABLE statements
     lateness: str = "0 SECONDS"
+    stream: str = "s"
 
     @property
     def declared(self) -> str:
         """Write the statement that makes the stream."""
         return (
-            f"CREATE STREAM s ({self.columns}) USING parquet OPTIONS (path = '{self.folder}', "
+            f"CREATE STREAM {self.stream} ({self.columns}) USING parquet OPTIONS (path = '{self.folder}', "
             f"maxFilesPerTrigger = '1') WATERMARK FOR ts AS ts - INTERVAL {self.lateness}"
         )
 

@@ -16,6 +16,8 @@ groupings and 14 predicates run over batches of {edits:,} edits, beside micro-ba
 they are at hand, an hour of real packets (LBL-PKT-4; Paxson and Floyd 1995) is asked 44 queries. Up to {drawn:,}
 queries are drawn by a grammar. All other rows are generated with a seed."""
 
+USUAL = "by cost, as usual"
+
 
 def mixed(document: Document) -> Section:
     """Make the section."""
@@ -26,7 +28,14 @@ def mixed(document: Document) -> Section:
         title="Mixed loads",
         asked=ASKED.format(flights=load["flights"], edits=edits, drawn=max(load["drawn"])),
         command="penstock bench mixed --json bench/results/mixed.json",
-        tables=(_flights(found["flights"]), *_strategies(found), _steps(found), *_spark_steps(found), _batches(found)),
+        tables=(
+            _flights(found["flights"]),
+            *_strategies(found),
+            *_alike(found),
+            _steps(found),
+            *_spark_steps(found),
+            _batches(found),
+        ),
         charts=(_chart(found["flights"]),),
     )
 
@@ -60,19 +69,29 @@ def _strategies(found: Mapping[str, Any]) -> tuple[Table, ...]:
     """List what other strategies take, if they were measured."""
     if "strategies" not in found["flights"]:
         return ()
-    sides = {"flights, seconds": {"usual": found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}}
-    sides["edits, seconds a batch"] = {"usual": found["edits"]["batch_seconds"], **found["edits"]["strategies"]}
+    sides = {"flights, seconds": {USUAL: found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}}
+    sides["edits, seconds a batch"] = {USUAL: found["edits"]["batch_seconds"], **found["edits"]["strategies"]}
     if "strategies" in (packets := found.get("packets", {})):
-        sides["packets, seconds"] = {"usual": packets["together"]["seconds"], **packets["strategies"]}
+        sides["packets, seconds"] = {USUAL: packets["together"]["seconds"], **packets["strategies"]}
     names = list(sides["flights, seconds"])
     rows = [(name, *(f"{side[name]:.3g}" for side in sides.values())) for name in names]
-    return (table("With other strategies than the usual one:", ("strategy", *sides), rows),)
+    return (table("With other strategies:", ("strategy", *sides), rows),)
 
 
 def _runs(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """List the runs of all queries together, by load."""
     loads = {name: found[name] for name in ("flights", "edits", "packets") if "together" in found.get(name, {})}
     return {name: load["together"] for name, load in loads.items()}
+
+
+def _alike(found: Mapping[str, Any]) -> tuple[Table, ...]:
+    """List what strategies take where queries are alike, if they were measured."""
+    measured = found.get("alike", {})
+    if not measured:
+        return ()
+    names = list(next(iter(measured.values())))
+    rows = [(load, *(f"{seconds[name]:.2f}" for name in names)) for load, seconds in measured.items()]
+    return (table("Where queries are alike, processor seconds:", ("load", *names), rows),)
 
 
 def _steps(found: Mapping[str, Any]) -> Table:

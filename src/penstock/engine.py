@@ -36,7 +36,7 @@ from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
-from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName, strategy_named
+from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.report.notebook import engine_summary
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
@@ -75,7 +75,7 @@ class Engine(Registering):
         state: str | os.PathLike[str] | None = None,
         *,
         spark: SparkSession | None = None,
-        strategy: StrategyName = "shared paired",
+        strategy: StrategyName = DEFAULT_STRATEGY,
         kernel: Kernel = "fast",
         sinks: Sequence[Sink] = (),
         clock: Clock = wall_clock_us,

@@ -129,7 +129,7 @@ def test_strategies_have_the_paper_s_names_too(spark: SparkSession) -> None:
 
 
 def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:
-    assert str(engine.explain()) == "stream trades: 0 queries, shared paired, 0 tree(s), 1,000 rows/s assumed"
+    assert str(engine.explain()) == "stream trades: 0 queries, weave, 0 tree(s), 1,000 rows/s assumed"
 
 
 def test_an_explanation_is_a_value_that_programs_and_notebooks_can_read(engine: Engine) -> None:

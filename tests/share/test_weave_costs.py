@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import fields, replace
 
 import numpy as np
@@ -211,3 +212,58 @@ def test_a_tree_has_a_turn_in_every_batch_or_for_every_window() -> None:
     assert no_share([seldom], costs).cost == pytest.approx(8 / 16)
     assert no_share([often, seldom], costs).cost == pytest.approx(8 / 4 + 8 / 16)
     assert share_all([often, seldom], costs).cost == pytest.approx(8 / 4)
+
+
+def test_rows_that_are_sent_cost_what_the_driver_does_with_them() -> None:
+    """λ · (sorted + components) for each grouping of a tree, and something for each grouping in each batch."""
+    window = Window(SECOND, SECOND)
+    rates = replace(FREE, sorted=1.0, reduced=10.0, tabled=100.0, member=1000.0, component=5.0, copied=2.0)
+    load = Load(7.0, (1.0, 4.0), batches_per_second=0.5, numbers=(2.0, 3.0), states=(0.0, 1.0), rows_sent=True)
+    queries = [PlanQuery(window, 0, 0, "prefix"), PlanQuery(window, 1, 0, "tree")]
+    sent = 7.0 * (1 + 20) + 7.0 * (1 + 30 + 100) + 2 * 0.5 * 1000
+    assert share_all(queries, MeasuredCosts(rates, load)).cost == pytest.approx(sent)
+    assert no_share(queries, MeasuredCosts(rates, load)).cost == pytest.approx(sent)  # nothing is sorted twice
+    parted = [replace(queries[1], condition=number) for number in range(2)]
+    asunder = no_share(parted, MeasuredCosts(rates, load)).cost
+    assert asunder == pytest.approx(2 * share_all(parted, MeasuredCosts(rates, load)).cost)
+    copied = MeasuredCosts(rates, replace(load, rows_sent=False))  # every copy of a row updates all components
+    assert share_all(queries, copied).cost == pytest.approx(2 * 7.0 * (2 + 4 * 5))
+
+
+def test_partials_cost_more_with_every_component_and_state() -> None:
+    rates = replace(FREE, column=1.0, state=10.0)
+    load = Load(1e9, (1.0, 4.0), numbers=(2.0, 3.0), states=(0.0, 1.0))
+    one = PlanQuery(Window(SECOND, SECOND), 1, 0, "tree")
+    assert share_all([one], MeasuredCosts(rates, load)).cost == pytest.approx(4 * (3 + 10))
+
+
+def test_several_trees_must_save_some_of_what_is_fixed() -> None:
+    """Few groups often, many groups seldom: two trees cost less, and one is taken where that is lost in the rest."""
+    queries = {0: PlanQuery(Window(SECOND, SECOND)), 1: PlanQuery(Window(3600 * SECOND, 3600 * SECOND), 1)}
+    costs = MeasuredCosts(Rates(), Load(1_000.0, (1.0, 1_000.0)))
+    two, one = weave_share(list(queries.values()), costs), share_all(list(queries.values()), costs)
+    assert (len(two.trees), one.cost > 2 * two.cost) == (2, True)
+    for fixed, trees in ((0.0, 2), (5 * one.cost, 2), (100 * one.cost, 1)):
+        planner = IncrementalPlanner(costs, queries, bound=True, fixed=fixed, margin=0.05)
+        assert len(planner.trees) == trees
+        planner.lay_out([(0,), (1,)])
+        assert planner.gather() == (trees == 1)
+        assert len(planner.trees) == trees
+
+
+def test_a_thousand_mixed_queries_are_planned_within_a_second_and_lanes_stay_whole() -> None:
+    draw = random.Random(1)
+    sizes = (10, 5), (30, 10), (60, 10), (60, 60), (300, 30), (300, 60), (900, 60), (900, 300)
+    windows = [Window(length * SECOND, slide * SECOND) for length, slide in sizes]
+    queries = [PlanQuery(draw.choice(windows), draw.randrange(8), draw.randrange(600), "prefix") for _ in range(1_000)]
+    groups = (1.0, 24.0, 4.0, 12.0, 2.0, 3_000.0, 5_000.0, 80.0)
+    load = Load(333.0, groups, 0.5, 1 / 60, free=0, numbers=(6.0,) * 8, states=(1.0,) * 8, rows_sent=True)
+    began = time.process_time()
+    planner = IncrementalPlanner(MeasuredCosts(Rates(), load), dict(enumerate(queries)), bound=True)
+    assert time.process_time() - began < 1.0
+    home = {number: place for place, tree in enumerate(planner.trees) for number in tree}
+    trees_of = {
+        query.lane: {home[n] for n, other in enumerate(queries) if other.lane == query.lane} for query in queries
+    }
+    assert all(len(trees) == 1 for trees in trees_of.values())
+    assert planner.cost <= share_all(queries, planner.costs).cost

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-FREE_TREES = Rates(sliced=1e-9, copied=1e-9, keyed=0.0, merged=1e-9, evaluation=1e-9, tree=0.0)
-DEAR_TREES = Rates(tree=1.0)
-DEEP_TREES = Rates(sliced=0.0, copied=0.0, keyed=0.0, partial=0.0, lone=0.0, merged=1.0, evaluation=0.0, tree=0.0)
+FREE_BATCHES = Rates(scanned=0.0, batch=0.0, several=0.0, query=0.0, sorted=1e-9, reduced=0.0, member=0.0)
+FREE_TREES = replace(FREE_BATCHES, sliced=1e-9, copied=1e-9, keyed=0.0, merged=1e-9, evaluation=1e-9, tree=0.0)
+DEAR_TREES = replace(FREE_BATCHES, tree=1.0)
+DEEP_TREES = replace(
+    FREE_TREES, sliced=0.0, copied=0.0, partial=0.0, lone=0.0, filed=0.0, column=0.0, merged=1.0, evaluation=0.0
+)
 
 
 @pytest.fixture
@@ -207,6 +210,8 @@ def test_a_thousand_changes_while_data_flows_change_no_answer(spark: SparkSessio
     assert check_flow(spark, 1_000, 6, tmp_path / "state") > 0
 
 
+BY_VALUE = "SELECT v, count(*) AS n FROM s [RANGE 100 s SLIDE 100 s] GROUP BY v"
+
 # -- which trees -------------------------------------------------------------------------------------------------
 
 
@@ -281,7 +286,7 @@ def test_a_plan_that_is_still_the_best_is_not_woven_again_after_every_batch(
 def test_the_partials_that_are_made_are_foreseen(spark: SparkSession, strategy: str) -> None:
     """Skewed keys, and conditions that take some rows: the cost model tells within a tenth how many partials come."""
     draw = random.Random(3)
-    only = replace(Rates(**dict.fromkeys((f.name for f in fields(Rates)), 0.0)), partial=1.0)
+    only = replace(Rates(**dict.fromkeys((f.name for f in fields(Rates)), 0.0)), partial=1.0, filed=1.0)
     with feeding.open_bed(spark, strategy=strategy) as bed:
         for number, (slide, least) in enumerate([(10, 0), (15, 300), (20, 600), (30, 900)]):
             text = f"SELECT k, count(*) AS n FROM s [RANGE {slide} s SLIDE {slide} s] WHERE v >= {least} GROUP BY k"
@@ -300,24 +305,89 @@ def test_the_partials_that_are_made_are_foreseen(spark: SparkSession, strategy: 
         assert plan.cost * 9_000 / seen.rows_per_second == pytest.approx(pipeline.metrics.partials, rel=0.1)
 
 
-def test_a_folder_of_another_strategy_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    for strategies in (("shared paired", "weave"), ("weave", "unshared paired")):
-        folder = tmp_path / strategies[0]
-        with feeding.open_bed(spark, strategy=strategies[0], state=folder) as bed:
-            bed.query("one", feeding.COUNT)
-            bed.query("two", "SELECT k, count(*) AS n FROM s [RANGE 7 s SLIDE 3 s] GROUP BY k")
-            bed.feed("s", feeding.rows(1, 2, 3))
-        with (
-            TestBed(spark, strategy=strategies[1], state=folder) as bed,
-            pytest.raises(StateError, match=r"strategy|weav"),
-        ):
-            bed.engine.stream("s")
+BY_KEY = "SELECT k, count(*) AS n FROM s [RANGE 7 s SLIDE 3 s] GROUP BY k"
+
+
+def begin_folder(spark: SparkSession, strategy: str, folder: Path) -> None:
+    """Let two queries begin in a state folder."""
+    with feeding.open_bed(spark, strategy=strategy, state=folder) as bed:
+        bed.query("one", feeding.COUNT)
+        bed.query("two", BY_KEY)
+        bed.feed("s", feeding.rows(1, 2, 3))
+
+
+@pytest.mark.parametrize("strategies", [("weave", "unshared paired"), ("unshared paired", "weave")])
+def test_a_folder_of_another_strategy_is_refused(
+    spark: SparkSession, tmp_path: Path, strategies: tuple[str, str]
+) -> None:
+    begin_folder(spark, strategies[0], tmp_path)
+    with TestBed(spark, strategy=strategies[1], state=tmp_path) as bed, pytest.raises(StateError, match="strategy"):  # type: ignore[arg-type]
+        bed.engine.stream("s")
+
+
+@pytest.mark.parametrize("strategies", [("shared paired", "weave"), ("weave", "shared paired")])
+def test_a_folder_of_one_shared_tree_goes_on_by_cost_and_back(
+    spark: SparkSession, tmp_path: Path, strategies: tuple[str, str]
+) -> None:
+    begin_folder(spark, strategies[0], tmp_path)
+    with feeding.open_bed(spark, strategy=strategies[1], state=tmp_path) as bed:
+        bed.feed("s", feeding.rows(4, 5, 6, 11))
+        assert trees_of(bed) == {frozenset({"one", "two"})}
+        found = [(3, "a", 1), (3, "b", 1), (6, "a", 2), (6, "b", 3), (9, "a", 3), (9, "b", 2)]
+        assert [tuple(row) for row in bed.timeline("two")] == found
+
+
+@pytest.mark.usefixtures("free_trees")
+def test_a_folder_begun_in_one_tree_is_parted_and_goes_on_parted(spark: SparkSession, tmp_path: Path) -> None:
+    """The lanes of a shared folder move to trees of their own, a restart finds them there, and no answer changes."""
+    texts = {"pulse": "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]", "by_value": BY_VALUE}
+    batches = [[{"ts": 10 * b + i / 30, "k": "a", "v": i} for i in range(300)] for b in range(6)]
+    with feeding.open_bed(spark, strategy="shared paired", state=tmp_path) as bed:
+        for name, text in texts.items():
+            bed.query(name, text)
+        bed.feed("s", batches[0])
+    for part in (batches[1:4], batches[4:]):
+        with feeding.open_bed(spark, strategy="weave", state=tmp_path) as bed:
+            for batch in part:
+                bed.feed("s", batch)
+                bed.engine.stream("s").pipeline.weaving.wait()
+            assert trees_of(bed) == {frozenset({"pulse"}), frozenset({"by_value"})}
+    with feeding.open_bed(spark, strategy="weave", state=tmp_path) as bed:
+        bed.feed("s", [{"ts": 200, "k": "a", "v": 0}])
+        assert [row["n"] for row in bed.answers("by_value")] == [6] * 300
+        assert {row["n"] for row in bed.answers("pulse")[:59]} == {30}
+
+
+@pytest.mark.usefixtures("free_trees")
+def test_groups_that_outgrow_the_driver_bring_all_queries_back_into_one_tree(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What executors keep cannot move: woven trees become one, whose large grouping is handed over with its past."""
+    with feeding.open_bed(spark, strategy="weave", state=tmp_path, max_driver_groups=400) as bed:
+        bed.query("pulse", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        bed.query("by_value", BY_VALUE)
+        pipeline = bed.engine.stream("s").pipeline
+        for batch in range(4):
+            bed.feed("s", [{"ts": 10 * batch + i / 30, "k": "a", "v": i} for i in range(300)])
+            pipeline.weaving.wait()
+        assert len(trees_of(bed)) == 2
+        for batch in range(4, 7):
+            bed.feed("s", [{"ts": 10 * batch + i / 60, "k": "a", "v": i} for i in range(600)])
+        assert trees_of(bed) == {frozenset({"pulse", "by_value"})}
+        assert pipeline.groupings.spread == {("all", ("`v`",))}
+    with feeding.open_bed(spark, strategy="weave", state=tmp_path, max_driver_groups=400) as bed:
+        bed.feed("s", [{"ts": 200, "k": "a", "v": 0}])
+        found = {row["v"]: row["n"] for row in bed.answers("by_value")}
+        assert found == {value: 7 if value < 300 else 3 for value in range(600)}
+        assert {row["n"] for row in bed.answers("pulse")[:40]} == {30}
+        assert {row["n"] for row in bed.answers("pulse")[40:69]} == {60}
 
 
 def test_trees_keep_the_name_that_most_of_their_queries_know() -> None:
     first = named([(1, 2), (3,)], {})
     assert first == {1: "t1", 2: "t1", 3: "t3"}
-    assert named([(1, 2, 3)], first) == dict.fromkeys((1, 2, 3), "t1")
+    assert named([(1, 2, 3)], first) == dict.fromkeys((1, 2, 3), "all")
+    assert named([(1, 2), (3,)], dict.fromkeys((1, 2, 3), "all")) == {1: "all", 2: "all", 3: "t3"}
     assert named([(1,), (2, 3)], dict.fromkeys((1, 2, 3), "t1")) == {1: "t1.1", 2: "t1", 3: "t1"}
 
 

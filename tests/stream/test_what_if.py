@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import StateError, UnknownColumn
+from penstock.kernel.machine_speed import stored_rates
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
-from penstock.store.rates import keep_rates, rates_file, stored_rates
+from penstock.store.rates import keep_rates, rates_file
 from tests.stream import feeding
 
 if TYPE_CHECKING:
@@ -44,11 +45,19 @@ def test_a_first_query_would_have_a_tree_of_its_own_in_every_strategy(spark: Spa
             assert told.cost_after == pytest.approx(told.cost_alone)
 
 
-def test_explain_tells_what_trees_cost_and_why_they_are_apart(spark: SparkSession) -> None:
+def test_explain_tells_what_trees_cost_and_why_they_are_apart(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    keep_rates(Rates(scanned=0.0, batch=0.0, several=0.0, query=0.0, tree=0.0, turn=0.0, member=0.0))
     with feeding.open_bed(spark, strategy="weave") as bed:
         bed.query("pulse", PULSE)
         bed.query("pulse_too", "SELECT count(*) AS n FROM s [RANGE 3 s SLIDE 2 s]")
         bed.query("by_k", BY_K)
+        assert len(bed.engine.explain().streams[0].trees) == 1  # nothing has come to decide by
+        for batch in range(3):
+            bed.feed("s", [{"ts": 10 * batch + i / 30, "k": f"k{i % 50}", "v": i} for i in range(300)])
+            bed.engine.stream("s").pipeline.weaving.wait()
         [stream] = bed.engine.explain().streams
         woven = {tree.queries[0].name: tree.woven for tree in stream.trees}
         assert set(woven) == {"pulse", "by_k"}

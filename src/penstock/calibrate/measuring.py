@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from penstock.engine import Engine
+from penstock.kernel.machine_speed import PIECES, rates_at, seconds_of
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
 from penstock.spark.market import Market, write_trades
@@ -31,6 +32,8 @@ CROWD_SYMBOLS: Final = 8_000
 LONG: Final = 60  # minutes that all trades take, and more than which slices of trees with keys take
 NODES: Final = 2 * math.log2(2 * 20 * 60 / 7)  # of a tree, merged for a range of 20 min cut twice every 7 s
 LEAST: Final = 1e-10  # seconds: a difference lost in noise
+PIECES_EACH: Final = 20
+BY_SPEED: Final = ("component", "column", "state", "sorted", "reduced", "tabled", "filed", "member")
 ONE: Final = ("SELECT sum(volume) AS x FROM trades [RANGE 10 MIN SLIDE 10 MIN]",)
 TREES: Final = tuple(f"SELECT sum(volume) AS x FROM trades [RANGE {7 + i} MIN SLIDE {7 + i} MIN]" for i in range(MANY))
 QUERIES: Final = tuple(
@@ -114,6 +117,14 @@ class Calibration:
             "a query of a batch": self.rates.query,
             "a tree of a batch": self.rates.tree,
             "more for a tree that answers in a batch": self.rates.turn,
+            "a component updated by a copy of a row": self.rates.component,
+            "a component of a partial sent and stored": self.rates.column,
+            "a state of a partial": self.rates.state,
+            "a row that was sent, sorted, a grouping": self.rates.sorted,
+            "a component made of it": self.rates.reduced,
+            "a state made of it": self.rates.tabled,
+            "a partial made of such rows": self.rates.filed,
+            "a grouping of a batch of such rows": self.rates.member,
         }
         return "\n".join(f"{name:44} {seconds * 1e9:10,.1f} ns" for name, seconds in steps.items())
 
@@ -139,13 +150,20 @@ def calibrate(rows: int, repetitions: int, say: Callable[[str], None]) -> Calibr
                 runs[name].append(_run(Path(scratch) / trades, queries, strategy))
     times = {name: TIMES if trades == "few" else 1 for name, (trades, _, _) in WAYS.items()}
     summed_up = {name: typical_run(found, times[name]) for name, found in runs.items()}
-    return Calibration(rates_of(summed_up, rows), rows, summed_up)
+    return Calibration(with_speeds(rates_of(summed_up, rows)), rows, summed_up)
+
+
+def with_speeds(rates: Rates) -> Rates:
+    """Add the rates that no run tells, as fast as this machine is: what components cost, and the driver's own work."""
+    here = rates_at({piece: min(seconds_of(piece) for _ in range(PIECES_EACH)) for piece in PIECES})
+    return replace(rates, **{name: getattr(here, name) for name in BY_SPEED})
 
 
 def _run(trades: Path, queries: Sequence[str], strategy: Strategy) -> Took:
     """Process all trades once, and time all batches but the first."""
     files = sorted(trades.glob("*.parquet"))
-    with tempfile.TemporaryDirectory(prefix="penstock-calibrate-") as folder, Engine(strategy=strategy) as engine:
+    scratch = tempfile.TemporaryDirectory(prefix="penstock-calibrate-")
+    with scratch as folder, Engine(strategy=strategy, aggregation="executors") as engine:  # the driver's: by speed
         engine.execute(
             "CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT) USING parquet "
             f"OPTIONS (path = '{folder}', maxFilesPerTrigger = '1') WATERMARK FOR ts"

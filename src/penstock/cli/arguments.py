@@ -21,7 +21,7 @@ json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print
 strategy_option: Final = click.option(
     "--strategy",
     type=click.Choice(STRATEGY_NAMES),
-    help="How queries share; by default as penstock.yml says, otherwise shared paired.",
+    help="How queries share; by default as penstock.yml says, otherwise by cost (weave).",
 )
 
 

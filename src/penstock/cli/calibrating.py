@@ -11,7 +11,7 @@ from penstock.cli.printing import say, say_json
 from penstock.printable import shown
 
 
-@click.command(short_help="Measure what each step costs here, for --strategy weave.")
+@click.command(short_help="Measure what each step costs here, to decide what is shared.")
 @click.option("--rows", type=click.IntRange(10_000), default=400_000, show_default=True, help="Trades per run.")
 @click.option(
     "--repetitions",

@@ -12,7 +12,7 @@ import click
 
 from penstock.cli.printing import say, spinning
 from penstock.errors import LanguageError, ProjectError
-from penstock.model.strategy import STRATEGIES
+from penstock.model.strategy import DEFAULT_STRATEGY
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -99,7 +99,7 @@ def _script_engine(path: Path, state: Path | None, sinks: Sequence[Sink], strate
     with starting_spark():
         from penstock.engine import Engine
 
-        engine = Engine(state, strategy=strategy or STRATEGIES[0], sinks=sinks)  # type: ignore[arg-type]
+        engine = Engine(state, strategy=strategy or DEFAULT_STRATEGY, sinks=sinks)  # type: ignore[arg-type]
     with engine:
         yield Working(engine, None, state, told=tuple(_executed(engine, text, path)))
 

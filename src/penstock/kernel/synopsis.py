@@ -224,11 +224,11 @@ class Synopsis(BreakableLanes):
 
     def _is_elsewhere(self, tree: Tree, member: Member) -> bool:
         """Tell whether all partials of a member are kept elsewhere."""
-        return all(((tree.name, fed.grouping.keys) in self.spread) == self.in_driver for fed in member.feeds)
+        return all(((tree.space, fed.grouping.keys) in self.spread) == self.in_driver for fed in member.feeds)
 
     def _add_fed(self, tree: Tree, member: Member, fed: RolledUp, rows: pa.Table, added: _Added) -> None:
         """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
-        if ((tree.name, fed.grouping.keys) in self.spread) == self.in_driver:
+        if ((tree.space, fed.grouping.keys) in self.spread) == self.in_driver:
             return
         labels, words, late = added.labels, added.words, added.late
         groups = self._number(tree.space, member, fed, rows, added.keys)

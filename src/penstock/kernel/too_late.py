@@ -63,7 +63,7 @@ def _late_rows(layout: Layout, partials: pa.Table) -> Int64Array:
 def _times(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[int, Sequence[int]]) -> Int64Array | None:
     """Return a time in the slice of each partial; None: they do not tell."""
     tree = layout.plan.trees[member.tree]
-    if any((tree.name, fed.grouping.keys) in layout.spread for fed in member.feeds):
+    if any((tree.space, fed.grouping.keys) in layout.spread for fed in member.feeds):
         return None
     labels = labels_of(rows)
     if member.tree not in edges:

@@ -15,6 +15,7 @@ Strategy = Literal["shared paired", "shared paned", "unshared paired", "unshared
 StrategyName = Strategy | Literal["shards", "unshared"]
 
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+DEFAULT_STRATEGY: Final[Strategy] = "weave"
 PAPER_NAMES: Final[Mapping[str, Strategy]] = {"shards": "shared paired", "unshared": "unshared paired"}
 STRATEGY_NAMES: Final[tuple[str, ...]] = (*STRATEGIES, *PAPER_NAMES)
 MAX_DRIVER_GROUPS: Final = 50_000  # groups of one grouping that the driver keeps
@@ -29,5 +30,5 @@ def strategy_named(name: str) -> Strategy:
     raise EnvironmentProblem(
         f'there is no strategy "{name}"',
         detail=f"strategies: {', '.join(STRATEGY_NAMES)}",
-        hint=nearest(str(name), STRATEGY_NAMES) or 'Leave it out for "shared paired".',
+        hint=nearest(str(name), STRATEGY_NAMES) or f'Leave it out for "{DEFAULT_STRATEGY}".',
     )

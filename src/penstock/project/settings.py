@@ -11,7 +11,7 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
-from penstock.model.strategy import MAX_DRIVER_GROUPS, STRATEGIES, STRATEGY_NAMES, strategy_named
+from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.sinks import read_sinks
@@ -44,7 +44,7 @@ class ProjectSettings:
     sinks: tuple[DeclaredSink, ...] = ()
     spark: SparkSetting = SparkSetting()
     state: Path | None = None
-    strategy: str = STRATEGIES[0]
+    strategy: str = DEFAULT_STRATEGY
     max_driver_groups: int = MAX_DRIVER_GROUPS
     windows_at_a_time: int = WINDOWS_AT_A_TIME
 
@@ -86,7 +86,7 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
-        found["strategy"] = strategy_named(name or STRATEGIES[0])
+        found["strategy"] = strategy_named(name or DEFAULT_STRATEGY)
     if "max_driver_groups" in entries:
         groups = reading.whole(entries["max_driver_groups"][1], "max_driver_groups", least=1)
         found["max_driver_groups"] = MAX_DRIVER_GROUPS if groups is None else groups

@@ -42,7 +42,7 @@ class Layout:
     locating: tuple[Locating, ...]
     attempts: frozenset[int] = field(default_factory=frozenset)  # queries whose expressions are evaluated apart
     feeding: Feeding = field(default_factory=dict)  # which groupings are fed by finer ones
-    spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # groupings whose partials the executors keep
+    spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # spaces and keys of groupings that the executors keep
     revising: tuple[tuple[Window, int], ...] = ()  # windows whose answers late rows revise, and for how long
     doubtful: tuple[Column, ...] = ()  # columns of the stream that are computed, and may fail on a row
 

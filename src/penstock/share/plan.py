@@ -18,6 +18,7 @@ from penstock.share.slices import SliceManager, Slicing
 
 __all__ = [
     "BITS_PER_WORD",
+    "ONE_TREE",
     "STRATEGIES",
     "Condition",
     "Grouping",
@@ -30,6 +31,7 @@ __all__ = [
     "tree_of",
 ]
 
+ONE_TREE: Final = "all"  # the name of the tree that all queries are in, and of the space that woven trees share
 RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
 MOST_GROWN: Final = 256  # queries put into the trees of the plan before; more are planned anew with all the others
 FEW_CONDITIONS: Final = 2  # whose fragments are few
@@ -162,6 +164,11 @@ class Plan:
         object.__setattr__(self, "definitions", tuple(d for tree in self.trees for d in tree.definitions))
 
     @property
+    def woven(self) -> dict[str, str]:
+        """Name the trees of queries that are in another one than all begin with, by definition, as a record has it."""
+        return {str(d.id): tree.name for tree in self.trees if tree.space != tree.name for d in tree.definitions}
+
+    @property
     def columns(self) -> frozenset[str]:
         """List the stream's columns that some query reads."""
         return frozenset().union(*{d.typed.columns for d in self.definitions})
@@ -176,7 +183,7 @@ def tree_of(definition: Definition, strategy: Strategy) -> str:
     """Name the tree that a query is put into; of woven ones, the space that all of them share."""
     if strategy == "fragments":  # of one window: predicates are shared, slices are not (Krishnamurthy et al. 2006, §4)
         return str(definition.query.window)
-    return "all" if strategy.startswith(("shared", "weave")) else f"q{definition.id}"
+    return ONE_TREE if strategy.startswith(("shared", "weave")) else f"q{definition.id}"
 
 
 def plan_queries(
@@ -242,7 +249,7 @@ def _woven(definitions: Sequence[Definition], names: Mapping[int, str], version:
 def _regrown(before: Tree | None, name: str, members: tuple[Definition, ...]) -> Tree:
     """Return a woven tree, made of the one before if that has but fewer queries."""
     if before is None or members[: len(before.definitions)] != before.definitions:
-        return _tree(name, "paired", members, "all")
+        return _tree(name, "paired", members, ONE_TREE)
     added = members[len(before.definitions) :]
     return before.grown(added) if added else before
 

@@ -31,6 +31,7 @@ class ExecutorFiles:
     attempts: tuple[int, ...] = ()
     edges: Mapping[str, Sequence[int]] = field(default_factory=dict)
     feeding: Mapping[str, Any] = field(default_factory=dict)
+    trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees were woven
     layout: Layout | None = field(default=None, compare=False)  # None: read back, and not yet laid out
 
     def to_record(self) -> dict[str, Any]:
@@ -38,7 +39,8 @@ class ExecutorFiles:
         told = {name: getattr(self, name) for name in ("number", "catalog_version", "high", "attempts")}
         edges = {tree: list(times) for tree, times in self.edges.items()}
         files = [file.to_record() for file in self.files]
-        return {**told, "edges": edges, "feeding": dict(self.feeding), "files": files}
+        woven = {"trees": dict(self.trees)} if self.trees else {}
+        return {**told, "edges": edges, "feeding": dict(self.feeding), **woven, "files": files}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> ExecutorFiles:

@@ -23,7 +23,7 @@ from penstock.language.options import says_changes
 from penstock.share.grouping_rollup import from_record, to_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.partial_schema import GROUPING, has_groupings
-from penstock.share.plan import Strategy, plan_queries
+from penstock.share.plan import ONE_TREE, Strategy, plan_queries
 from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.spark.session.own_session import made_in
 from penstock.store.answer_files import AnswerFile, AnswerPart, LargeTables
@@ -103,6 +103,7 @@ class ExecutorState:
             attempts=tuple(sorted(layout.attempts)),
             edges=edges,
             feeding=to_record(layout.feeding),
+            trees=layout.plan.woven,
             layout=layout,
         )
 
@@ -120,7 +121,8 @@ class ExecutorState:
 
     def _taken_over(self, grouping: GroupingName, commit: Commit, partials: pa.Table) -> Iterator[ExecutorFiles]:
         """Write the partials of one commit by bucket."""
-        layout = replace(self._laid_out(commit.catalog_version, commit.feeding), attempts=frozenset(commit.attempts))
+        laid_out = self._laid_out(commit.catalog_version, commit.feeding, commit.trees)
+        layout = replace(laid_out, attempts=frozenset(commit.attempts))
         layout = replace(layout, spread=frozenset([grouping]))
         fed = [(m, _name(layout, m.tree, f.grouping.keys)) for m in layout.members for f in m.feeds]
         feeding = [member.number for member, name in fed if name == grouping]
@@ -133,10 +135,12 @@ class ExecutorState:
         collected.run(made_in(self.session, partials.replace_schema_metadata(None)), layout, None)
         yield replace(self.entry(commit.number, layout, collected, commit.edges), high=commit.highest)
 
-    def _laid_out(self, version: int, feeding: Mapping[str, Any]) -> Layout:
-        """Lay out the plan of a catalog version as a commit had it."""
+    def _laid_out(self, version: int, feeding: Mapping[str, Any], trees: Mapping[str, str]) -> Layout:
+        """Lay out the plan of a catalog version as a commit had it; ``trees`` are those that were woven."""
         commit = Commit(0, 0, version, None, None, None, 0, Counts(), "")  # of a commit, only its version is asked for
-        plan = plan_queries(self.catalog.at(commit).definitions, self.strategy, version)
+        definitions = self.catalog.at(commit).definitions
+        woven = {d.id: trees.get(str(d.id), ONE_TREE) for d in definitions} if trees else None
+        plan = plan_queries(definitions, self.strategy, version, None, woven)
         return lay_out(plan, self.time, from_record(feeding))
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -163,9 +167,10 @@ class ExecutorState:
         known: dict[str, Layout] = {}
         for place, entry in enumerate(self.store.entries):
             if entry.layout is None:
-                key = f"{entry.catalog_version} {entry.feeding}"
+                made_by = entry.catalog_version, entry.feeding, entry.trees
+                key = str(made_by)
                 if key not in known:
-                    known[key] = self._laid_out(entry.catalog_version, entry.feeding)
+                    known[key] = self._laid_out(*made_by)
                 layout = replace(known[key], attempts=frozenset(entry.attempts))
                 self.store.entries[place] = replace(entry, layout=layout)
         return self.store.entries
@@ -174,11 +179,8 @@ class ExecutorState:
 def open_executor_state(
     session: SparkSession, places: Places, kernel: Kernel, strategy: Strategy, time: str, catalog: CommittedCatalog
 ) -> ExecutorState | None:
-    """Open what the executors keep of a stream; None without a state folder, which they and the driver share.
-
-    Nor is anything handed to them from woven trees: what they keep is filed by tree, and cannot move.
-    """
-    if places.spread is None or places.answers is None or strategy == "weave":
+    """Open what the executors keep of a stream; None without a state folder, which they and the driver share."""
+    if places.spread is None or places.answers is None:
         return None
     store, answers = ExecutorStateFolder(places.spread), places.answers.absolute()
     return ExecutorState(session, store, answers, kernel, strategy, time, catalog)
@@ -186,4 +188,4 @@ def open_executor_state(
 
 def _name(layout: Layout, tree: int, keys: tuple[str, ...]) -> GroupingName:
     """Name a grouping of a layout."""
-    return layout.plan.trees[tree].name, keys
+    return layout.plan.trees[tree].space, keys

@@ -63,11 +63,17 @@ class GroupingChooser:
         self._asked: object = None  # the groupings at the last look
         self._looked_at = 0  # rows that had come
         self._stays: set[GroupingName] = set()  # groupings that outgrew the driver and could not be handed over
+        self._waiting = False  # some grouping has outgrown the driver, and is in one of several woven trees
 
     @property
     def spread(self) -> frozenset[GroupingName]:
         """Name the groupings that the executors keep."""
         return frozenset() if self.executor_state is None else self.executor_state.groupings
+
+    @property
+    def outgrown(self) -> bool:
+        """Tell whether the executors keep some grouping, or are to do so once all queries are in one tree."""
+        return self._waiting or bool(self.spread)
 
     def recover(self, last: int) -> None:
         """Go on from the last commit."""
@@ -84,7 +90,7 @@ class GroupingChooser:
         if self._is_time(layout, batch):
             self._look(lay_out(layout.plan, layout.time, None, layout.doubtful), batch, known, judged)
         self._hand_over(layout)
-        asked = {(tree.name, grouping.keys) for tree in layout.plan.trees for grouping in tree.groupings}
+        asked = {(tree.space, grouping.keys) for tree in layout.plan.trees for grouping in tree.groupings}
         spread, feeding = self.spread & asked, self._without_spread()
         if layout.feeding == feeding and layout.spread == spread:
             return layout
@@ -138,7 +144,7 @@ class GroupingChooser:
         estimate = self.estimates[tree.name]
         most = float("inf") if self.executor_state is None else self.max_driver_groups * PARTIALS_A_GROUP
         small = {keys: partials for keys, partials in estimate.partials.items() if partials <= most}
-        asked = [g.keys for g in tree.groupings if (tree.name, g.keys) not in self.spread]
+        asked = [g.keys for g in tree.groupings if (tree.space, g.keys) not in self.spread]
         return choose_feeders([keys for keys in asked if keys in small], Estimate(estimate.rows, small), before)
 
     def _without_spread(self) -> Feeding:
@@ -154,10 +160,17 @@ class GroupingChooser:
     # -- who is kept by the executors ----------------------------------------------------------------------------
 
     def _hand_over(self, layout: Layout) -> None:
-        """Hand groupings that have outgrown the driver to the executors, with all that is stored of them."""
+        """Hand groupings that have outgrown the driver to the executors, with all that is stored of them.
+
+        Of woven trees nothing is handed over, as it could not move any more: all queries are put into one tree first.
+        """
+        self._waiting = False
         for tree in layout.plan.trees if self.executor_state is not None else ():
             for name, definitions in _keyed(tree):
-                if name in self.spread or name in self._stays or self._size(name) <= self.max_driver_groups:
+                if name in self.spread or name in self._stays or self._size(tree, name) <= self.max_driver_groups:
+                    continue
+                if len(layout.plan.trees) > 1 and layout.plan.strategy == "weave":
+                    self._waiting = True
                     continue
                 if not self._taken_over(name, definitions):
                     self._stays.add(name)
@@ -175,10 +188,10 @@ class GroupingChooser:
             log_defect(defect_of(error, f"partials by {', '.join(name[1])} were handed to the executors"), definitions)
             return False
 
-    def _size(self, name: GroupingName) -> float:
+    def _size(self, tree: Tree, name: GroupingName) -> float:
         """Return how large a grouping is: its groups, known or estimated; many slices and predicates count too."""
-        tree, keys = name
-        estimate = self.estimates.get(tree) or Estimate(0.0, {})
+        _, keys = name
+        estimate = self.estimates.get(tree.name) or Estimate(0.0, {})
         partials = estimate.partials.get(keys, 0.0) / PARTIALS_A_GROUP
         return max(self.synopsis.group_count(name), estimate.groups.get(keys, 0.0), partials)
 
@@ -223,7 +236,7 @@ def _keyed(tree: Tree) -> Iterator[tuple[GroupingName, list[Definition]]]:
     """List the groupings of a tree that have keys, with their queries."""
     for grouping in tree.groupings:
         if grouping.keys:
-            yield (tree.name, grouping.keys), [d for d in tree.definitions if d.query.keys == grouping.keys]
+            yield (tree.space, grouping.keys), [d for d in tree.definitions if d.query.keys == grouping.keys]
 
 
 def _asked(layout: Layout) -> object:

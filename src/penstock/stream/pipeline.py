@@ -215,6 +215,7 @@ class Pipeline:
                 self.committer.answer(due, computed.layout, arrived.touched, before)
                 self.leftovers.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
         self.weaving.look()
+        self.given.settings.calibration.go_on()
 
     def _is_time_to_compact(self) -> bool:
         """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""

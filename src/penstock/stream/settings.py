@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
+from penstock.kernel.machine_speed import stored_rates
 from penstock.kernel.synopsis import Kernel
 from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
@@ -16,7 +17,7 @@ from penstock.share.weave.costs import Rates
 from penstock.sinks.protocol import Sink
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
-from penstock.store.rates import stored_rates
+from penstock.stream.background_calibration import BackgroundCalibration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,7 @@ class StreamSettings:
     max_driver_groups: int  # groups of one grouping that the driver keeps
     aggregation: Aggregation = "auto"  # where rows become partials
     rates: Rates = field(default_factory=stored_rates)
+    calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 
     @property
     def steady(self) -> Clock:

@@ -29,12 +29,12 @@ class SlicingHistory:
     clock: StreamClock
     cuts: dict[str, Cuts] = field(default_factory=dict)  # tree → slicings, since when
     moved: dict[LaneKey, Moved] = field(default_factory=dict)  # lanes that came from another tree
-    homes: dict[LaneKey, str] = field(default_factory=dict)  # lane → tree, where lanes may move
+    homes: dict[LaneKey, str] = field(default_factory=dict)  # lane → tree
 
     def move(self, layout: Layout) -> None:
         """Note which lanes of woven trees come from another tree: they take along how they were sliced."""
         before = self.homes
-        self.homes = {k: tree.name for tree in layout.plan.trees if tree.space != tree.name for k in tree.lanes}
+        self.homes = {k: tree.name for tree in layout.plan.trees for k in tree.lanes}
         for key, tree in self.homes.items():
             if before.get(key, tree) != tree and self.clock.seen_until_us is not None:
                 known = self._cuts_of(key, before[key])

@@ -69,7 +69,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         judged_us=step.judged_us,
         backfilled=step.backfilled,
         answered=answered,
-        trees={str(d.id): t.name for t in layout.plan.trees if t.space != t.name for d in t.definitions},
+        trees=layout.plan.woven,
         feeding=to_record(layout.feeding),
         checkpoint=checkpoint_id(checkpoint) if fed and progress.clock.source else None,
     )

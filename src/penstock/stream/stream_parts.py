@@ -71,7 +71,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         executor_state,
         computing,
         groupings,
-        TreePlanner(settings.strategy, settings.rates, progress, synopsis, computing),
+        TreePlanner(settings.strategy, settings.rates, progress, synopsis, computing, groupings),
         failures,
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,

@@ -3,6 +3,9 @@
 Queries over the same rows under the same keys read the same partials and always share a tree: with the kernel's
 prefixes two such trees never cost less than one. So a lane is in one tree at a time, and can move to another with all
 that it holds. Weaving from scratch is done by another thread; its plan is taken over between two batches.
+
+All queries are in one tree until the stream has brought something to decide by, and again once the executors keep
+groups of it: what they keep is filed by tree, and cannot move.
 """
 
 from __future__ import annotations
@@ -11,30 +14,37 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
+from penstock.share.plan import ONE_TREE
 from penstock.share.weave.costs import MeasuredCosts, Rates
 from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
-from penstock.share.weave.queries import Numbers, ObservedLoad, WovenSoFar, named, planner_of
+from penstock.share.weave.queries import WORTH, Numbers, ObservedLoad, WovenSoFar, named, planner_of
 from penstock.stream.batch_job import BatchJob
+from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.progress import Progress
 
 LOOKED_EVERY: Final = 8  # batches
-WORTH: Final = 0.05  # of its cost by which a plan must be cheaper: another plan is other code, to be generated anew
+MOST_WOVEN: Final = 2_000  # queries; more are in one tree
 
 
 class TreePlanner:
     """Keeps the trees of one stream."""
 
     def __init__(
-        self, strategy: Strategy, rates: Rates, progress: Progress, synopsis: Synopsis, computing: BatchJob
+        self,
+        strategy: Strategy,
+        rates: Rates,
+        progress: Progress,
+        synopsis: Synopsis,
+        computing: BatchJob,
+        groupings: GroupingChooser,
     ) -> None:
         """Weave, if that is the strategy, by the engine's rates and by what the stream is seen to bring."""
         self.woven = strategy == "weave" and not is_line(computing.stream.name)  # rows have no rate on their own line
-        self.rates = rates
+        self.rates, self.groupings = rates, groupings
         self.progress, self.synopsis, self.computing = progress, synopsis, computing
         self.trees: dict[int, str] = {}  # definition → tree
         self._definitions: dict[int, Definition] = {}
@@ -51,20 +61,20 @@ class TreePlanner:
 
     @property
     def ready(self) -> bool:
-        """Tell whether a plan woven from scratch waits to be taken over."""
-        return self._fresh is not None
+        """Tell whether another plan waits to be taken over: one woven from scratch, or one tree for all."""
+        return self._fresh is not None or (self.groupings.outgrown and len(set(self.trees.values())) > 1)
 
     def trees_of(self, definitions: Sequence[Definition], committed: Mapping[str, str] | None) -> dict[int, str] | None:
-        """Return the tree of every query, as a commit had it or as it is woven now; None: trees are not woven."""
+        """Return the tree of every query, as a commit had it or as it is woven now; None: trees are not woven.
+
+        Commits name the trees of queries that are not in the one that all begin with; so commits of shared trees fit.
+        """
         self._definitions = {d.id: d for d in definitions}
         if not self.woven:
             return None
         if committed is None:
             return self.assign(definitions)
-        self.trees = {int(number): tree for number, tree in committed.items()}
-        if any(d.id not in self.trees for d in definitions):
-            what = "what the state folder holds was not made by weaving"
-            raise StateError(what, hint="Use the strategy that it was begun with, or start with an empty folder.")
+        self.trees = {d.id: committed.get(str(d.id), ONE_TREE) for d in definitions}
         return self.trees
 
     def assign(self, definitions: Sequence[Definition]) -> dict[int, str]:
@@ -74,25 +84,46 @@ class TreePlanner:
             self.planner, self.known, self._numbers = self._fresh
             self._fresh = None
         self._priced = None
+        if self._is_one_tree():
+            self.planner, self.trees = None, dict.fromkeys(self._definitions, ONE_TREE)
+            self.known = ObservedLoad()  # what is in one tree is weighed after the next batch
+        else:
+            self.planner = self._taken_in(definitions)
+            self.trees = named(self.planner.trees, self.trees)
+        return self.trees
+
+    def _is_one_tree(self) -> bool:
+        """Tell whether there is nothing to decide: nothing was seen, one lane, too many queries, or groups kept apart.
+
+        Where lanes are in one tree and nobody has weighed them yet, that is left to be done aside, after a batch.
+        """
+        few = self._lanes() < 2 or len(self._definitions) > MOST_WOVEN
+        undecided = self.planner is None and len(set(self.trees.values()) | {ONE_TREE}) == 1
+        return few or undecided or self.groupings.outgrown
+
+    def _taken_in(self, definitions: Sequence[Definition]) -> IncrementalPlanner[int]:
+        """Return the plan with what is new and without what is gone; one tree stays one unless several clearly pay."""
         planner = self.planner
         gone = [] if planner is None else [n for n in planner.woven_queries if n not in self._definitions]
         new = [d for d in definitions if planner is None or d.id not in planner.woven_queries]
         if planner is None or len(new) > len(planner.woven_queries) - len(gone) or not self._numbered(planner, new):
             self.known = self.seen()
             planner, self._numbers = self._woven(self.known)
-        else:
-            for number in gone:
-                planner.drop(number)
-            for definition in new:
-                planner.add(definition.id, self._numbers.woven_query(definition))
-        self.planner, self.trees = planner, named(planner.trees, self.trees)
-        return self.trees
+            return planner
+        one = len(planner.trees) == 1
+        for number in gone:
+            planner.drop(number)
+        for definition in new:
+            planner.add(definition.id, self._numbers.woven_query(definition))
+        if one:
+            planner.gather()
+        return planner
 
     def restore(self, definitions: Sequence[Definition]) -> None:
         """Go on with the trees of the last commit."""
-        if not self.woven:
-            return
         self._definitions = {d.id: d for d in definitions}
+        if not self.woven or self._is_one_tree():
+            return
         self._numbers, self.known = Numbers(self.synopsis.kernel == "scan"), self.seen()
         self.planner = planner_of(definitions, self._numbers, self.rates, self.known)
         by_tree: dict[str, list[int]] = {}
@@ -104,20 +135,25 @@ class TreePlanner:
         """After a batch, weave anew aside if the plan has strayed or the stream has become another one."""
         self._batches += 1
         self._rows += self.computing.last_rows or 0
-        busy = self._fresh is not None or (self._aside is not None and self._aside.is_alive())
-        if self.planner is None or busy or not self.woven or self._lanes() < 2:
+        if not self.woven or self.ready or self.groupings.outgrown or self._is_busy():
+            return
+        if self._lanes() < 2 or len(self._definitions) > MOST_WOVEN:
             return
         self._price_anew()
         often = self._batches <= 2 or self._batches % LOOKED_EVERY == 0
-        if self.planner.owing or (often and self.seen().drifted(self.known)):
+        if (self.planner is not None and self.planner.owing) or (often and self.seen().drifted(self.known)):
             self._aside = threading.Thread(target=self.weave_aside, name="weaving", daemon=True)
             self._aside.start()
+
+    def _is_busy(self) -> bool:
+        """Tell whether queries are being woven aside."""
+        return self._aside is not None and self._aside.is_alive()
 
     def _price_anew(self) -> None:
         """Go on with the same trees at the prices they were last held against, if no query came or went since."""
         if self._priced is not None:
             planner, numbers = self._priced
-            if self.planner is not None and planner.woven_queries.keys() == self.planner.woven_queries.keys():
+            if planner.woven_queries.keys() == self._definitions.keys():
                 self.planner, self._numbers = planner, numbers
             self._priced = None
 
@@ -139,23 +175,27 @@ class TreePlanner:
         rate, counts = self.progress.clock.rate(), {keys: n for keys, n in groups.items() if n}
         batches = (rate or 0.0) * self._batches / max(1, self._rows)
         filled = self.synopsis.filling.groups(counts, max(0.1, fragments))
-        return ObservedLoad(rate, counts, max(0.1, fragments), batches, filled)
+        rows_sent = None if sent is None else sent.rows > 0
+        return ObservedLoad(rate, counts, max(0.1, fragments), batches, filled, rows_sent)
 
     def standing(self) -> WovenSoFar:
         """Tell all that a plan is explained by."""
         return WovenSoFar(self.seen(), self.rates, dict(self.trees))
 
     def weave_aside(self) -> None:
-        """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew."""
-        before, known = self.planner, self.known
-        assert before is not None
+        """Weave all queries from scratch, and leave the plan to be taken over, or the one there is, priced anew.
+
+        Another plan is taken over only if it saves some of all that a batch costs.
+        """
+        definitions, before, known = list(self._definitions.values()), self.planner, self.known
         seen = self.seen()
-        planner, numbers = self._woven(seen, None if seen.drifted(known) else before.curve)
-        current = planner_of(list(self._definitions.values()), same := Numbers(numbers.scans), self.rates, seen)
-        current.lay_out([[n for n in tree if n in current.woven_queries] for tree in before.trees])
+        planner, numbers = self._woven(seen, None if before is None or seen.drifted(known) else before.curve)
+        current = planner_of(definitions, same := Numbers(numbers.scans), self.rates, seen)
+        trees = [list(current.woven_queries)] if before is None else before.trees
+        current.lay_out([[n for n in tree if n in current.woven_queries] for tree in trees])
         current.curve = planner.curve
         self.known = seen
-        if current.cost > (1 + WORTH) * planner.cost:
+        if current.cost - planner.cost > WORTH * (planner.cost + planner.fixed):
             self._fresh = planner, seen, numbers
         else:
             self._priced = current, same

@@ -20,7 +20,7 @@ from penstock.language.duration import parse_duration
 from penstock.language.grammar.parse import CreateStream, CreateTable, parse_script
 from penstock.model.aggregation import Aggregation
 from penstock.model.schema import Column, Stream, Table
-from penstock.model.strategy import MAX_DRIVER_GROUPS, StrategyName
+from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName
 from penstock.sinks.protocol import Sink
 from penstock.sinks.row_values import python_rows
 from penstock.spark.job.literals import quoted
@@ -57,7 +57,7 @@ class TestBed:
         *,
         clock: ManualClock | None = None,
         epoch: Instant = EPOCH,
-        strategy: StrategyName = "shared paired",
+        strategy: StrategyName = DEFAULT_STRATEGY,
         kernel: Kernel = "fast",
         state: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),

@@ -60,7 +60,7 @@ def explain_plan(
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)
-    woven = explain_weave(plan, standing) if is_woven else {}
+    woven = explain_weave(plan, standing) if is_woven and len(plan.trees) > 1 else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
     cells = tell_apart(layout, seen.families.copy())

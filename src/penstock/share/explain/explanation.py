@@ -106,7 +106,7 @@ class TreePlan:
     edges_per_second: float
     found_by: str
     groupings: tuple[GroupingPlan, ...]
-    woven: WeavePlan | None = None  # None: by another strategy
+    woven: WeavePlan | None = None  # None: by another strategy, or one tree for all
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:

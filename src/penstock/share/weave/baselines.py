@@ -62,7 +62,8 @@ def local_search(
     trees: Sequence[Sequence[int]] | None = None,
 ) -> WovenTrees:
     """Move queries one by one, drawn at random, where they cost least; begin with No Share or with trees."""
-    draw, tree_costs = np.random.default_rng(seed), TreeCosts(woven_queries, costs, trees)
+    room = 0 if trees is None else len(woven_queries) - len(trees)  # a query may get a tree of its own
+    draw, tree_costs = np.random.default_rng(seed), TreeCosts(woven_queries, costs, trees, room)
     home = {woven_query: row for row, members in enumerate(tree_costs.members) for woven_query in members}
     for woven_query in draw.integers(0, len(woven_queries), steps).tolist():
         row = home[woven_query]

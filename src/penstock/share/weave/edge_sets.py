@@ -7,10 +7,13 @@ by how likely they were to be drawn (Karp and Luby 1983; Veach and Guibas 1995 f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.model.arrays import FloatArray
 from penstock.model.duration import SECOND
@@ -92,27 +95,40 @@ class Bitmaps:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Times drawn from progressions: which of them each one has, and what each time weighs."""
+
+    within: Mapping[Progression, npt.NDArray[np.bool_]]
+    weights: npt.NDArray[np.float32]
+
+
+@lru_cache(maxsize=4)  # a plan is weighed several times, over the same edges
+def drawing_of(distinct: tuple[Progression, ...]) -> Drawing:
+    """Draw times from every progression, and weigh them."""
+    each = min(max(FEWEST_DRAWN, DRAWN_EACH * len(distinct)), MOST_DRAWN) // len(distinct) + 1
+    times = DrawnTimes([p.step for p in distinct])
+    times.draw(distinct, np.repeat(np.arange(len(distinct)), each), np.random.default_rng(SEED))
+    within = {p: times.within(p) for p in distinct}
+    likely = np.zeros(len(times))
+    for progression, held in within.items():
+        likely += held * float(progression.step)
+    return Drawing(within, (SECOND / each / likely).astype(np.float32))
+
+
 class Draws:
     """Edges drawn from a composite slide too long to be listed."""
 
     def __init__(self, progressions: Sequence[Progression], rows: int) -> None:
-        """Draw times from every progression, and weigh them."""
-        distinct = sorted(set(progressions))
-        self._known = set(distinct)
-        each = min(max(FEWEST_DRAWN, DRAWN_EACH * len(distinct)), MOST_DRAWN) // len(distinct) + 1
-        self._times = DrawnTimes([p.step for p in distinct])
-        self._times.draw(distinct, np.repeat(np.arange(len(distinct)), each), np.random.default_rng(SEED))
-        self._within = {p: self._times.within(p) for p in distinct}
-        likely = np.zeros(len(self._times))
-        for progression, held in self._within.items():
-            likely += held * float(progression.step)
-        self._weights = (SECOND / each / likely).astype(np.float32)
-        self._marked = np.zeros((len(self._times), rows), np.float32)  # [time, tree]
+        """Make room for trees."""
+        drawn = drawing_of(tuple(sorted(set(progressions))))
+        self._within, self._weights = drawn.within, drawn.weights
+        self._marked = np.zeros((len(self._weights), rows), np.float32)  # [time, tree]
         self._rates = np.zeros(rows)
 
     def knows(self, windows: Iterable[Window]) -> bool:
         """Tell whether times were drawn from all edges of the windows."""
-        return all(p in self._known for w in windows for p in edges_of(w, "paired"))
+        return all(p in self._within for w in windows for p in edges_of(w, "paired"))
 
     def put(self, row: int, windows: Iterable[Window]) -> None:
         """Mark the drawn times that are edges of windows."""

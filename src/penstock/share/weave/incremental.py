@@ -7,6 +7,7 @@ through the costs of the last plans woven so by more than a tolerance (Eq. 6).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
@@ -23,6 +24,7 @@ TOLERANCE: Final = 0.2  # 20 to 30 % balance quality and work (§7.2)
 REMEMBERED: Final = 8  # plans woven from scratch
 APART: Final = 0.8  # of the queries of another plan are clearly fewer
 CROWDING: Final = 0.05  # by which trees are dearer beside each other before they are woven once more
+FEW_LANES: Final = 64  # that are woven one by one
 SPARE: Final = 64  # queries for which a board has room when it is laid out
 Name = TypeVar("Name", bound=Hashable)
 
@@ -66,9 +68,15 @@ class IncrementalPlanner(Generic[Name]):
         *,
         bound: bool = False,
         curve: CostCurve | None = None,
+        fixed: float = 0.0,
+        margin: float = 0.0,
     ) -> None:
-        """Weave what is there already; ``bound``: queries of one grouping and condition always share a tree."""
+        """Weave what is there already; ``bound``: queries of one grouping and condition always share a tree.
+
+        Several trees must cost less than one by ``margin``, of their costs and of those that are ``fixed``.
+        """
         self.costs, self.tolerance, self.bound = costs, tolerance, bound
+        self.fixed, self.margin = fixed, margin
         self.woven_queries: dict[Name, PlanQuery] = dict(woven_queries or {})
         self.curve = CostCurve() if curve is None else curve
         self.reconstructions = 0
@@ -152,9 +160,22 @@ class IncrementalPlanner(Generic[Name]):
             again = weave_share(woven_queries, self.costs.among(tree_costs.crowd), bound)
             found = beside(woven_queries, self.costs, again.trees).woven()
             plans.append(replace(found, comparisons=woven.comparisons + again.comparisons))
-        if self.bound:
-            plans.append(share_all(woven_queries, self.costs))
-        return min(plans, key=lambda plan: plan.cost)
+        best = min(plans, key=lambda plan: plan.cost)
+        together = share_all(woven_queries, self.costs) if self.bound else best
+        return together if self._is_enough(together.cost, best.cost) else best
+
+    def _is_enough(self, together: float, best: float) -> bool:
+        """Tell whether one tree for all is as good, but for little of all that a batch costs."""
+        return together <= best + self.margin * (best + self.fixed)
+
+    def gather(self) -> bool:
+        """Put all queries into one tree, unless several cost clearly less; tell whether it was done."""
+        if len(self.trees) < 2:
+            return False
+        together = share_all(list(self.woven_queries.values()), self.costs)
+        if enough := self._is_enough(together.cost, self.cost):
+            self.lay_out([list(self.woven_queries)])
+        return enough
 
     def adopt(self, trees: Sequence[Sequence[Name]], woven: WovenTrees) -> None:
         """Take over a plan woven from scratch; queries that came meanwhile are taken in, those gone are left out."""
@@ -185,8 +206,8 @@ class IncrementalPlanner(Generic[Name]):
         """Put a new tree into the one of the same grouping and condition, if those are bound; return its row."""
         tree_costs = self._board
         assert tree_costs is not None
-        for other, members in enumerate(tree_costs.members) if self.bound else ():
-            if other != row and any(tree_costs.woven_queries[i].lane == woven_query.lane for i in members):
+        for other, lanes in enumerate(tree_costs.lanes) if self.bound else ():
+            if other != row and woven_query.lane in lanes:
                 tree_costs.merge(other, row)
                 return other
         return row
@@ -208,8 +229,31 @@ class IncrementalPlanner(Generic[Name]):
 
 
 def _bound(woven_queries: Sequence[PlanQuery]) -> list[list[int]]:
-    """Collect the queries that read the same partials."""
-    found: dict[tuple[int, int], list[int]] = {}
+    """Collect the queries that read the same partials; of many lanes, those of one grouping that are cut alike.
+
+    Where slices and keys are the same, parting lanes saves no partial and costs a copy of every row. Where that leaves
+    too many to be woven in time, lanes of a grouping are taken together whose windows have about as many edges.
+    """
+    lanes: dict[tuple[int, int], list[int]] = {}
     for number, woven_query in enumerate(woven_queries):
-        found.setdefault(woven_query.lane, []).append(number)
+        lanes.setdefault(woven_query.lane, []).append(number)
+    if len(lanes) <= FEW_LANES:
+        return list(lanes.values())
+    windows = {lane: frozenset(woven_queries[i].window for i in members) for lane, members in lanes.items()}
+    found = _together(lanes, windows)
+    finest = {lane: math.log2(min(window.slide for window in some)) for lane, some in windows.items()}
+    for steps in (8, 4, 2, 1):  # of which a doubling of slides has so many
+        if len(found) <= FEW_LANES:
+            break
+        found = _together(lanes, {lane: round(steps * fine) for lane, fine in finest.items()})
+    return found
+
+
+def _together(
+    lanes: Mapping[tuple[int, int], Sequence[int]], told: Mapping[tuple[int, int], Hashable]
+) -> list[list[int]]:
+    """Collect the queries of lanes that have the same grouping, and of which the same is told."""
+    found: dict[Hashable, list[int]] = {}
+    for lane, members in lanes.items():
+        found.setdefault((lane[0], told[lane]), []).extend(members)
     return list(found.values())

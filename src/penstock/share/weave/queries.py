@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Final
 
+from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.typed import Condition, Definition
+from penstock.share.plan import ONE_TREE
 from penstock.share.weave.costs import DEFAULT_RATES, Load, MeasuredCosts, Rates
 from penstock.share.weave.incremental import IncrementalPlanner
 from penstock.share.weave.plan_queries import Merging, PlanQuery
@@ -17,6 +19,7 @@ ASSUMED_RATE: Final = 1_000.0  # rows a second, before any came
 ASSUMED_GROUPS: Final = 100.0
 SPARE_GROUPINGS: Final = 8  # that may come before all is woven anew
 DRIFT: Final = 2.0  # times by which rate or groups change before the plan is looked at again
+WORTH: Final = 0.05  # of all that a batch costs, by which another plan must cost less: it is other code, to be compiled
 
 Keys = tuple[str, ...]
 
@@ -30,9 +33,14 @@ class ObservedLoad:
     fragments_per_condition: float = 1.0
     batches_per_second: float = 0.0
     filled: Mapping[Keys, float] = field(default_factory=dict)  # groups that rows fall into as if alike
+    rows_sent: bool | None = None  # to the driver, in the last batch; None: it is not known yet
 
     def drifted(self, since: ObservedLoad) -> bool:
-        """Tell whether the stream has become another one since it was looked at last."""
+        """Tell whether the stream has become another one since it was looked at last, or was never looked at."""
+        if self.rows_per_second is not None and since.rows_per_second is None:
+            return True
+        if self.rows_sent is not None and since.rows_sent is not None and self.rows_sent != since.rows_sent:
+            return True
         pairs = [(self.rows_per_second or ASSUMED_RATE, since.rows_per_second or ASSUMED_RATE)]
         pairs += [(count, since.groups.get(keys, ASSUMED_GROUPS)) for keys, count in self.groups.items() if keys]
         return any(max(a, b) > DRIFT * max(1.0, min(a, b)) for a, b in pairs)
@@ -45,11 +53,13 @@ class Numbers:
     scans: bool = False
     keys: dict[Keys, int] = field(default_factory=dict)
     conditions: dict[Condition, int] = field(default_factory=dict)
+    components: dict[Keys, set[Component]] = field(default_factory=dict)
 
     def woven_query(self, definition: Definition) -> PlanQuery:
         """Return a query as the weaver sees it."""
         grouping = self.keys.setdefault(definition.query.keys, len(self.keys))
         number = self.conditions.setdefault(definition.typed.condition, len(self.conditions))
+        self.components.setdefault(definition.query.keys, set()).update(definition.typed.components)
         return PlanQuery(definition.query.window, grouping, number, self._merging(definition))
 
     def costs(self, rates: Rates, seen: ObservedLoad) -> MeasuredCosts:
@@ -60,7 +70,16 @@ class Numbers:
         rows = seen.rows_per_second or ASSUMED_RATE
         brought = seen.fragments_per_condition, seen.batches_per_second
         free = next((number for c, number in self.conditions.items() if c.where is None and not c.joins), None)
-        return MeasuredCosts(rates, Load(rows, (*groups, *some), *brought, (*filled, *some), free))
+        numbers, states = self._counted()
+        sent = any(states) if seen.rows_sent is None else seen.rows_sent
+        load = Load(rows, (*groups, *some), *brought, (*filled, *some), free, 0.0, numbers, states, sent)
+        return MeasuredCosts(rates, load)
+
+    def _counted(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Count, for each grouping, the components that are numbers and those that are states."""
+        asked = [self.components.get(keys, set()) for keys in self.keys]
+        states = [float(sum(component.is_state for component in some)) for some in asked]
+        return tuple(len(some) - many for some, many in zip(asked, states, strict=True)), tuple(states)
 
     def _merging(self, definition: Definition) -> Merging:
         """Tell how the kernel puts a query's windows together."""
@@ -74,7 +93,10 @@ def planner_of(
 ) -> IncrementalPlanner[int]:
     """Make a plan of queries, each a tree of its own until it is woven or laid out."""
     woven_queries = {d.id: numbers.woven_query(d) for d in definitions}
-    planner: IncrementalPlanner[int] = IncrementalPlanner(numbers.costs(rates, seen), bound=True)
+    costs = numbers.costs(rates, seen)
+    batch = rates.whatever(len(woven_queries), plain=False)
+    fixed = costs.load.rows_per_second * rates.scanned + costs.load.batches_per_second * batch
+    planner: IncrementalPlanner[int] = IncrementalPlanner(costs, bound=True, fixed=fixed, margin=WORTH)
     planner.woven_queries = woven_queries
     return planner
 
@@ -88,8 +110,13 @@ class WovenSoFar:
     trees: Mapping[int, str] = field(default_factory=dict)  # definition → tree
 
     def woven(self, definitions: Sequence[Definition]) -> dict[int, str]:
-        """Name the tree of every query; those in none so far are woven in, or all from scratch."""
+        """Name the tree of every query; those in none so far are woven in, or all from scratch.
+
+        Of a stream that has brought nothing yet, all are in one.
+        """
         known = [d for d in definitions if d.id in self.trees]
+        if self.seen.rows_per_second is None and len(set(self.trees.values()) | {ONE_TREE}) == 1:
+            return {d.id: ONE_TREE for d in definitions}
         if not known:
             planner = planner_of(definitions, Numbers(), self.rates, self.seen)
             if planner.woven_queries:
@@ -107,8 +134,10 @@ class WovenSoFar:
         return named(planner.trees, self.trees)
 
 
-def named(trees: Iterable[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:
-    """Name trees: as the one that most of their queries are in already, or by their first query."""
+def named(trees: Collection[Sequence[int]], before: Mapping[int, str]) -> dict[int, str]:
+    """Name trees: the only one "all", others as the one that most of their queries are in already, or by a query."""
+    if len(trees) == 1:
+        return {number: ONE_TREE for tree in trees for number in tree}
     found: dict[int, str] = {}
     taken: set[str] = set()
     for tree in sorted(trees, key=lambda t: (-len(t), t)):

@@ -26,17 +26,19 @@ class TreeCosts:
         self.woven_queries = list(woven_queries)
         self.comparisons = 0
         self.crowd = 0.0  # groups that trees fill at a time, once they stand beside each other
-        rows = max(1, len(self.woven_queries) + spare)
+        self._most = len(self.woven_queries) + spare  # queries
+        rows = max(1, (len(self.woven_queries) if trees is None else len(trees)) + spare)
         self._edges = EdgeSets((s.window for s in self.woven_queries), rows)
         self._weighing = costs.weighing(self.woven_queries, rows)
         self.members: list[list[int]] = [[] for _ in range(rows)]
+        self.lanes: list[set[tuple[int, int]]] = [set() for _ in range(rows)]  # of these queries
         self.costs = np.zeros(rows)
         for row, members in enumerate([[i] for i in range(len(self.woven_queries))] if trees is None else trees):
             self.hold(row, members)
 
     def takes(self, woven_query: PlanQuery) -> bool:
         """Tell whether there is room for a query."""
-        room = len(self.woven_queries) < len(self.members)
+        room = len(self.woven_queries) < self._most
         return room and self._edges.knows([woven_query.window]) and self._weighing.knows(woven_query)
 
     def enter(self, woven_query: PlanQuery) -> int:
@@ -55,6 +57,7 @@ class TreeCosts:
         """Let a row be the tree of just these queries."""
         self.members[row] = list(members)
         held = [self.woven_queries[i] for i in self.members[row]]
+        self.lanes[row] = {s.lane for s in held}
         self._edges.put(row, (s.window for s in held))
         self._weighing.put(row, held)
         self._price(row)
@@ -75,7 +78,8 @@ class TreeCosts:
         self._edges.merge(row, other)
         self._weighing.merge(row, other)
         self.members[row] += self.members[other]
-        self.members[other] = []
+        self.lanes[row] |= self.lanes[other]
+        self.members[other], self.lanes[other] = [], set()
         self.costs[other] = 0.0
         self._price(row)
 

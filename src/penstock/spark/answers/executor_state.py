@@ -51,9 +51,9 @@ def bucket_text(layout: Layout, buckets: int) -> str:
     """Write the bucket of a partial: a hash of its own keys, the same in every layout."""
     cases = []
     for member in layout.members:
-        tree = layout.plan.trees[member.tree].name
+        space = layout.plan.trees[member.tree].space
         for fed in member.feeds:
-            if (tree, fed.grouping.keys) in layout.spread:
+            if (space, fed.grouping.keys) in layout.spread:
                 keys = ", ".join(key_name(member.slots[i]) for i in fed.keys)
                 cases.append((member.number, f"pmod(xxhash64({keys}), {buckets}L)"))
     if len(layout.members) == 1:
