@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
+from penstock.store.answer_parts import alike_together
 from penstock.store.answers import DEFINITION, AnswerLog, DiskAnswerLog, MemoryAnswerLog, answers_of
 
 
@@ -48,6 +49,20 @@ def test_answers_come_back_by_query_oldest_batch_first(kind: str, tmp_path: Path
     (odd,) = answers_of(log, [3])
     assert str(odd.to_pylist()) == str(ODD.drop_columns([DEFINITION]).to_pylist())
     assert odd.schema == ODD.drop_columns([DEFINITION]).schema
+
+
+def test_many_answers_are_compressed_and_found_by_query(tmp_path: Path) -> None:
+    log, rows = DiskAnswerLog(tmp_path), 200_000
+    many = pa.table({DEFINITION: [number % 5 for number in range(rows)], "n": list(range(rows))})
+    log.append(1, alike_together([many.slice(0, 7), numbers((9, 9)), many.slice(7)]))
+    parts = log.spill(2, [many])
+    log.append(2, [], parts)
+    assert [part.holds.definitions for part in parts] == [((0, 0),), ((1, 1),), ((2, 2),), ((3, 3),), ((4, 4),)]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * many.nbytes * 0.7
+    again = DiskAnswerLog(tmp_path)
+    assert again.definitions() == log.definitions() == {0, 1, 2, 3, 4, 9}
+    assert [n for t in answers_of(again, [3]) for n in t["n"].to_pylist()] == 2 * list(range(3, rows, 5))
+    assert [n for t in answers_of(again, [9]) for n in t["n"].to_pylist()] == [9]
 
 
 def test_a_folder_opened_again_holds_the_same(tmp_path: Path) -> None:

@@ -53,6 +53,29 @@ def hook() -> Iterator[list[str]]:
     faults.hook = None
 
 
+def test_of_forgotten_changes_numbers_and_names_stay_and_the_rest_makes_room(path: Path, hook: list[str]) -> None:
+    log, long = ChangeLog(path), "x" * 1_000
+    more = [change(version, f"q{version}", text=long, stream="s", handover_us=version) for version in range(4, 304)]
+    log.append(*more)
+    full = _pages(path)
+    log.forget([one["version"] for one in more])
+    log.forget([])
+    left = [{**one, "forgotten": True} for one in more]
+    for one in left:
+        del one["text"]
+    assert list(log) == [*CHANGES, *left] == read_changes(path)
+    assert log.read(100) == left[96]
+    assert _pages(path) < full / 3  # the others are used again
+    assert hook[-2:] == ["forgotten.before", "forgotten.after"]
+
+
+def _pages(path: Path) -> int:
+    """Count the pages of a database that are in use."""
+    with sqlite3.connect(path) as connection:
+        counts = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")]
+    return int(counts[0]) - int(counts[1])
+
+
 def test_changes_come_back_in_order_from_the_log_and_beside_it(path: Path) -> None:
     log = ChangeLog(path)
     assert list(log) == CHANGES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,35 @@ def filled(folder: Path) -> DiskCommitLog:
 def replayed(folder: Path) -> list[tuple[int, int | None]]:
     found = DiskCommitLog(folder).replay()
     return [(c.number, None if table is None else table["label"][0].as_py()) for c, table in found]
+
+
+def test_a_commit_syncs_each_of_its_files_and_then_its_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, synced = DiskCommitLog(tmp_path), list[str]()
+    sync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    log.append(FULL, partials(1))
+    assert synced == ["000000000000.arrow", ".000000000000.json.draft", tmp_path.name]
+
+
+def test_the_oldest_version_is_that_of_the_first_commit_on_disk(tmp_path: Path) -> None:
+    log = DiskCommitLog(tmp_path)
+    assert log.first_version() is MemoryCommitLog().first_version() is None
+    for number in range(40):
+        log.append(replace(commit(number, number), catalog_version=100 + number, edges={}), partials(number))
+        log.expire(number - 2)
+        if number == 10:
+            assert log.first_version() == 100  # a crash would bring the first one back
+        log.compact()
+        oldest = min(c.catalog_version for c, _ in DiskCommitLog(tmp_path).replay())
+        assert log.first_version() == oldest
+    assert oldest > 110
 
 
 def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -80,9 +80,8 @@ class ChangeLog:
             with self._opened(self.path).begin() as connection:
                 chosen = sa.select(CHANGES).where(CHANGES.c.version.in_(versions))
                 left = [_left(_change(row, self.path)) for row in connection.execute(chosen).all()]
-                update = sa.update(CHANGES).where(CHANGES.c.version == sa.bindparam("at_version"))
-                told = update.values(body=sa.bindparam("new_body"), checksum=sa.bindparam("new_checksum"))
-                connection.execute(told, left)
+                connection.execute(sa.delete(CHANGES).where(CHANGES.c.version.in_(versions)))
+                connection.execute(sa.insert(CHANGES), left)  # rows that only shrink would leave their pages half empty
             reached("forgotten.after")
         except (DBAPIError, OSError) as error:
             raise _worded(self.path, error) from error
@@ -260,9 +259,8 @@ def _row(change: Change) -> Change:
 
 
 def _left(change: Change) -> Change:
-    """Write what is left of a change, as an update of its row takes it."""
-    row = _row({name: change[name] for name in (*_ABOUT, *_LEFT) if name in change} | {FORGOTTEN: True})
-    return {"at_version": row["version"], "new_body": row["body"], "new_checksum": row["checksum"]}
+    """Write what is left of a change that is forgotten as a row."""
+    return _row({name: change[name] for name in (*_ABOUT, *_LEFT) if name in change} | {FORGOTTEN: True})
 
 
 def _json(value: object) -> str:
