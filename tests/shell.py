@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from penstock.cli import main
+
+PATIENCE_S: Final = 400.0  # for what another process or thread does: a busy machine is slow, not wrong
 
 
 @dataclass(frozen=True, slots=True)

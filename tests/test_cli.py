@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import EXIT_CODES, cli
-from tests.shell import Done, Penstock, penstock, script
+from tests.shell import PATIENCE_S, Done, Penstock, penstock, script
 from tests.test_examples import HOUSE, blocks, read
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_help_starts_no_spark() -> None:
         "cli(['-h'], standalone_mode=False)",
         "assert 'pyspark' not in sys.modules",
     )
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
 
 
 def test_the_version_is_the_packages(penstock: Penstock) -> None:
@@ -255,7 +255,7 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
         try:
             until_committed(tmp_path / "state", 1, process)
             process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert process.returncode == 0, err
@@ -280,7 +280,7 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
 
 
 def until_committed(state: Path, number: int, process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 90
+    end = time.monotonic() + PATIENCE_S
     while max((int(f.stem) for f in state.glob("commits/trades/*.json")), default=-1) < number:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "no batch was committed"

@@ -23,6 +23,7 @@ from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
 from penstock.stream.clock import StreamClock
 from penstock.stream.progress import Progress
+from tests.shell import PATIENCE_S
 
 NOW = 1_767_623_700_000_000  # 2026-01-05 14:35:00
 MINUTE = 60_000_000
@@ -101,7 +102,7 @@ class Pretended:
         self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
     ) -> Mapping[str, int]:
         if self.slow is not None:
-            assert self.slow.wait(20)
+            assert self.slow.wait(PATIENCE_S)
         return {name: 9 if accept_changed_files else 7 for name in names}
 
     def backup(self, folder: Path) -> None:

@@ -19,7 +19,7 @@ from penstock.store.commits import Commit, DiskCommitLog
 from penstock.store.files import write_record
 from penstock.store.folder import StateFolder
 from tests.control.pretending import MINUTE, NOW, PACE, Pretended
-from tests.shell import Penstock, penstock
+from tests.shell import PATIENCE_S, Penstock, penstock
 
 __all__ = ["penstock"]  # a fixture
 
@@ -314,4 +314,4 @@ def test_status_starts_no_spark(tmp_path: Path, engine: Pretended) -> None:
         f"cli(['status', '--state', {str(_sound(tmp_path / 'state'))!r}], standalone_mode=False)",
         "assert 'pyspark' not in sys.modules",
     )
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)

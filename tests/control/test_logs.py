@@ -15,6 +15,7 @@ import pytest
 
 from penstock.cli.logs import LOG, logged
 from penstock.errors import SourceError
+from tests.shell import PATIENCE_S
 
 
 def test_a_json_line_names_the_query_that_it_concerns(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ with signalled() as ended:
     print("ready", flush=True)
     ended.wait()
     print("asked", flush=True)
-    time.sleep(30)
+    time.sleep(3_000)
 """
 
 
@@ -100,7 +101,7 @@ def test_the_second_signal_ends_the_process_at_once_with_130(first: signal.Signa
             os.kill(process.pid, first)
             assert process.stdout.readline() == "asked\n"
             os.kill(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert process.returncode == 130
@@ -114,5 +115,7 @@ def test_a_closed_terminal_does_not_stop_what_was_started_with_nohup() -> None:
     script = f"import os\n{SLEEPER}".replace("SIG_DFL", "SIG_IGN").replace(
         "ended.wait()", "os.kill(os.getpid(), signal.SIGHUP); print(ended.wait(0.2), flush=True); os._exit(0)"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert found.stdout.splitlines() == ["ready", "False"]

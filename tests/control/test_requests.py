@@ -140,8 +140,15 @@ def test_after_a_crash_the_requester_hears_that_it_is_unknown(folder: Path) -> N
 
 
 def test_an_engine_that_ends_before_it_takes_a_request_changed_nothing(tmp_path: Path) -> None:
-    lock = hold(tmp_path)
-    threading.Timer(0.2, lambda: os.close(lock)).start()
+    lock, box = hold(tmp_path), RequestBox(tmp_path)
+    untouched = box.mark()
+
+    def end() -> None:
+        while box.mark() == untouched:
+            time.sleep(0.005)
+        os.close(lock)
+
+    threading.Thread(target=end).start()
     with pytest.raises(NotRunning, match="before it took the request"):
         ask_running(tmp_path, "drop", {"query": "q"})
     assert RequestBox(tmp_path).take() is None

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.shell import Penstock, penstock
+from tests.shell import PATIENCE_S, Penstock, penstock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +52,7 @@ def write_minutes(folder: Path, first: int, last: int) -> None:
 
 
 def until(found: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
-    end = time.monotonic() + 400
+    end = time.monotonic() + PATIENCE_S
     while not found():
         assert process is None or process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "it takes too long"
@@ -120,7 +119,7 @@ def test_a_service_is_controlled_from_the_command_line(
             assert penstock("status", "--check").code == 0
 
             process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=400)
+            _, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert process.returncode == 0, err
@@ -144,7 +143,7 @@ def test_a_service_is_controlled_from_the_command_line(
 
 
 def test_a_signal_ends_a_single_run_after_the_current_batch(
-    penstock: Penstock, spark: SparkSession, tmp_path: Path
+    penstock: Penstock, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").mkdir()
     for number in range(12):
@@ -154,14 +153,16 @@ def test_a_signal_ends_a_single_run_after_the_current_batch(
     columns = "ts TIMESTAMP, symbol STRING, price DOUBLE"
     script.write_text(f"CREATE STREAM trades ({columns}) {source}; CREATE QUERY pace AS {PACE};", encoding="utf-8")
 
-    def stop() -> None:
-        until(lambda: len(list((tmp_path / "state").glob("commits/trades/*.json"))) > 1)
-        os.kill(os.getpid(), signal.SIGTERM)
+    commits: list[str] = []
 
-    stopper = threading.Thread(target=stop)
-    stopper.start()
+    def stop_at_the_second_commit(point: str) -> None:
+        commits.extend([point] * (point == "commit.after"))
+        if point == "commit.after" and len(commits) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)  # the batch goes on when the signal has been seen
+
+    monkeypatch.setattr("penstock.store.faults.hook", stop_at_the_second_commit)
     done = penstock("run", script, "--once", "--flush", "--state", tmp_path / "state", "--json")
-    stopper.join()
     assert done.code == 130, done.err
     (stream,) = json.loads(done.out)["streams"]
     assert 14 <= stream["ingested"] < 12 * 7

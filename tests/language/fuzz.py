@@ -177,13 +177,13 @@ CHANGES = (swap, delete, duplicate, insert, insert, scatter, nest, exchange, cro
 
 def survive(text: str, names: Names) -> str:
     """Give a text to the language; return what became of it, having checked that it ended well and soon."""
-    started = time.process_time()
+    started = time.thread_time()
     try:
         outcome = attempt(text, names)
     except PenstockError as error:
         outcome = error.code
         check_error(error)
-    taken = time.process_time() - started
+    taken = time.thread_time() - started
     assert taken < SLOWEST_S, f"{taken:.2f} s for {text[:500]!r}"
     return outcome
 

@@ -45,11 +45,11 @@ def labelled(attacks: tuple[Attack, ...]) -> list[object]:
 @pytest.mark.parametrize("attack", labelled(tuple(a for a in ATTACKS if a.refused)))
 def test_an_attack_is_refused_at_once_with_an_error_of_ours(attack: Attack, catalog: Catalog) -> None:
     assert attack.refused is not None
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(attack.refused) as raised:
         queries_of(attack.text, catalog)
     check_error(raised.value)
-    assert time.process_time() - started < SLOWEST_S
+    assert time.thread_time() - started < SLOWEST_S
 
 
 @pytest.mark.parametrize("attack", labelled(tuple(a for a in ATTACKS if a.harmless)))
@@ -97,11 +97,11 @@ def test_any_text_at_all_is_read_or_refused(text: str) -> None:
 
 @given(st.text(min_size=1, max_size=20), st.integers(1, 40_000))
 def test_long_text_is_read_or_refused(piece: str, times: int) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     for read in READERS:
         with contextlib.suppress(PenstockError):
             read(piece * (times // len(piece)))
-    assert time.process_time() - started < len(READERS) * SLOWEST_S
+    assert time.thread_time() - started < len(READERS) * SLOWEST_S
 
 
 @given(st.text(max_size=60))

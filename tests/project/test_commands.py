@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from penstock.cli import cli
 from penstock.project.starting import ROWS, start_project
 from tests.project.making import COUNT, TRADES, write_project
-from tests.shell import Penstock, penstock
+from tests.shell import PATIENCE_S, Penstock, penstock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +98,9 @@ def test_check_needs_neither_spark_nor_data(market: Path) -> None:
         "loaded = sorted({'pyspark', 'py4j', 'rich', 'pandas'} & sys.modules.keys())\n"
         "assert loaded == [], loaded\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "no mistakes\n" in done.stdout
 
@@ -323,15 +327,29 @@ def test_no_stack_trace_reaches_the_user(
     assert all("Traceback" in file.read_text() and str(file) in done.err for file in kept)
 
 
+def until_java_starts(process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not any("spark.driver" in " ".join(command_of(child)) for child in psutil.Process(process.pid).children()):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 @pytest.mark.starts_spark
 def test_ctrl_c_while_spark_starts_is_no_stack_trace(market: Path) -> None:
     command = [str(Path(sys.executable).with_name("penstock")), "run", "--once"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.communicate(timeout=2.5)
+            until_java_starts(process)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert process.returncode == 130
@@ -355,7 +373,7 @@ def test_commands_options_and_queries_are_completed(market: Path) -> None:
         environment = {**os.environ, "_PENSTOCK_COMPLETE": "bash_complete", "COMP_WORDS": words}
         environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
         command = [str(Path(sys.executable).with_name("penstock"))]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
     assert completed("penstock ch") == ["check"]

@@ -219,9 +219,9 @@ def test_the_place_counts_characters_and_not_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_hostile_yaml_is_refused_quickly_with_a_reason(tmp_path: Path, text: str, says: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     found = problems(tmp_path, text)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
     assert any(says in str(problem) for problem in found)
 
 

@@ -231,12 +231,12 @@ def test_a_function_that_ends_its_process_is_charged_with_the_rows_it_does_so_on
 
 @pytest.mark.parametrize("vectorised", [False, True])
 def test_a_function_that_never_returns_is_given_up(vectorised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_child, "LIMIT_S", 0.3)
+    monkeypatch.setattr(in_child, "LIMIT_S", 1.5)
     monkeypatch.setattr(in_child, "ROW_S", 0.0)
     function = sleeping_arrays if vectorised else sleeping_on_threes
     values, errors = outcome(replace(calling(function, vectorised=vectorised), apart=True), [1, 2, 3, 4])
     assert values == ([None] * 4 if vectorised else [1.0, 2.0, None, None])
-    assert set(errors) - {None} == {"f() did not return within 0.3 s"}
+    assert set(errors) - {None} == {"f() did not return within 1.5 s"}
 
 
 @pytest.mark.parametrize("vectorised", [False, True])

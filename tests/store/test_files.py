@@ -89,7 +89,8 @@ def test_others_can_see_who_uses_a_folder(tmp_path: Path) -> None:
     assert StateFolder.owner(tmp_path) is None
 
 
-def test_who_only_looks_does_not_keep_an_engine_out(tmp_path: Path) -> None:
+def test_who_only_looks_does_not_keep_an_engine_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.store.folder.PATIENCE", 10_000)  # the one who looks may be slow here
     StateFolder(tmp_path).release()
     lock = os.open(tmp_path / "lock", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)

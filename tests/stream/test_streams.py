@@ -17,6 +17,7 @@ from penstock.errors import CatalogError, InvalidWindow, PenstockError, SourceEr
 from penstock.sinks.parquet import ParquetSink
 from penstock.spark.market import Market, write_trades
 from penstock.testing import TestBed
+from tests.shell import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,8 +111,8 @@ def move_in(file: Path, folder: Path) -> None:
     (folder / f".{file.name}").rename(folder / file.name)
 
 
-def until(condition: Any, engine: Engine, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def until(condition: Any, engine: Engine) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert engine.running, "the stream stopped"
         assert time.monotonic() < end, "the stream did not get there"
