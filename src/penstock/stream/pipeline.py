@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
+from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.due_windows import LOG
@@ -31,6 +32,8 @@ from penstock.stream.stream_parts import build_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+Taken = Callable[[Layout, LastBatch], None]
 
 FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
@@ -267,8 +270,11 @@ class Pipeline:
         self.due_windows.reports[:0] = reports
         self.recover()
 
-    def recover(self) -> None:
-        """Rebuild the synopsis from committed partials and answer what was due and not answered."""
+    def recover(self, taken: Taken | None = None) -> None:
+        """Rebuild the synopsis from committed partials and answer what was due and not answered.
+
+        ``taken`` is told of every batch that is back, with its layout and how many rows became how many partials.
+        """
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
@@ -279,6 +285,8 @@ class Pipeline:
                 self._switch(self.given.catalog.at(commit), commit.trees), attempts=frozenset(commit.attempts)
             )
             arrived = replaying.take(commit, partials, layout)
+            if taken is not None and arrived is not None and partials is not None and commit.kind == "batch":
+                taken(layout, LastBatch(arrived.rows, partials.num_rows))
         self.failures.restore()
         if layout is None or last is None:
             return
