@@ -32,7 +32,7 @@ SOUND = (
     f"SELECT count(*) AS n FROM {WINDOW} WHERE volume > 5",
     f"SELECT symbol, avg(price * 2) / 3 AS p FROM {WINDOW} WHERE symbol = 'A' GROUP BY symbol HAVING max(price) > 1",
     f"SELECT first(price) AS f, max(price - 1.50) AS m FROM {WINDOW} WHERE volume < 3000000000",
-    f"SELECT upper(symbol) AS s, sum(volume) AS v FROM {WINDOW} WHERE price BETWEEN 1.5 AND 2.25 GROUP BY upper(symbol)",
+    f"SELECT upper(symbol) AS s, sum(vol) AS v FROM {WINDOW} WHERE price BETWEEN 1.5 AND 2.25 GROUP BY upper(symbol)",
 )
 REFUSED = (
     f"SELECT sum(s) AS n FROM {WINDOW}",

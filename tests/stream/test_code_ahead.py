@@ -14,7 +14,6 @@ from penstock.model.aggregation import Aggregation
 from penstock.model.schema import Column, Stream
 from penstock.spark.job.partials import PartialsJob
 from penstock.spark.job.writer import Bounds
-from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.code_ahead import CodeAhead
 
 if TYPE_CHECKING:
@@ -42,7 +41,8 @@ class WatchedJob:
 
 
 def run_ahead(spark: SparkSession, columns: set[str], *, stopped: bool = False) -> WatchedJob:
-    job, ahead = WatchedJob(), CodeAhead(spark, READINGS)
+    nothing: Any = None
+    job, ahead = WatchedJob(), CodeAhead(spark, READINGS, nothing, nothing)
     if stopped:
         ahead.stop()
     ahead.begin(lambda: cast(Any, job), Bounds(0, 1), columns)
@@ -82,10 +82,9 @@ def test_a_batch_finds_the_code_that_was_generated_ahead(
         engine.execute(DECLARED.format(path=tmp_path / "files"))
         engine.create_query("high", f"{QUERY} WHERE x * x <> {constant} GROUP BY city")
         runner = engine.stream("readings")
-        pipeline, ahead = runner.pipeline, CodeAhead(engine.session, runner.stream)
-        layout = pipeline.plan(runner.snapshot())
-        ahead.begin(*pipeline.computing.ahead(layout, pipeline.clock(), LastBatch(1, 1)), runner.columns())
-        ahead.wait()
+        pipeline = runner.pipeline
+        pipeline.code_ahead.taken_back(pipeline.plan(runner.snapshot()), (1, 1), pipeline.clock(), runner.columns)
+        pipeline.code_ahead.wait()
         engine.process_available()
         assert engine.results("high", "rows")[0]["high"] == 1.0
     rows_sent = aggregation == "driver"
@@ -104,7 +103,7 @@ def test_a_restarted_stream_generates_code_and_answers_as_before(spark: SparkSes
 
     (tmp_path / "files").mkdir()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("penstock.stream.runner.CodeAhead", Noted)
+        patched.setattr("penstock.stream.stream_parts.CodeAhead", Noted)
         for number in range(3):
             first = 60_000_000 * (2 * number + 1)
             times = pa.array([first, first + 90_000_000], pa.timestamp("us", tz="UTC"))

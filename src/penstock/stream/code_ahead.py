@@ -11,10 +11,15 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from penstock.catalog import Catalog
+from penstock.model.derived import ANSWERS, ROWS
 from penstock.model.schema import Stream
+from penstock.share.layout import Layout
 from penstock.spark.job.no_rows import no_rows
 from penstock.spark.job.partials import PartialsJob
 from penstock.spark.job.writer import Bounds
+from penstock.stream.aggregation_choice import LastBatch
+from penstock.stream.batch_job import BatchJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,21 +28,33 @@ if TYPE_CHECKING:
 class CodeAhead:
     """Runs one job over no rows, in the background; nothing depends on it, and what fails in it the batch will tell."""
 
-    def __init__(self, session: SparkSession, stream: Stream) -> None:
+    def __init__(self, session: SparkSession, stream: Stream, catalog: Catalog, computing: BatchJob) -> None:
         """Prepare for the batches of a stream; nothing is begun yet."""
-        self.session, self.stream = session, stream
+        self.session, self.stream, self.catalog, self.computing = session, stream, catalog, computing
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
 
-    @property
-    def began(self) -> bool:
-        """Tell whether a job was begun."""
-        return self._thread is not None
+    def taken_back(
+        self, layout: Layout, last: tuple[int, int], clock_us: int, columns: Callable[[], Collection[str]]
+    ) -> None:
+        """Begin as soon as a batch is back that has the plan of now: ``last`` are its rows and partials.
+
+        ``columns`` tells those of the next batch.
+        """
+        if self._thread is not None or self._left_to_batches(layout):
+            return
+        if [d.id for d in layout.plan.definitions] == [d.id for d in self.catalog.definitions(self.stream.name)]:
+            self.begin(*self.computing.ahead(layout, clock_us, LastBatch(*last)), columns())
+
+    def _left_to_batches(self, layout: Layout) -> bool:
+        """Tell whether batches look otherwise, or the job would do more than compute: read tables, start workers."""
+        apart = self.stream.format in (None, ROWS, ANSWERS)
+        return bool(apart or layout.attempts or layout.spread or layout.plan.joins or self.catalog.python_functions())
 
     def begin(self, write: Callable[[], PartialsJob], bounds: Bounds, columns: Collection[str]) -> None:
         """Begin with a job that ``write`` makes, over the columns that batches will have; computed ones are unknown."""
         known = {c.name: c.type for c in self.stream.columns}
-        if self.began or not known.keys() >= set(columns):
+        if not known.keys() >= set(columns):
             return
         types = {name: known[name] for name in sorted(columns)}
         self._thread = threading.Thread(target=self._run, args=(write, bounds, types), daemon=True)

@@ -16,7 +16,6 @@ from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
-from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.due_windows import LOG
@@ -32,8 +31,6 @@ from penstock.stream.stream_parts import build_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Taken = Callable[[Layout, LastBatch], None]
 
 FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
@@ -57,7 +54,7 @@ class Pipeline:
         self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
-        self.committer = parts.committer
+        self.committer, self.code_ahead = parts.committer, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
@@ -270,10 +267,10 @@ class Pipeline:
         self.due_windows.reports[:0] = reports
         self.recover()
 
-    def recover(self, taken: Taken | None = None) -> None:
+    def recover(self, columns: Callable[[], frozenset[str]] | None = None) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered.
 
-        ``taken`` is told of every batch that is back, with its layout and how many rows became how many partials.
+        ``columns`` tells those of the next batch, for which code is generated meanwhile.
         """
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
@@ -285,8 +282,8 @@ class Pipeline:
                 self._switch(self.given.catalog.at(commit), commit.trees), attempts=frozenset(commit.attempts)
             )
             arrived = replaying.take(commit, partials, layout)
-            if taken is not None and arrived is not None and partials is not None and commit.kind == "batch":
-                taken(layout, LastBatch(arrived.rows, partials.num_rows))
+            if columns is not None and arrived is not None and partials is not None:
+                self.code_ahead.taken_back(layout, (arrived.rows, partials.num_rows), self.clock(), columns)
         self.failures.restore()
         if layout is None or last is None:
             return

@@ -19,15 +19,12 @@ from penstock.language.options import since_of
 from penstock.model.derived import source_of
 from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
-from penstock.share.layout import Layout
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
 from penstock.stream.admitted import Admitted
-from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
@@ -66,16 +63,7 @@ class StreamRunner:
         self._busy = threading.RLock()
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
-        self._code_ahead = CodeAhead(pipeline.session, stream)
-        pipeline.recover(self._taken_back)
-
-    def _taken_back(self, layout: Layout, last: LastBatch) -> None:
-        """Let the code of the next batch be generated while commits are read, as soon as one has the plan of now."""
-        plan, own = layout.plan, self.stream.format is None or self.catalog.python_functions()
-        if self._code_ahead.began or own or layout.attempts or layout.spread or plan.joins:
-            return
-        if [d.id for d in plan.definitions] == [d.id for d in self.catalog.definitions(self.stream.name)]:
-            self._code_ahead.begin(*self.pipeline.computing.ahead(layout, self.pipeline.clock(), last), self.columns())
+        pipeline.recover(self.columns)
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
@@ -119,7 +107,7 @@ class StreamRunner:
         with self._busy:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
-            self._code_ahead.wait()
+            self.pipeline.code_ahead.wait()
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.process(batch, batch_id, snapshot, source)
@@ -161,7 +149,7 @@ class StreamRunner:
     def stop(self) -> None:
         """Stop after the current batch and raise what stopped the stream before."""
         self._stopping.set()
-        self._code_ahead.stop()
+        self.pipeline.code_ahead.stop()
         if self._supervisor is not None:
             self._supervisor.join()
             self._supervisor = None

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from penstock.catalog import Catalog
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
-from penstock.share.layout import Layout
 from penstock.spark.functions.register import provide
 from penstock.spark.sources.streaming_query import as_for_batches
-from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_windows import NEVER
@@ -33,9 +31,6 @@ class DerivedStream(StreamRunner):
         super().__init__(stream, catalog, pipeline, targets, self._no_source, Path())
         self.begin()
         leader.targets.followers.append(self)
-
-    def _taken_back(self, layout: Layout, last: LastBatch) -> None:
-        """Wait for batches, which the leader makes in its own way, to generate code."""
 
     def begin(self) -> None:
         """Go on where the last commit stood."""
