@@ -2,13 +2,15 @@
 
 A stream of small files runs, with queries that stay. Quiet stretches alternate with stretches in which queries are
 added and dropped between the batches. Compared is how long the answers of a batch take, from the moment Spark hands the
-batch over. A query that needs a new column restarts the stateless Spark query: that is timed apart.
+batch over. A query that needs a new column restarts the stateless Spark query: that is timed apart. So is how long
+many queries take that are entered at once, alike or mixed, and how long a thousand mixed ones take to be planned.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -17,12 +19,22 @@ from pathlib import Path
 from bench._frame import run_benchmark, scratch_folder
 from bench._living import Coming, Pace, Watched, query, running, stream
 from bench._measure import Figures
+from bench._mixed.drawn import drawn_queries
 from penstock.engine import Engine
+from penstock.share.layout import lay_out
+from penstock.share.plan import plan_queries
 from penstock.sinks.parquet import ParquetSink
 from penstock.spark.session.embedded import embedded
 
 MEDIAN_RATIO = 1.25
 WORST_RATIO = 2.0
+ENTERED_S = 15.0  # in which many queries are entered, …
+PLANNED_S = 1.0  # … and a tenth of them are planned
+EDITS = (
+    "CREATE STREAM s (ts TIMESTAMP, wiki STRING, kind STRING, namespace INT, bot BOOLEAN, minor BOOLEAN, user STRING, "
+    "page STRING, delta INT, length INT) USING parquet OPTIONS (path = '{path}') "
+    "WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,7 @@ class Workload:
     stretches: int = 10
     batches: int = 30  # of a stretch
     warm_batches: int = 30
+    entered: int = 10_000  # at once
     seed: int = 1
     pace: Pace = field(default_factory=Pace)
 
@@ -61,6 +74,7 @@ def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
                 watched.wait_for(workload.warm_batches)
                 changed = _alternate(engine, watched, workload, draw, say)
                 restart = _new_column(engine, watched)
+        _enter_many(figures, workload, scratch, say)
     _sum_up(figures, watched, workload, changed, restart)
     return figures
 
@@ -99,6 +113,34 @@ def _new_column(engine: Engine, watched: Watched) -> float:
     watched.wait_for(5)
     ends = [batch.began + batch.seconds for batch in watched.batches[began - 1 :]]
     return max(b - a for a, b in pairwise(ends))
+
+
+def _enter_many(figures: Figures, workload: Workload, scratch: Path, say: Callable[[str], None]) -> None:
+    """Time how long queries take that are entered at once into a state folder, and how long some take to be planned."""
+    draw = random.Random(workload.seed)
+    asked = {
+        "alike": {f"q{n}": query(draw) for n in range(workload.entered)},
+        "mixed": drawn_queries(workload.entered, workload.seed),
+    }
+    found: dict[str, dict[str, float]] = {}
+    for kind, queries in asked.items():
+        with Engine(scratch / kind, spark=embedded()) as engine:
+            engine.execute(stream(scratch / "files") if kind == "alike" else EDITS.format(path=scratch / "files"))
+            began, cpu = time.perf_counter(), time.process_time()
+            engine.create_queries(queries)
+            found[kind] = {"seconds": time.perf_counter() - began, "python_seconds": time.process_time() - cpu}
+            version, definitions = engine.catalog.snapshot("trades" if kind == "alike" else "s")
+            some, began = definitions[: max(1, workload.entered // 10)], time.perf_counter()
+            lay_out(plan_queries(some, engine.strategy, version), "ts")
+            found[kind]["planned_seconds"] = time.perf_counter() - began
+        say(f"{workload.entered:,} queries, {kind}, entered in {found[kind]['seconds']:.1f} s")
+    figures.measurements["entered"] = {k: {n: round(s, 3) for n, s in one.items()} for k, one in found.items()}
+    for kind, one in found.items():
+        figures.expect(
+            f"{workload.entered:,} queries entered at once, {kind}, seconds", one["seconds"], "<=", ENTERED_S
+        )
+    few = f"{max(1, workload.entered // 10):,} mixed queries planned, seconds"
+    figures.expect(few, found["mixed"]["planned_seconds"], "<=", PLANNED_S)
 
 
 def _sum_up(figures: Figures, watched: Watched, workload: Workload, changed: int, restart: float) -> None:

@@ -46,6 +46,8 @@ def churn(document: Document) -> Section:
     rows += [("batches over twice the quiet median", *(str(found[side]["over_twice"]) for side in sides))]
     rows += [("queries that came and went", "0", whole(found["queries_passed"]))]
     rows += [("restart for a new column", "", f"{found['new_column_restart_seconds']:.3f}")]
+    for kind, one in found.get("entered", {}).items():
+        rows += [(f"{found['workload']['entered']:,} queries entered at once, {kind}", "", f"{one['seconds']:.1f}")]
     bars = [
         Bar(f"{side}: {name}", found[side][key], f"{found[side][key] * 1000:.0f} ms", colour=sides.index(side))
         for key, name in keys.items()

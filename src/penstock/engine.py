@@ -24,7 +24,7 @@ from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.synopsis import Kernel
 from penstock.kernel.versions import Version
@@ -174,6 +174,10 @@ class Engine(Registering):
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
         return self._binder.typed(select, name, asked=asked)
+
+    def typed_all(self, queries: Sequence[tuple[Select, str]]) -> list[TypedQuery | PenstockError]:
+        """Bind queries and let Spark type them together; an error in a query's place says what is wrong with it."""
+        return self._binder.typed_all(queries)
 
     def drop_query(self, name: str) -> None:
         """Take a query out from the next batch on; its answers stay in the sinks."""

@@ -20,7 +20,7 @@ QUICK = Pace(rows=50, every_seconds=0.05)
 
 @pytest.mark.soak
 def test_queries_come_and_go_while_batches_are_timed(spark: SparkSession, tmp_path: Path) -> None:
-    workload = churn.Workload(staying=3, passing=4, stretches=2, batches=2, warm_batches=1, pace=QUICK)
+    workload = churn.Workload(staying=3, passing=4, stretches=2, batches=2, warm_batches=1, entered=20, pace=QUICK)
     figures = churn.measure(workload, lambda text: None)
     write_json(tmp_path / "churn.json", machine(), figures)
     found = json.loads((tmp_path / "churn.json").read_text())
@@ -28,6 +28,7 @@ def test_queries_come_and_go_while_batches_are_timed(spark: SparkSession, tmp_pa
     assert found["measurements"]["quiet"]["batches"] >= 4
     assert found["measurements"]["churn"]["batches"] >= 4
     assert found["measurements"]["new_column_restart_seconds"] > 0
+    assert all(one["seconds"] > 0 for one in found["measurements"]["entered"].values())
     assert [target["met"] for target in found["targets"]][-1]
 
 

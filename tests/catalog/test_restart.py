@@ -122,6 +122,7 @@ def test_an_engine_comes_back_without_asking_spark(
         raise AssertionError("Spark was asked")
 
     monkeypatch.setattr(Typer, "type_query", refuse)
+    monkeypatch.setattr(Typer, "type_queries", refuse)
     with Engine(tmp_path / "state", spark=spark) as engine:
         after = [engine.catalog.snapshot("trades", version) for version in range(engine.catalog.version + 1)]
     assert after == before

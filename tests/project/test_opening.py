@@ -93,6 +93,7 @@ def test_a_query_added_by_hand_stays_when_files_go(
         assert changes == ['query "one" is gone', altered]
         assert engine.catalog.query_names() == ["two", "by_hand", "taken_over"]
         assert [engine.catalog.query(name).origin for name in ("by_hand", "taken_over")] == ["added", ""]
+    monkeypatch.setattr(Typer, "type_queries", None)
     monkeypatch.setattr(Typer, "type_query", None)  # nothing changed: Spark is not asked for types again
     engine, changes = opened(spark, folder)
     with engine:

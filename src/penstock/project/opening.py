@@ -18,7 +18,7 @@ from penstock.project.declarations import Declared
 from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
-from penstock.project.queries import select_of
+from penstock.project.queries import QueryFile, select_of
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -61,11 +61,12 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
     _refuse_first(project, engine)
     changes = _drop_former(project, engine)
-    known = [query.name for query in project.queries if engine.catalog.has("query", query.name)]
+    known = {query.name: None for query in project.queries if engine.catalog.has("query", query.name)}
     fresh = [query.statement for query in project.queries if query.name not in known]
     try:
         engine.execute("\n;\n".join(fresh))
-        changes += [said for name in known for said in _brought_up_to_date(project, engine, name)]
+        bound = {query.name.lower(): query for query in project.bound}
+        changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -73,13 +74,13 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     return changes
 
 
-def _brought_up_to_date(project: Project, engine: Engine, name: str) -> list[str]:
+def _brought_up_to_date(project: Project, engine: Engine, bound: Query) -> list[str]:
     """Alter a query that means something else in the folder by now; say so."""
+    if _is_entered(project, engine, bound):
+        return []
+    name = bound.name
     query, found = project.query(name), engine.catalog.query(name)
     if query is None or query.makes_stream:
-        return []
-    bound = next(one for one in project.bound if one.name.lower() == name.lower())
-    if _is_entered(project, engine, bound):
         return []
     entered = engine.alter_query(name, str(select_of(parse_statement(query.text))), origin="")
     if entered.id == found.id:
@@ -143,14 +144,20 @@ def _file_of(project: Project, name: str) -> str:
 
 def type_problems(project: Project, engine: Engine) -> list[Problem]:
     """Let Spark type every query, and collect what it refuses."""
-    problems = []
+    problems: list[Problem] = []
+    waiting: list[QueryFile] = []
     for query in project.queries:
-        try:
-            if query.makes_stream:  # others read it
+        if query.makes_stream:  # others read it
+            try:
                 engine.execute(query.statement)
-            engine.typed(select_of(parse_statement(query.text)), query.name)
-        except PenstockError as error:
-            problems.append(in_file(error, query.file, query.text))
+            except PenstockError as error:
+                problems.append(in_file(error, query.file, query.text))
+                continue
+        waiting.append(query)
+    selects = [(select_of(parse_statement(query.text)), query.name) for query in waiting]
+    for query, found in zip(waiting, engine.typed_all(selects), strict=True):
+        if isinstance(found, PenstockError):
+            problems.append(in_file(found, query.file, query.text))
     return problems
 
 

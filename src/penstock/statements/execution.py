@@ -79,7 +79,8 @@ class Execution:
 
     def _enter(self, queries: Sequence[Named]) -> None:
         """Enter queries, all of them or none."""
-        self.changes.create(self.binder.typed_or_raise(queries))
+        if queries:
+            self.changes.create(self.binder.typed_or_raise(queries))
 
     def _carried_out(self, statement: Statement) -> list[pa.Table]:
         """Carry out one statement; an error about its name is shown in its text."""

@@ -46,7 +46,7 @@ class AggregationChoice:
 
     wanted: Aggregation = "auto"
 
-    def sends_rows(self, layout: Layout, batch: DataFrame, last: LastBatch | None) -> bool:
+    def sends_rows(self, layout: Layout, batch: DataFrame | None, last: LastBatch | None) -> bool:
         """Tell whether the rows of a batch are to be sent; ``last`` is the batch before it, None before the first."""
         if self.wanted == "executors" or not can_send_rows(layout):
             return False
@@ -58,6 +58,7 @@ class AggregationChoice:
         if layout.direct and not states:
             return False
         if last is None:
+            assert batch is not None, "a first batch tells its size"
             return size_in_bytes(batch) <= (MOST_BYTES if states else FEW_BYTES)
         filled = last.partials >= MUCH_FILLED * last.rows * max(1, len(layout.members))
         few = FEW_ROWS * (CHANGED_FROM if last.rows_sent else 1)

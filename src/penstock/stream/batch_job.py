@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -154,6 +154,17 @@ class BatchJob:
         with suppress(Exception):  # whatever fails here, the batch will tell
             judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(job.layout))
             job.compile(batch, self._edges.bounds(batch, job.layout, judged, foreseen=True))
+
+    def ahead(self, layout: Layout, clock_us: int, last: LastBatch) -> tuple[Callable[[], PartialsJob], Bounds]:
+        """Return who writes the job that batches like the last one will have, and what it is judged by.
+
+        Another thread may write it: it groups conditions as a process does that has just begun.
+        """
+        judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(layout))
+        bounds = self._edges.bounds(None, layout, judged, foreseen=True)
+        listed, families = layout.listed(bounds.edges), self.families.copy()
+        kind = RowsJob if self.choice.sends_rows(listed, None, last) else PartialsJob
+        return lambda: kind(listed, families), bounds
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
         """Run a job over rows of the past, none of which is late."""

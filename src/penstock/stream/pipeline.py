@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ class Pipeline:
         self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
-        self.committer, self.leftovers = parts.committer, parts.leftovers
+        self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
@@ -275,8 +275,11 @@ class Pipeline:
         self.due_windows.reports[:0] = reports
         self.recover()
 
-    def recover(self) -> None:
-        """Rebuild the synopsis from committed partials and answer what was due and not answered."""
+    def recover(self, columns: Callable[[], frozenset[str]] | None = None) -> None:
+        """Rebuild the synopsis from committed partials and answer what was due and not answered.
+
+        ``columns`` tells those of the next batch, for which code is generated meanwhile.
+        """
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
@@ -288,6 +291,8 @@ class Pipeline:
                 self._switch(self.given.catalog.at(commit), commit.trees), attempts=frozenset(commit.attempts)
             )
             arrived = replaying.take(commit, partials, layout)
+            if columns is not None and arrived is not None and partials is not None:
+                self.code_ahead.taken_back(layout, (arrived.rows, partials.num_rows), self.clock(), columns)
         self.failures.restore()
         if layout is None or last is None:
             return

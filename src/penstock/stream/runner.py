@@ -63,7 +63,7 @@ class StreamRunner:
         self._busy = threading.RLock()
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
-        pipeline.recover()
+        pipeline.recover(self.columns)
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
@@ -107,6 +107,7 @@ class StreamRunner:
         with self._busy:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
+            self.pipeline.code_ahead.wait()
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.process(batch, batch_id, snapshot, source)
@@ -148,6 +149,7 @@ class StreamRunner:
     def stop(self) -> None:
         """Stop after the current batch and raise what stopped the stream before."""
         self._stopping.set()
+        self.pipeline.code_ahead.stop()
         if self._supervisor is not None:
             self._supervisor.join()
             self._supervisor = None

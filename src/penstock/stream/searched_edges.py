@@ -42,8 +42,11 @@ class SearchedEdges:
             self._span_us = max(self._span_us, last_us - self.progress.clock.last_us)
             self._back_us = max(self._back_us, self.progress.clock.last_us - first_us)
 
-    def bounds(self, batch: DataFrame, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
-        """Add the edges of searched trees over the stretch that a batch may cover, or if not ``foreseen``, does."""
+    def bounds(self, batch: DataFrame | None, layout: Layout, judged: Bounds, *, foreseen: bool) -> Bounds:
+        """Add the edges of searched trees over the stretch that a batch may cover, or if not ``foreseen``, does.
+
+        Without a batch to look at, only what is foreseen is known.
+        """
         searched = [t for t, way in enumerate(layout.locating) if isinstance(way, BySearch)]
         if not searched:
             return judged
@@ -53,7 +56,8 @@ class SearchedEdges:
             floor, ahead = min(floors.values()), last + FORESEEN_SPANS * self._span_us
             stretches.append(lambda: (floor, ahead))
             stretches.append(lambda: (max(floor, last - FORESEEN_SPANS * self._back_us), ahead))
-        stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))  # a look at all rows, if need be
+        if batch is not None:  # a look at all rows, if need be
+            stretches.append(lambda: time_span(batch, self.stream.time, judged.ahead_us))
         edges: dict[int, list[int]] = {}
         for stretch in stretches:
             left = [tree for tree in searched if tree not in edges]

@@ -11,6 +11,7 @@ from penstock.spark.answers.finish import finish
 from penstock.stream.admission import Admission
 from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
+from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.context import StreamContext
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState, open_executor_state
@@ -39,6 +40,7 @@ class StreamParts:
     admission: Admission
     committer: StepCommitter
     leftovers: Leftovers
+    code_ahead: CodeAhead
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> StreamParts:
@@ -76,4 +78,5 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,
         Leftovers(given, committer),
+        CodeAhead(settings.session, given.stream, settings.catalog, computing),
     )
