@@ -196,7 +196,7 @@ class BatchJob:
         rows_sent = self.sends_rows(listed, batch) if foreseen else self.choice.sends_rows(listed, batch, None)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
         job.expected_rows = self._rows if foreseen else 0
-        job.beside = beside if job.sends_rows and self._are_few(batch) else None
+        job.beside = beside if beside is not None and job.sends_rows and self._are_few(batch) else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
         into, doubting = self._into(layout), frozenset[int]()
