@@ -11,7 +11,7 @@ import pytest
 
 from penstock.spark.kept_rows import commit_folders, row_numbers
 from penstock.spark.kept_rows.row_buffer import HASH, RowBuffer
-from penstock.stream import batch_job
+from penstock.stream import aggregation_choice
 from penstock.stream.derived import partitioned_rows, row_windows
 from penstock.testing import TestBed
 
@@ -115,9 +115,10 @@ def test_files_that_are_put_together_can_still_be_numbered_here(
 def test_a_row_that_a_join_repeats_is_kept_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job of the joined query sends it twice, with all its columns."""
     monkeypatch.setattr(RowBuffer, "keep", None)  # no other job keeps rows
-    (tmp_path / "names.csv").write_text("k,name\na,first\na,second\n")
     with opened(spark, None, aggregation="driver") as bed:
-        monkeypatch.setattr(batch_job, "size_in_bytes", lambda batch: 1_000)  # Spark knows files, not this source
+        monkeypatch.setattr(
+            aggregation_choice, "size_in_bytes", lambda batch: 1_000
+        )  # Spark knows files, not this source
         bed.table("names", [{"k": "a", "name": "first"}, {"k": "a", "name": "second"}])
         joined = "SELECT name, count(*) AS n FROM s [RANGE 5 s SLIDE 5 s] JOIN names USING (k) GROUP BY name"
         asked(bed, {"joined": joined, "q": "SELECT count(*) AS n, sum(v) AS s FROM s [ROWS 15 SLIDE 15]"})
