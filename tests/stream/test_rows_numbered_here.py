@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.spark.kept_rows import commit_folders, row_numbers
-from penstock.spark.kept_rows.row_buffer import HASH
+from penstock.spark.kept_rows.row_buffer import HASH, RowBuffer
+from penstock.stream import aggregation_choice
 from penstock.stream.derived import partitioned_rows, row_windows
 from penstock.testing import TestBed
 
@@ -109,3 +110,20 @@ def test_files_that_are_put_together_can_still_be_numbered_here(
         assert any("-" in file.parent.name for file in (tmp_path / "waiting").rglob("*.parquet"))
         bed.flush()
         assert len(bed.answers("q")) == 45 // 3
+
+
+def test_a_row_that_a_join_repeats_is_kept_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job of the joined query sends it twice, with all its columns."""
+    monkeypatch.setattr(RowBuffer, "keep", None)  # no other job keeps rows
+    with opened(spark, None, aggregation="driver") as bed:
+        monkeypatch.setattr(
+            aggregation_choice, "size_in_bytes", lambda batch: 1_000
+        )  # Spark knows files, not this source
+        bed.table("names", [{"k": "a", "name": "first"}, {"k": "a", "name": "second"}])
+        joined = "SELECT name, count(*) AS n FROM s [RANGE 5 s SLIDE 5 s] JOIN names USING (k) GROUP BY name"
+        asked(bed, {"joined": joined, "q": "SELECT count(*) AS n, sum(v) AS s FROM s [ROWS 15 SLIDE 15]"})
+        fed(bed, range(3))
+        bed.flush()
+        assert {row["name"] for row in bed.answers("joined")} == {"first", "second"}
+        rows = [row(number) for number in range(45)]
+        assert sum(one["s"] for one in bed.answers("q")) == sum(one["v"] for one in rows)

@@ -27,6 +27,8 @@ CHANGED_FROM: Final = 2  # times as many few rows leave it to Spark: to change t
 MOST_ROWS: Final = 2_000_000  # of a batch that the driver takes
 FEW_BYTES: Final = 1 << 19  # of the files of a first batch, whose rows nobody has counted: about as many as few rows …
 MOST_BYTES: Final = 128 << 20  # … and as most
+WHOLE_ROWS: Final = 100_000  # of a batch: up to so many are sent with all their columns …
+WHOLE_BYTES: Final = 4 << 20  # … or of the files of a first batch
 MAX_RESULT: Final = "maxResultSize"  # in what Spark says when more is sent than the driver takes
 MUCH_FILLED: Final = 0.25  # partials for each copy of a row, from which on Spark's aggregation saves little
 
@@ -63,6 +65,10 @@ class AggregationChoice:
         filled = last.partials >= MUCH_FILLED * last.rows * max(1, len(layout.members))
         few = FEW_ROWS * (CHANGED_FROM if last.rows_sent else 1)
         return last.rows <= (MOST_ROWS if states or filled else few)
+
+    def sends_whole_rows(self, batch: DataFrame, last: LastBatch | None) -> bool:
+        """Tell whether a batch is small enough for all columns of its rows to be sent, if somebody wants them."""
+        return size_in_bytes(batch) <= WHOLE_BYTES if last is None else last.rows <= WHOLE_ROWS
 
     def leaves_to_spark(self, error: Exception) -> bool:
         """Tell whether the driver could not aggregate rows, so that Spark has to: too many came, or it met a defect.

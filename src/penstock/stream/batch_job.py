@@ -19,9 +19,8 @@ from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.group_estimates import estimate
-from penstock.spark.job.jvm_columns import JvmColumns, size_in_bytes
 from penstock.spark.job.lookup_tables import LookupTables
-from penstock.spark.job.partials import PartialsJob, RowsJob
+from penstock.spark.job.partials import Beside, PartialsJob, RowsJob
 from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 BEFORE_ALL_TIME: Final = -(1 << 62)  # a watermark that nothing is late for
 FEW_ROWS: Final = 20_000  # of a batch: up to so many, a plan that is new runs interpreted
-FEW_WHOLE: Final = 100_000  # of a batch: up to so many are sent with all their columns
-FEW_BYTES: Final = 4 << 20  # of the files of a first batch, whose rows nobody has counted: about as many
 YOUNG: Final = 3  # batches for which a plan is new
 
 
@@ -108,7 +105,7 @@ class BatchJob:
         layout: Layout,
         known: Mapping[str, Table],
         judged: Bounds,
-        beside: JvmColumns | None = None,
+        beside: Beside | None = None,
     ) -> BatchPartials:
         """Run the batch's job; again only if an expression failed or the batch left the foreseen stretch of time.
 
@@ -198,7 +195,7 @@ class BatchJob:
         judged: Bounds,
         *,
         foreseen: bool,
-        beside: JvmColumns | None = None,
+        beside: Beside | None = None,
     ) -> BatchPartials:
         """Run a job, and what has to be run again."""
         frames, versions = self.tables.current(layout.plan.joins, known)
@@ -207,7 +204,8 @@ class BatchJob:
         rows_sent = self.sends_rows(listed, batch) if foreseen else self.choice.sends_rows(listed, batch, None)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
         job.expected_rows = self._rows if foreseen else 0
-        job.beside = beside if job.sends_rows and self._are_few(batch) else None
+        whole = beside is not None and job.sends_rows and self.choice.sends_whole_rows(batch, self._last)
+        job.beside = beside if whole else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
         self._age = min(YOUNG, self._age + foreseen)
         into, doubting = self._into(layout), frozenset[int]()
@@ -234,10 +232,6 @@ class BatchJob:
             into = self._into(layout)
             partials = job.run(batch, frames, bounds, into=into)
         return BatchPartials(job, bounds, partials, frames, versions, into, doubting, job.taken_beside())
-
-    def _are_few(self, batch: DataFrame) -> bool:
-        """Tell whether a batch is small enough for all columns of its rows to be sent."""
-        return size_in_bytes(batch) <= FEW_BYTES if self._seen_none else self._rows <= FEW_WHOLE
 
     def _attempting(self, layout: Layout) -> PartialsJob:
         """Write the job of a layout with every expression of every query apart."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -40,6 +40,8 @@ FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task put
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
 COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all cores is little beside copying them
 
+Beside: TypeAlias = JvmColumns  # columns that a job sends beside its own, for others
+
 
 class PartialsJob:
     """The job of one layout: its columns are written once and used for every batch."""
@@ -50,7 +52,7 @@ class PartialsJob:
         """Write the columns and keep them in the JVM; ``families`` tells how the stream grouped conditions so far."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
-        self.beside: JvmColumns | None = None  # what else is sent of each row, where rows are sent
+        self.beside: Beside | None = None  # what else is sent of each row, where rows are sent
         self._sent_beside: pa.Table | None = None
         self.invalid = Invalid()  # rows of the last batch
         self.writer = self._writer(families)
