@@ -46,7 +46,7 @@ def test_lanes_answered_together_say_what_each_query_says_alone(
         committer = stream.pipeline.committer
         compared = committer.answering = Compared(committer.synopsis, committer.answering.ask_spark)
         for number, rows in enumerate(batches):
-            made = [row(number * 15 + second, k=k) | {"v": v, "j": j} for second, v, k, j in rows]
+            made = [{**row(number * 15 + second, k=k), "v": v, "j": j} for second, v, k, j in rows]
             stream.feed(row(number * 15), *made, row(number * 15 + 15))
         assert compared.windows > 0
         stream.catalog.close()
