@@ -19,6 +19,7 @@ from penstock.evaluate.components.frequencies import Frequencies
 from penstock.evaluate.components.moments import Moments
 from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns
+from penstock.evaluate.components.sketches import HllSketch
 from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
 
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -166,3 +167,16 @@ def test_no_rows_are_no_runs() -> None:
     for component in (ExactSum("`x`", pa.int32()), Least("`x`", pa.int64()), FrequencyTable("`x`", pa.int64())):
         assert all(len(array) == 0 for array in component.aggregate([nothing], runs))
     assert [len(array) for array in Moments("`x`", pa.int64()).aggregate([column([], pa.float64())], runs)] == [0, 0, 0]
+
+
+def test_a_batch_without_rows_has_no_sketch_and_picks_nothing() -> None:
+    nothing = runs_of([])
+    assert HllSketch("`x`", pa.string(), size=12).aggregate([column([], pa.string())], nothing)[0].to_pylist() == []
+    assert Least("`x`", pa.string()).aggregate([column([], pa.string())], nothing)[0].to_pylist() == []
+
+
+def test_the_sketch_of_a_run_is_that_of_its_items_however_often_they_come() -> None:
+    values = ["a", "a", None, "b", "a", "b", None, None]
+    runs, sketch = runs_of([0, 0, 0, 1, 1, 1, 2, 3]), HllSketch("`x`", pa.string(), size=12)
+    found = sketch.aggregate([column(values, pa.string())], runs)[0].to_pylist()
+    assert found == [sketch.sketch_of(items) for items in (["a"], ["b", "a"], [], [])]

@@ -239,6 +239,8 @@ class Synopsis(BreakableLanes):
         order = sort_pairs(labels, groups) if fed.keys else None  # once, so that no lane has to sort what it takes
         in_order = words if order is None else [word[order] for word in words]
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
+            if late is None and position in together:
+                continue
             key = LaneKey(tree.space, fed.grouping.keys, condition)
             if position not in together:
                 rows = np.flatnonzero(takes(in_order, position)) if member.signed else None

@@ -142,7 +142,7 @@ class HllSketch(Sketch):
         least, most = np.minimum.reduceat(coded, runs.starts), np.maximum.reduceat(coded, runs.starts)
         alone = np.unique(least[least == most])
         sketches = {code: self._of_item(column, code, items) for code in alone.tolist()}
-        ends, made = [*runs.starts[1:].tolist(), len(coded)], []
+        made, ends = list[bytes](), (runs.starts + runs.lengths).tolist()
         for low, high, first, end in zip(least.tolist(), most.tolist(), runs.starts.tolist(), ends, strict=True):
             if low == high:
                 made.append(sketches[low])
