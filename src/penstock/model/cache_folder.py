@@ -9,7 +9,8 @@ from pathlib import Path
 
 def cache_folder() -> Path:
     """Return the user's folder for such files, or one for files that do not last where that cannot be written."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = (named if named.is_absolute() else Path.home() / ".cache") / "penstock"  # as its specification has it
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError:
