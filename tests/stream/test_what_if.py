@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import StateError, UnknownColumn
-from penstock.kernel.machine_speed import stored_rates
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.store.rates import keep_rates, rates_file
+from penstock.stream.machine_speed import stored_rates
 from tests.stream import feeding
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from penstock.engine import Engine
-from penstock.kernel.machine_speed import PIECES, rates_at, seconds_of
 from penstock.model.strategy import Strategy
 from penstock.share.weave.costs import DEFAULT_RATES, Rates, crowding
 from penstock.spark.market import Market, write_trades
+from penstock.stream.machine_speed import PIECES, rates_at, seconds_of
 
 FILES: Final = 4  # a batch each, after a first one that is not timed: in it code is generated and queries begin
 TIMES: Final = 4  # as many batches of few rows: what they cost beside their rows is to be told well

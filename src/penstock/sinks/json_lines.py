@@ -44,7 +44,7 @@ def _worded(column: pa.ChunkedArray) -> pa.Array:
     bits = _BITS.get(whole.type)
     try:
         encoded = (whole if bits is None else whole.view(bits)).dictionary_encode()
-    except pa.ArrowNotImplementedError:
+    except pa.ArrowNotImplementedError:  # a type whose values Arrow cannot tell apart
         return _each(whole)
     return _taken(encoded.indices, _each(encoded.dictionary.view(whole.type)))
 

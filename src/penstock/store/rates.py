@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from penstock.errors import StateError
 from penstock.model.cache_folder import cache_folder
+from penstock.model.switches import is_off
 from penstock.share.weave.costs import Rates
 
 SWITCH: Final = "PENSTOCK_CALIBRATION"  # "off": nothing is measured in the background, nor taken from there
@@ -30,7 +31,7 @@ def speeds_file() -> Path:
 
 def background_is_off() -> bool:
     """Tell whether nothing is to be measured in the background."""
-    return os.environ.get(SWITCH, "").strip().lower() in ("off", "no", "0", "false")
+    return is_off(SWITCH)
 
 
 def this_machine() -> dict[str, Any]:

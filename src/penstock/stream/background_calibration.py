@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.errors import StateError
-from penstock.kernel.machine_speed import PIECES, seconds_of
 from penstock.store.rates import background_is_off, keep_speeds, kept_speeds
+from penstock.stream.machine_speed import PIECES, seconds_of
 
 ROUNDS: Final = 6  # of all pieces: of each, the least time counts, as what disturbs it only adds
 LAST_IN_LINE: Final = 19  # the niceness of a thread that runs when nobody else wants to

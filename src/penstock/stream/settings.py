@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
-from penstock.kernel.machine_speed import stored_rates
 from penstock.kernel.synopsis import Kernel
 from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
@@ -18,6 +17,7 @@ from penstock.sinks.protocol import Sink
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
 from penstock.stream.background_calibration import BackgroundCalibration
+from penstock.stream.machine_speed import stored_rates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -93,10 +93,11 @@ class PartialsJob:
 
         Those of spread groupings are written ``into`` files by the executors.
         """
-        settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
-        with set_for_now(batch.sparkSession, settings):
-            frame = self.frame(batch, tables, bounds)
-            found = into.run(frame, self.layout, self.signing) if into is not None else self._found(frame, bounds)
+        if (found := self._without_spark(batch, bounds)) is None:
+            settings = {**(GUARDS_KEPT if self.layout.attempts else {}), **(INTERPRETED if interpreted else {})}
+            with set_for_now(batch.sparkSession, settings):
+                frame = self.frame(batch, tables, bounds)
+                found = into.run(frame, self.layout, self.signing) if into is not None else self._found(frame, bounds)
         self.invalid, partials = without_reasons(found, bounds.clock_us)
         return partials
 
@@ -104,6 +105,10 @@ class PartialsJob:
         """Hand out the rows of the last batch if more was sent of them than is aggregated; they are kept no longer."""
         sent, self._sent_beside = self._sent_beside, None
         return sent
+
+    def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
+        """Compute the partials here; None: Spark has to run the job."""
+        return None
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
@@ -162,22 +167,12 @@ class RowsJob(PartialsJob):
         self._aggregation = RowAggregation(self.layout, self._written.schema)
         self._projection = RowProjection(self.layout, self._written.schema, self._written.values)
 
-    def run(
-        self,
-        batch: DataFrame,
-        tables: Mapping[str, DataFrame],
-        bounds: Bounds,
-        *,
-        interpreted: bool = False,
-        into: Collecting | None = None,
-    ) -> pa.Table:
-        """Compute a batch's partials; of rows that the driver holds, without Spark if it can."""
-        held = batch.rows if isinstance(batch, HeldRows) else None
-        sent = None if held is None else self._projection.sent(held, bounds.watermark_us, bounds.ahead_us, bounds.edges)
-        if sent is None:
-            return super().run(batch, tables, bounds, interpreted=interpreted, into=into)
-        self.invalid, partials = without_reasons(self._aggregated(sent, bounds), bounds.clock_us)
-        return partials
+    def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
+        """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
+        if not isinstance(batch, HeldRows):
+            return None
+        sent = self._projection.sent(batch.rows, bounds.watermark_us, bounds.ahead_us, bounds.edges)
+        return None if sent is None else self._aggregated(sent, bounds)
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""

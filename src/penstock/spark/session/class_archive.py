@@ -17,6 +17,7 @@ from typing import Final
 import pyspark
 
 from penstock.model.cache_folder import cache_folder
+from penstock.model.switches import is_off
 
 SWITCH: Final = "PENSTOCK_CLASS_ARCHIVE"  # an environment variable: `off` lets Java neither read nor write archives
 _COMPLETE: Final = bytes.fromhex("a8ab0bf0")  # how an archive begins; Java writes it last
@@ -27,7 +28,7 @@ _SILENT: Final = "-Xlog:disable"  # Java names every class that it cannot archiv
 
 def archive_options(java: Path, given: str) -> str:
     """Write the JVM's options for reading an archive, or for writing one as it ends; ``given`` are a user's own."""
-    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no", "false") or "Archive" in given:
+    if is_off(SWITCH) or "Archive" in given:
         return ""
     try:
         return _options(cache_folder() / "classes", _key(java))

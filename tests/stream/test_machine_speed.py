@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.kernel.machine_speed import MOST, PIECES, USUAL_SECONDS, rates_at, seconds_of, stored_rates
 from penstock.share.weave.costs import DEFAULT_RATES, Rates
 from penstock.store.rates import keep_rates, keep_speeds, kept_speeds, speeds_file
 from penstock.stream.background_calibration import ROUNDS, BackgroundCalibration
+from penstock.stream.machine_speed import MOST, PIECES, USUAL_SECONDS, rates_at, seconds_of, stored_rates
 
 
 @pytest.fixture
