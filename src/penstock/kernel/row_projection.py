@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.evaluate.components.reading import whole
-from penstock.model.arrays import Int64Array
+from penstock.kernel.row_placement import labels
 from penstock.share.layout import Layout
-from penstock.share.locate import ByDivision, BySearch, Locating
 from penstock.share.row_schema import TIME, RowSchema, label_name
-from penstock.share.slices import Progression
 from penstock.store.invalid import FLOOR
 
 Computed = Callable[[pa.Array], pa.Array | None]  # None: this is left to Spark
@@ -48,28 +46,12 @@ class RowProjection:
             return None  # late or invalid ones have labels of their own
         found = {TIME: pa.array(times)}
         for tree, way in enumerate(self.layout.locating):
-            found[label_name(tree)] = pa.array(_labels(way, times, edges.get(tree, ())))
+            found[label_name(tree)] = pa.array(labels(way, times, edges.get(tree, ())))
         for name, (column, compute) in self._read.items():
             if (values := compute(whole(rows[column]))) is None:
                 return None
             found[name] = values
         return pa.table(found)
-
-
-def _labels(way: Locating, times: Int64Array, edges: Sequence[int]) -> Int64Array:
-    """Tell where the slices of rows start, or among which edges rows stand, as a job's labels do."""
-    if isinstance(way, BySearch):
-        known = np.asarray(edges, np.int64)
-        places = np.searchsorted(known, times)
-        met = known[np.minimum(places, len(known) - 1)] == times
-        return np.where(met, places, -places - 1)
-    progressions = (way.granule,) if isinstance(way, ByDivision) else way.progressions
-    return np.asarray(np.max([_last_of(p, times) for p in progressions], axis=0), np.int64)
-
-
-def _last_of(progression: Progression, times: Int64Array) -> Int64Array:
-    """Find the last time of a progression that is not after each row's."""
-    return times - np.mod(times - progression.phase, progression.step)
 
 
 def _read(text: str) -> tuple[str, Computed] | None:

@@ -45,10 +45,20 @@ def tell_apart(layout: Layout, memory: ConditionGroupMemory) -> Cells:
 
     ``memory`` tells how the stream's plan before this one grouped conditions.
     """
+    return _divided(layout, memory, lone=False)
+
+
+def tell_lone_apart(layout: Layout) -> Cells:
+    """Divide the rows of a layout's groupings with a lone condition into cells, and those of no others."""
+    return _divided(layout, ConditionGroupMemory(), lone=True)
+
+
+def _divided(layout: Layout, memory: ConditionGroupMemory, *, lone: bool) -> Cells:
+    """Divide the rows of groupings with a lone condition, or of all others, into cells."""
     firsts = [members[0] for tree in layout.plan.trees for members in tree.lanes.values()]  # one for each condition
     attributes = {a.text: a for d in firsts for a in d.typed.attributes}
     watched = {condition_of(d) for d in layout.plan.definitions if d.id in layout.attempts}
-    signed = [() if not m.signed or is_lone(m) else m.grouping.conditions for m in layout.members]
+    signed = [m.grouping.conditions if m.signed and is_lone(m) == lone else () for m in layout.members]
     admitted = {c: [_boolean(text) for text in admissions(c, layout.plan.joins)] for each in signed for c in each}
     for condition, leaves in admitted.items():
         for leaf in leaves:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import Column
 
+from penstock.kernel.row_cells import NO_CELL
 from penstock.share.conditions.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, AxisKey
 from penstock.share.conditions.cells import CellPart, Cells, Digit
 from penstock.share.conditions.condition_groups import MOST_HEADS
@@ -16,7 +17,6 @@ from penstock.spark.job.binary_search import search, table
 from penstock.spark.job.jvm_columns import written
 
 SMALL: Final = "__small"
-_NO_CELL: Final = -(1 << 60)  # added to anything, it is negative
 
 
 class CellNumbers:
@@ -43,7 +43,7 @@ class CellNumbers:
         """Write the columns that the numbers are looked up by: a search on every axis, and the tables."""
         found = []
         for number, axis in enumerate(self.cells.axes):
-            text = _ordered(axis.key, self._value(axis.key))
+            text = ordered(axis.key, self._value(axis.key))
             flag, name = axis.key.kind == "boolean", f"__r{number}"
             found.append(written(text, name) if flag else search(axis.key.kind, tuple(axis.constants), text, name))
         return [*found, *self._columns]
@@ -114,7 +114,7 @@ class CellNumbers:
         if part.numbers is not None:
             bases = [self._small_table(part.bases, MOST_HEADS, head)] if len(part.bases) > 1 else []
             return f"{self._table(part.numbers)}[{self._index([*bases, *summed])}]"
-        bases = [self._small_table(np.where(part.dead, _NO_CELL, part.bases + part.first), MOST_HEADS, head)]
+        bases = [self._small_table(np.where(part.dead, NO_CELL, part.bases + part.first), MOST_HEADS, head)]
         return " + ".join([*bases, *summed])
 
     def _looked_up(self, part: CellPart, digit: Digit, numbers: npt.NDArray[np.int64], head: str) -> str:
@@ -134,7 +134,7 @@ def _flat(part: CellPart, digit: Digit, numbers: npt.NDArray[np.int64]) -> npt.N
     return found
 
 
-def _ordered(key: AxisKey, text: str) -> str:
+def ordered(key: AxisKey, text: str) -> str:
     """Write an attribute's value in the order of its axis."""
     type_ = key.attribute.type
     match key.kind:

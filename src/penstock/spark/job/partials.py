@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar, Final, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.kernel.row_aggregation import RowAggregation
+from penstock.kernel.row_placement import RowPlacement
 from penstock.kernel.row_projection import RowProjection
 from penstock.kernel.signing import Signing
 from penstock.model.query import Join
@@ -38,6 +40,7 @@ from penstock.store.invalid import Invalid, without_reasons
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
+MOST_PLACED: Final = 200_000  # rows of a batch whose slices and cells the driver finds
 COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all cores is little beside copying them
 
 Beside: TypeAlias = JvmColumns  # columns that a job sends beside its own, for others
@@ -61,8 +64,12 @@ class PartialsJob:
         self._watched_joins = {join.id for d in watched for join in d.query.joins}
         used = with_inputs({layout.time, *layout.plan.columns}, layout.doubtful)
         self._used = keep([written(quoted(c)) for c in sorted(used)])
-        self._rows = [keep(columns) for columns in self.writer.rows()]
         self._prepare()
+
+    @cached_property
+    def _rows(self) -> list[JvmColumns]:
+        """Write a row's own columns, step by step; a job whose rows the driver places needs none."""
+        return [keep(columns) for columns in self.writer.rows()]
 
     def _writer(self, families: ConditionGroupMemory) -> Writer:
         """Choose who writes the expressions."""
@@ -163,9 +170,28 @@ class RowsJob(PartialsJob):
 
     def _prepare(self) -> None:
         """Write the columns that are sent."""
-        self._sent = keep(self._written.sent())
-        self._aggregation = RowAggregation(self.layout, self._written.schema)
         self._projection = RowProjection(self.layout, self._written.schema, self._written.values)
+        signed, lone = self._written.tested(self._written.cells), self._written.tested(self._written.lone)
+        self._placement = RowPlacement(self.layout, self._written.schema, signed, lone)
+        self._texts = self._written.plain() if self._placement.possible else []
+        self._plain = keep([written(text) for text in self._texts])
+        self._timed = self._written.timed()
+        self._aggregation = RowAggregation(self.layout, self._written.schema)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what the code that Spark generates for the job depends on."""
+        return (tuple(self._texts), self.layout.plan.joins) if self._placed_here else super().shape
+
+    @cached_property
+    def _sent(self) -> JvmColumns:
+        """Write the columns that are sent with slices and cells."""
+        return keep(self._written.sent())
+
+    @property
+    def _placed_here(self) -> bool:
+        """Tell whether the driver finds slices and cells: it does so on one core, so not for very many rows."""
+        return self._placement.possible and self.expected_rows <= MOST_PLACED
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
@@ -176,13 +202,19 @@ class RowsJob(PartialsJob):
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        sent = self._sent if self.beside is None else keep((*self._sent.columns, *self.beside.columns))
-        return sent.select(self.rows(batch, tables, bounds))
+        sent = self._plain if self._placed_here else self._sent
+        sent = sent if self.beside is None else keep((*sent.columns, *self.beside.columns))
+        if not self._placed_here:
+            return sent.select(self.rows(batch, tables, bounds))
+        rows = self.joined(batch, tables)
+        return sent.select(keep(self._timed).select(rows) if self._timed else rows)
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
         rows = frame.toArrow()
         self._sent_beside = None if self.beside is None else rows
+        if self._placed_here:
+            rows = self._placement.placed(rows, bounds.watermark_us, _ahead(bounds), bounds.edges)
         return self._aggregated(rows, bounds)
 
     def _aggregated(self, rows: pa.Table, bounds: Bounds) -> pa.Table:
@@ -191,6 +223,11 @@ class RowsJob(PartialsJob):
         found = self.signing.sign(partials)
         self.signing.sent = replace(self.signing.sent, bytes=rows.nbytes, rows=rows.num_rows)
         return found
+
+
+def _ahead(bounds: Bounds) -> int:
+    """Return the first time that is too far ahead: never one that is late."""
+    return max(bounds.watermark_us + 1, bounds.ahead_us)
 
 
 def _joined(rows: DataFrame, join: Join, texts: Sequence[str], table: DataFrame, *, attempted: bool) -> DataFrame:

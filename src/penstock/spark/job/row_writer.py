@@ -12,7 +12,11 @@ import pyarrow as pa
 from pyspark.sql import Column
 
 from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.kernel.row_placement import TestedColumns
+from penstock.share.conditions.axes import AxisKey
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.conditions.cells import Cells
+from penstock.share.conditions.condition_cells import tell_lone_apart
 from penstock.share.layout import Layout
 from penstock.share.row_schema import (
     BASE_FLAG,
@@ -23,6 +27,7 @@ from penstock.share.row_schema import (
     failed_name,
     label_name,
 )
+from penstock.spark.job.cell_numbers import ordered
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.many_trees import many_trees
@@ -59,6 +64,7 @@ class RowWriter(Writer):
             len(self.tried),
             self.copied,
         )
+        self.lone = tell_lone_apart(layout)
 
     @property
     def values(self) -> dict[str, str]:
@@ -84,9 +90,28 @@ class RowWriter(Writer):
             found[DOUBTED_FLAG] = " OR ".join(doubted)
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}
 
+    def tested(self, cells: Cells) -> TestedColumns:
+        """List the columns with the values of all axes of some cells; they are sent with all others."""
+        return TestedColumns(cells, tuple(self._column(self._on_axis(axis.key)) for axis in cells.axes))
+
+    def _on_axis(self, key: AxisKey) -> str:
+        """Write an attribute's value in the order of its axis; a string or a Boolean is in order as it is."""
+        text = self.attribute(key.attribute.text)
+        return text if key.kind in ("string", "boolean") else ordered(key, text)
+
     def cell_step(self) -> list[list[Column]]:
         """Write no step: cells are told where they are sent."""
         return []
+
+    def plain(self) -> list[str]:
+        """Write what is sent of rows whose slices and cells the driver finds: nothing in it changes with the batch."""
+        values = [f"{text} AS {name}" for text, name in self._values.items()]
+        flags = [f"{text} AS {name}" for name, text in self._flags().items()]
+        return [f"{self.time} AS {TIME}", *values, *flags]
+
+    def timed(self) -> list[Column]:
+        """Write the step before, if some value reads a row's time where all other jobs have it; none otherwise."""
+        return [written("*"), written(self.time, self.t)] if any(self.t in text for text in self._values) else []
 
     def sent(self) -> list[Column]:
         """Write the columns that are sent."""
