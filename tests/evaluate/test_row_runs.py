@@ -180,3 +180,22 @@ def test_the_sketch_of_a_run_is_that_of_its_items_however_often_they_come() -> N
     runs, sketch = runs_of([0, 0, 0, 1, 1, 1, 2, 3]), HllSketch("`x`", pa.string(), size=12)
     found = sketch.aggregate([column(values, pa.string())], runs)[0].to_pylist()
     assert found == [sketch.sketch_of(items) for items in (["a"], ["b", "a"], [], [])]
+
+
+@given(
+    drawn=st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(-2, 2))), min_size=1, max_size=25),
+    data=st.data(),
+)
+def test_some_runs_are_aggregated_as_they_are_among_all(
+    drawn: list[tuple[int, int | None]], data: st.DataObject
+) -> None:
+    numbers = {owner: number for number, owner in enumerate(sorted({owner for owner, _ in drawn}))}
+    runs, values = runs_of([numbers[owner] for owner, _ in drawn]), column([v for _, v in drawn], pa.int64())
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(runs), max_size=len(runs))), np.bool_)
+    for component in (
+        FrequencyTable("`x`", pa.int64()),
+        HllSketch("`x`", pa.int64(), size=12),
+        Least("`x`", pa.int64()),
+    ):
+        (whole,), (some,) = (component.aggregate([values], one) for one in (runs, runs.only(kept)))
+        assert some.to_pylist() == whole.filter(pa.array(kept)).to_pylist()

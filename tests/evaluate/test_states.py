@@ -273,6 +273,14 @@ def test_frequent_items_are_exact_while_all_are_tracked() -> None:
     assert component.frequent(None, 2) == []
 
 
+@given(st.dictionaries(st.integers(0, 99), st.integers(1, 300), max_size=60), st.integers(1, 30))
+def test_the_most_frequent_items_are_those_of_a_full_list(counts: dict[int, int], asked: int) -> None:
+    component = FrequentItems("`k`", pa.string(), types=(pa.string(),), size=100)
+    state = component.sketch_of([f"{item:02d}" for item, count in counts.items() for _ in range(count)])
+    listed = sorted(((f"{item:02d}", count) for item, count in counts.items()), key=lambda pair: (-pair[1], pair[0]))
+    assert component.frequent(state, asked) == listed[:asked]
+
+
 def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
     from penstock.evaluate.functions.binding import bind_aggregate
     from penstock.model.query import Aggregate

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component, Values
+from penstock.evaluate.components.states import spread_states
 from penstock.kernel.defects import Defect, defect_of
-from penstock.model.arrays import Int64Array
+from penstock.model.arrays import BoolArray, Int64Array
+from penstock.share.conditions.fragments import Words, takes_any
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import ROW_COUNT, component_name, labels_of
 
@@ -25,19 +27,32 @@ def slice_starts(layout: Layout, member: Member, rows: pa.Table, edges: Mapping[
 
 
 def read_components(
-    layout: Layout, member: Member, rows: pa.Table
+    layout: Layout, member: Member, rows: pa.Table, words: Words = ()
 ) -> tuple[dict[Component, Values], dict[Component, Defect]]:
-    """Read a grouping's partials; a component that cannot be read holds nothing, and why is told."""
+    """Read a grouping's partials; a component that cannot be read holds nothing, and why is told.
+
+    ``words`` are the rows' signatures, if they have any: a state is read only where a condition that needs it takes
+    the row, and is None elsewhere.
+    """
     values: dict[Component, Values] = {}
     unread: dict[Component, Defect] = {}
-    for component in member.grouping.components:
+    for component, users in zip(member.grouping.components, member.grouping.users, strict=True):
         try:
-            values[component] = component.read(_columns(layout, component, rows))
+            asked = takes_any(words, users) if component.is_state and words else None
+            values[component] = _read(component, _columns(layout, component, rows), asked)
         except Exception as error:
             about = " of " + ", ".join(component.arguments) if component.arguments else ""
             unread[component] = defect_of(error, f"the partial {component.kind}{about} was read")
             values[component] = component.values_from(component.identities(rows.num_rows))
     return values, unread
+
+
+def _read(component: Component, columns: Sequence[pa.ChunkedArray], asked: BoolArray | None) -> Values:
+    """Read the values of a component; of a state, only those asked for, if it is told which."""
+    if asked is None or asked.all():
+        return component.read(columns)
+    some = component.read([column.filter(pa.array(asked)) for column in columns])
+    return spread_states(some[0] if isinstance(some, tuple) else some, asked)
 
 
 def _columns(layout: Layout, component: Component, rows: pa.Table) -> list[pa.ChunkedArray]:

@@ -6,16 +6,18 @@ only aggregate object by object (frequency tables, sketches) is made of sorted a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns, masked
 from penstock.evaluate.components.value_tables import plain_zero
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.share.conditions.fragments import takes_any
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import (
     BASE_COUNT,
@@ -44,18 +46,23 @@ from penstock.share.row_schema import (
 )
 from penstock.store.invalid import FLOOR
 
+SignaturesOf = Callable[[Member, Int64Array], Int64Array]  # of cells of a grouping: words, [cell, word]
 MOST_CODES: Final = 1 << 62
 
 
 class RowAggregation:
     """Aggregates the rows of one layout, batch by batch."""
 
-    def __init__(self, layout: Layout, schema: RowSchema) -> None:
-        """Take a layout, and where its rows have what."""
-        self.layout, self.schema = layout, schema
+    def __init__(self, layout: Layout, schema: RowSchema, signatures: SignaturesOf) -> None:
+        """Take a layout, where its rows have what, and who tells the signatures of cells."""
+        self.layout, self.schema, self._signatures = layout, schema, signatures
         numbers = {component: number for number, component in enumerate(layout.components)}
-        self._made = {  # grouping → the components that it asks for, and that have columns of their own
-            m.number: [(numbers[c], c) for c in m.grouping.components if schema.arguments[numbers[c]]]
+        self._made = {  # grouping → the components that have columns of their own, with the conditions that need them
+            m.number: [
+                (numbers[c], c, users)
+                for c, users in zip(m.grouping.components, m.grouping.users, strict=True)
+                if schema.arguments[numbers[c]]
+            ]
             for m in layout.members
         }
         self._signed = any(m.signed for m in layout.members)
@@ -97,9 +104,10 @@ class RowAggregation:
             else:
                 found[name] = pa.nulls(len(runs), type_)
         found |= self._statistics(sent, runs)
-        for number, component in self._made[member.number]:
+        words = list(self._signatures(member, cells[firsts]).T) if member.signed else []
+        for number, component, users in self._made[member.number]:
             columns = [sent.column(name) for name in self.schema.arguments[number]]
-            made = component.aggregate(columns, runs)
+            made = _aggregated(component, columns, runs, takes_any(words, users) if words else None)
             found |= {component_name(number, part): array for part, array in enumerate(made)}
         return found
 
@@ -199,6 +207,17 @@ class _Key:
         listed, type_ = self._encoded.dictionary, self._array.type
         listed = listed.view(type_) if pa.types.is_string(type_) else listed
         return pa.concat_arrays([pa.nulls(1, type_), listed])
+
+
+def _aggregated(
+    component: Component, columns: Sequence[RowColumn], runs: RowRuns, asked: BoolArray | None
+) -> list[pa.Array]:
+    """Make the partial columns of a component; a state that nobody asks for is not made, and NULL."""
+    if asked is None or not component.is_state or asked.all():
+        return component.aggregate(columns, runs)
+    asked[:1] |= not asked.any()  # one is made in any case: it has the columns' types
+    places = pa.array(np.cumsum(asked) - 1, mask=~asked)
+    return [array.take(places) for array in component.aggregate(columns, runs.only(asked))]
 
 
 def _small(cells: Int64Array) -> Int64Array:

@@ -15,20 +15,32 @@ import pyarrow.compute as pc
 
 from penstock.evaluate.components.reading import whole
 from penstock.model.arrays import BoolArray, Int64Array
-from penstock.share.conditions.axes import FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, Axis
+from penstock.share.conditions.axes import FAILED_AT, FALSE_AT, FIRST_AT, NULL_AT, TRUE_AT, Axis
 from penstock.share.conditions.cells import CellPart, Cells, Digit
 
 NO_CELL: Final = -(1 << 60)  # added to anything, it is negative
 
 
 def can_be_found(cells: Cells) -> bool:
-    """Tell whether the driver orders all values as Spark does: decimals, and what may fail, are left to Spark."""
-    return not any(axis.key.kind == "decimal" or axis.key.attribute.may_fail for axis in cells.axes)
+    """Tell whether the driver orders all values as Spark does: decimals are left to Spark."""
+    return not any(axis.key.kind == "decimal" for axis in cells.axes)
 
 
-def positions_on(axis: Axis, column: pa.ChunkedArray) -> Int64Array:
-    """Find where on an axis the rows of a column stand."""
-    values = whole(column)
+def can_fail(cells: Cells) -> bool:
+    """Tell whether computing some value may fail."""
+    return any(axis.key.attribute.may_fail for axis in cells.axes)
+
+
+def positions_on(axis: Axis, column: pa.ChunkedArray, failed: pa.ChunkedArray | None = None) -> Int64Array:
+    """Find where on an axis the rows of a column stand; ``failed`` tells of which the value could not be computed."""
+    places = _positions(axis, whole(column))
+    if failed is None:
+        return places
+    return np.where(_numbers(whole(failed), pa.uint8(), np.bool_), FAILED_AT, places)
+
+
+def _positions(axis: Axis, values: pa.Array) -> Int64Array:
+    """Find where on an axis values stand."""
     if axis.key.kind == "boolean":
         places = np.where(_numbers(values, pa.uint8(), np.int64), TRUE_AT, FALSE_AT)
     elif axis.key.kind == "string":

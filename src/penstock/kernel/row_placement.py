@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.kernel.row_cells import can_be_found, cell_numbers, positions_on
+from penstock.kernel.row_cells import can_be_found, can_fail, cell_numbers, positions_on
 from penstock.kernel.signing import LONE
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.conditions.cells import Cells
@@ -29,10 +29,23 @@ class TestedColumns:
 
     cells: Cells
     columns: tuple[str, ...]  # by axis
+    failed: tuple[str | None, ...]  # by axis: the column that tells whether its value could not be computed
 
     def positions(self, rows: pa.Table) -> list[Int64Array]:
         """Find where on every axis rows stand."""
-        return [positions_on(axis, rows[name]) for axis, name in zip(self.cells.axes, self.columns, strict=True)]
+        named = zip(self.cells.axes, self.columns, self.failed, strict=True)
+        return [positions_on(axis, rows[name], None if f is None else rows[f]) for axis, name, f in named]
+
+
+def can_be_placed(layout: Layout, signed: Cells, lone: Cells) -> bool:
+    """Tell whether the driver can find the slices and cells of a layout's rows from plain values.
+
+    ``signed`` tells the rows of groupings of several conditions apart, ``lone`` those of a lone one, which is asked as
+    a whole: a part of it that may fail must not be computed without its guard.
+    """
+    listed = all(part.numbers is not None for parts in lone.parts for part in parts)
+    left = layout.revising or layout.doubtful or layout.attempts
+    return not left and listed and can_be_found(signed) and can_be_found(lone) and not can_fail(lone)
 
 
 class RowPlacement:
@@ -41,9 +54,6 @@ class RowPlacement:
     def __init__(self, layout: Layout, schema: RowSchema, signed: TestedColumns, lone: TestedColumns) -> None:
         """Take a layout, and what tells rows apart: for groupings of several conditions, and of a lone one."""
         self.layout, self.schema, self.signed, self.lone = layout, schema, signed, lone
-        listed = all(part.numbers is not None for parts in lone.cells.parts for part in parts)
-        left = layout.revising or layout.doubtful or layout.attempts or schema.tried
-        self.possible = not left and listed and can_be_found(signed.cells) and can_be_found(lone.cells)
 
     def placed(self, rows: pa.Table, watermark_us: int, ahead_us: int, edges: Mapping[int, Sequence[int]]) -> pa.Table:
         """Add the columns of slices and cells to rows."""

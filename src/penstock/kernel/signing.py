@@ -117,7 +117,16 @@ class Signing:
         partials = self._counted_once(partials, once)
         for word in range(self.layout.words):
             partials = partials.append_column(word_name(word), pa.array(words[:, word]))
-        return partials if not self.copied else partials.filter(pa.array(once | (words != 0).any(axis=1)))
+        if not self.copied or (counted := once | (words != 0).any(axis=1)).all():
+            return partials
+        return partials.filter(pa.array(counted))
+
+    def words(self, member: Member, cells: Int64Array) -> Int64Array:
+        """Return the signatures of a grouping's cells, [cell, word]; raise FailedRows as :meth:`sign` would."""
+        found = np.zeros((len(cells), member.grouping.words), np.int64)
+        chosen = np.flatnonzero(cells != NOBODY)
+        found[chosen] = self._signed(member, cells[chosen])[0]
+        return found
 
     def _signed(self, member: Member, cells: Int64Array) -> tuple[Int64Array, BoolArray]:
         """Look up the words of one grouping's cells; also tell which are of its first part."""

@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.numbers import Component, Values, pick
+from penstock.evaluate.components.numbers import Component, pick
 from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
 from penstock.evaluate.windows.lanes import DenseLane, Lane
 from penstock.evaluate.windows.partials import Distinct, Order, sort_pairs
+from penstock.kernel.added_partials import AddedPartials
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.kernel.breakable_lanes import BreakableLanes, Kernel, components_of, named
 from penstock.kernel.condition_sums import Held, held_by_conditions
@@ -21,8 +22,8 @@ from penstock.kernel.defects import Defect, defect_of
 from penstock.kernel.group_fill import GroupFill
 from penstock.kernel.partial_columns import read_components, slice_starts
 from penstock.kernel.presence import Presence
-from penstock.model.arrays import BoolArray, Int64Array
-from penstock.share.conditions.fragments import Words, taken_pairs, takes
+from penstock.model.arrays import Int64Array
+from penstock.share.conditions.fragments import taken_pairs, takes
 from penstock.share.grouping_rollup import RolledUp
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import LABEL, ROW_COUNT, TOUCHED_COUNT, key_name, stream_rows, words_of
@@ -44,19 +45,6 @@ class _Batch:
     edges: Mapping[int, Sequence[int]]
     keys: Mapping[int, KeyValues | Defect]  # by slot: the values that key columns have codes of
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Added:
-    """A batch's partials of one grouping, as arrays."""
-
-    labels: Int64Array
-    distinct: Distinct  # labels
-    values: Mapping[Component, Values]
-    words: Words
-    late: BoolArray | None  # holds late rows; None: nobody asks
-    keys: Mapping[int, KeyValues | Defect]
-    unread: Mapping[Component, Defect]  # components that could not be read
 
 
 class Synopsis(BreakableLanes):
@@ -212,9 +200,9 @@ class Synopsis(BreakableLanes):
             rows, labels = rows.filter(pa.array(taken)), labels[taken]
             words = [w[taken] for w in words]
         self.partial_operations += int(np.sum(rows[ROW_COUNT].to_numpy(), dtype=np.int64))
-        values, unread = read_components(layout, member, rows)
+        values, unread = read_components(layout, member, rows, words)
         late = rows[TOUCHED_COUNT].to_numpy() > 0 if layout.revising else None
-        added = _Added(labels, Distinct.of(labels), values, words, late, batch.keys, unread)
+        added = AddedPartials(labels, Distinct.of(labels), values, words, late, batch.keys, unread)
         if member.slots:
             counts = len(labels), len(added.distinct.labels), batch.rows
             self.filling.note((tree.name, member.grouping.keys), len(member.grouping.conditions), counts)
@@ -226,15 +214,17 @@ class Synopsis(BreakableLanes):
         """Tell whether all partials of a member are kept elsewhere."""
         return all(((tree.space, fed.grouping.keys) in self.spread) == self.in_driver for fed in member.feeds)
 
-    def _add_fed(self, tree: Tree, member: Member, fed: RolledUp, rows: pa.Table, added: _Added) -> None:
+    def _add_fed(self, tree: Tree, member: Member, fed: RolledUp, rows: pa.Table, added: AddedPartials) -> None:
         """Add partials to the lanes of a grouping, its own or finer ones; lanes combine what is one group to them."""
         if ((tree.space, fed.grouping.keys) in self.spread) == self.in_driver:
             return
-        labels, words, late = added.labels, added.words, added.late
         groups = self._number(tree.space, member, fed, rows, added.keys)
         if isinstance(groups, Defect):
             self.tear_grouping((tree.space, fed.grouping.keys), groups)
             return
+        if len(fed.keys) < len(member.slots):
+            added, groups = added.rolled_up(groups, self._held_by(tree, fed))
+        labels, words, late = added.labels, added.words, added.late
         together = self._add_to_bundles(tree, fed, added) if member.signed else frozenset()
         order = sort_pairs(labels, groups) if fed.keys else None  # once, so that no lane has to sort what it takes
         in_order = words if order is None else [word[order] for word in words]
@@ -253,7 +243,12 @@ class Synopsis(BreakableLanes):
             key = LaneKey(tree.space, fed.grouping.keys, condition)
             self.defects |= {(key, c): defect for c, defect in added.unread.items() if c in self.lanes[key].components}
 
-    def _add_to_bundles(self, tree: Tree, fed: RolledUp, added: _Added) -> frozenset[int]:
+    def _held_by(self, tree: Tree, fed: RolledUp) -> frozenset[Component]:
+        """List the components that some lane of a grouping holds."""
+        keys = (LaneKey(tree.space, fed.grouping.keys, condition) for condition in fed.grouping.conditions)
+        return frozenset(component for key in keys for component in self.lanes[key].components)
+
+    def _add_to_bundles(self, tree: Tree, fed: RolledUp, added: AddedPartials) -> frozenset[int]:
         """Add the rows of all conditions that are columns of bundles, bundle by bundle; return those conditions."""
         found: dict[Bundle, list[tuple[int, int]]] = {}  # condition, column
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
@@ -264,7 +259,7 @@ class Synopsis(BreakableLanes):
             self.on_lane(bundle, "partials came", self._add_to_bundle, bundle, members, added)
         return frozenset(position for members in found.values() for position, _ in members)
 
-    def _add_to_bundle(self, bundle: Bundle, members: Sequence[tuple[int, int]], added: _Added) -> None:
+    def _add_to_bundle(self, bundle: Bundle, members: Sequence[tuple[int, int]], added: AddedPartials) -> None:
         """Add the rows of some conditions, each with its column, to a bundle."""
         columns = np.array([column for _, column in members], np.int64)
         positions = [position for position, _ in members]
@@ -280,7 +275,7 @@ class Synopsis(BreakableLanes):
         alone = bundle.dissolve()
         self.lanes = {k: alone.get(one, one) if isinstance(one, ColumnLane) else one for k, one in self.lanes.items()}
 
-    def _add_to_lane(self, key: LaneKey, added: _Added, groups: Int64Array, rows: Order | None) -> None:
+    def _add_to_lane(self, key: LaneKey, added: AddedPartials, groups: Int64Array, rows: Order | None) -> None:
         """Add the rows of one condition to its lane, in the order given; None: all of them."""
         labels, distinct = added.labels, added.distinct
         lane = self.lanes[key]
@@ -314,7 +309,7 @@ class Synopsis(BreakableLanes):
             return defect_of(error, f"groups {named(fed.grouping.keys)} were numbered")
 
 
-def _pairs(bundle: Bundle, added: _Added, positions: Sequence[int]) -> Iterator[Held]:
+def _pairs(bundle: Bundle, added: AddedPartials, positions: Sequence[int]) -> Iterator[Held]:
     """List the partials that each condition takes, some partials at a time."""
     portion = max(1, MOST_PAIRS // len(positions))
     for first in range(0, len(added.labels), portion):

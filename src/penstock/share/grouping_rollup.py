@@ -20,7 +20,7 @@ Feeders: TypeAlias = Mapping[Keys, tuple[Keys, ...]]  # keys of a feeder → key
 Feeding: TypeAlias = Mapping[str, Feeders]  # by tree
 
 MOST_CANDIDATES: Final = 24  # groupings whose partials are estimated
-COPY_US: Final = 0.08  # to copy a row for one more grouping and aggregate it there
+COPY_US: Final = 0.3  # to copy a row for one more grouping and aggregate it there
 SHIP_US: Final = 2.0  # to send a partial to the driver, write it down and read it
 WORTH_A_CHANGE: Final = 1.2  # times the cost of the best choice that an older one may have
 ADD_US: Final = 0.2  # to add a partial to the lanes of a grouping

@@ -157,7 +157,7 @@ class ExecutorState:
 
     def taken_back(self, parts: Sequence[AnswerPart]) -> list[pa.Table]:
         """Read answers that no log will name, and remove their files."""
-        tables = list(LargeTables(AnswerFile(self.answers / "asked", 0, 0, 0, 1, tuple(parts))))
+        tables = list(LargeTables(AnswerFile(self.answers / "asked", 0, 0, 0, 1, True, tuple(parts))))
         for name in {part.file for part in parts}:
             remove(self.answers / name)
         return tables

@@ -36,6 +36,8 @@ MANY_ROWS: Final = 20_000  # of a batch: with fewer, copies of rows cost less th
 PARTIALS_A_GROUP: Final = 20  # in one batch, by slices and predicates, that the driver takes for one group
 LOOK_AGAIN: Final = 10  # times the rows that had come at the last look
 MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
+TOO_MANY_ROWS: Final = 2_000_000  # of a batch: with fewer, the driver can hold all its groups until they are counted …
+TOO_MANY_BYTES: Final = 64 << 20  # … or of a first batch
 CANNOT_BE: Final = (
     "its groups are kept by the executors, which do not revise answers, "
     "compute no grouping sets and support not every function"
@@ -45,8 +47,8 @@ CANNOT_BE: Final = (
 class GroupingChooser:
     """Decides for one stream which groupings feed others, and which are kept by the executors.
 
-    It looks at a batch when the groupings have changed, and again each time four times as many rows have come as at
-    the last look.
+    It looks at a batch when the groupings have changed, and again each time ten times as many rows have come as at
+    the last look. Where no grouping could feed another, it looks only at batches that the driver could not hold.
     """
 
     def __init__(self, computing: BatchJob, synopsis: Synopsis, commits: CommitLog, max_driver_groups: int) -> None:
@@ -117,7 +119,8 @@ class GroupingChooser:
         rows, come = self.computing.last_rows, self.computing.progress.clock.counts.ingested
         if self._asked == _asked(layout) and come < LOOK_AGAIN * self._looked_at:
             return False
-        large = rows >= MANY_ROWS if rows is not None else is_large(batch, MANY_BYTES)
+        many = (MANY_ROWS, MANY_BYTES) if several else (TOO_MANY_ROWS, TOO_MANY_BYTES)
+        large = rows >= many[0] if rows is not None else is_large(batch, many[1])
         return large and not self.computing.sends_rows(layout, batch)  # no copies of rows are saved there
 
     def _unknown(self, layout: Layout) -> bool:

@@ -98,6 +98,12 @@ class FrequencyTables(ABC):
         places = np.arange(bounds[-1]) + np.repeat(flat.bounds[rows] - bounds[:-1], lengths)
         return FlatTables(flat.values[places], flat.weights[places], bounds)
 
+    def spread(self, held: BoolArray) -> FlatTables:
+        """Give the tables, in order, the places that hold one; the others hold nothing."""
+        lengths = np.zeros(len(held), np.int64)
+        lengths[held] = self.lengths
+        return FlatTables(self.flat.values, self.flat.weights, bounds_of(lengths))
+
     def reduced(self, starts: Int64Array) -> FlatTables:
         """Merge each run of tables, given where runs begin."""
         owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(self)))

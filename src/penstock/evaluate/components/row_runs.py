@@ -106,6 +106,11 @@ class RowRuns:
         """Return the run of each row, in their order."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 
+    def only(self, kept: BoolArray) -> RowRuns:
+        """Return some of the runs."""
+        lengths = self.lengths[kept]
+        return RowRuns(self.order[np.repeat(kept, self.lengths)], np.cumsum(lengths) - lengths)
+
     def count(self, flags: BoolArray | None) -> Int64Array:
         """Count the rows of each run for which something holds; None: it holds for all."""
         if flags is None:

@@ -287,10 +287,23 @@ class FrequentItems(Sketch):
         """List the most frequent items with their estimated counts, most frequent first, then least value."""
         if state is None:
             return []
-        found = self._read_in(state).get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES)
+        found = _heaviest(self._read_in(state), items)
         least = nlargest(items, (estimate for _, estimate, *_ in found))[-1:] or [0]
         heavy = [(item, int(estimate)) for item, estimate, *_ in found if estimate >= least[0]]
         return sorted(heavy, key=lambda pair: (-pair[1], pair[0]))[:items]
+
+
+def _heaviest(sketch: Any, items: int) -> list[tuple[Any, ...]]:
+    """List at least so many of the items that a sketch follows, if there are, and all with as high an estimate.
+
+    Most sketches follow thousands of items and are asked for a handful, so the others are not listed.
+    """
+    least = int(sketch.total_weight) // (2 * items) if items else 0
+    while True:
+        found: list[tuple[Any, ...]] = sketch.get_frequent_items(ds.frequent_items_error_type.NO_FALSE_NEGATIVES, least)
+        if len(found) >= items or not least:
+            return found
+        least //= 4
 
 
 def _told_apart(array: pa.Array) -> tuple[list[Any], Int64Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.evaluate.components.component import Array, Column, Component, Plane, Planes, Values, Written
 from penstock.evaluate.components.frequencies import Frequencies, objects
 from penstock.evaluate.components.frequency_tables import FrequencyTables
-from penstock.model.arrays import Int64Array
+from penstock.model.arrays import BoolArray, Int64Array
 
 OBJECT: Final = Plane(np.dtype(object), None)
 SMALL: Final = 64  # bytes that a picked struct takes at least
@@ -85,6 +85,15 @@ class State(Component):
             for place, state in zip(several, merged, strict=True):
                 found[place] = state
         return found
+
+
+def spread_states(states: Array, held: BoolArray) -> Array:
+    """Give states, in order, the places that hold one; the others hold nothing."""
+    if isinstance(states, FrequencyTables):
+        return states.spread(held).array
+    found = np.full(len(held), None, object)
+    found[held] = states
+    return found
 
 
 def bytes_of(plane: Array) -> int:

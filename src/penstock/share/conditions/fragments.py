@@ -108,6 +108,19 @@ def takes(words: Words, condition: int) -> BoolArray:
     return taken
 
 
+def takes_any(words: Words, conditions: Sequence[int]) -> BoolArray:
+    """Tell which rows one of some conditions takes."""
+    masks = [0] * len(words)
+    for condition in conditions:
+        word, bit = divmod(condition, BITS_PER_WORD)
+        masks[word] |= 1 << bit
+    found = np.zeros(len(words[0]), np.bool_)
+    for longs, mask in zip(words, masks, strict=True):
+        if mask:
+            found |= (longs & mask) != 0
+    return found
+
+
 def taken_pairs(words: Words, conditions: Sequence[int]) -> tuple[Int64Array, Int64Array]:
     """List all pairs of a row and a condition, by its place among those given, that takes it."""
     taken = np.empty((len(words[0]), len(conditions)), np.bool_)

@@ -43,7 +43,7 @@ class CellNumbers:
         """Write the columns that the numbers are looked up by: a search on every axis, and the tables."""
         found = []
         for number, axis in enumerate(self.cells.axes):
-            text = ordered(axis.key, self._value(axis.key))
+            text = ordered(axis.key, self.value(axis.key))
             flag, name = axis.key.kind == "boolean", f"__r{number}"
             found.append(written(text, name) if flag else search(axis.key.kind, tuple(axis.constants), text, name))
         return [*found, *self._columns]
@@ -62,8 +62,8 @@ class CellNumbers:
         texts = tuple(self._heads), tuple(map(tuple, self._texts))
         return tuple(axis.key for axis in self.cells.axes), texts
 
-    def _value(self, key: AxisKey) -> str:
-        """Write where an attribute's value is read."""
+    def value(self, key: AxisKey) -> str:
+        """Write where an attribute's value is read: from its attempt if it may fail."""
         text = key.attribute.text
         return f"{self.attempts[text]}.v" if text in self.attempts else self.read(text)
 

@@ -30,14 +30,16 @@ def estimate(
     for number, tree in enumerate(layout.plan.trees):
         members = [m for m in layout.members if m.tree == number]
         for keys in candidates(tree.groupings):
-            asked[number, keys, False] = _counted(
-                writer, keys, members, [] if writer.direct else [writer.placed(number)]
-            )
+            label = [] if writer.direct else [writer.placed(number)]
+            asked[number, keys, False] = _hashed(writer, keys, members, label)
         for member in members:
             if member.grouping.keys:
-                asked[number, member.grouping.keys, True] = _counted(writer, member.grouping.keys, [member], None)
-    counted = [written(text, f"n{i}") for i, text in enumerate(asked.values())]
-    found = job.rows(batch, tables, bounds).agg(written(f"count_if({writer.valid})", "rows"), *counted).toArrow()
+                asked[number, member.grouping.keys, True] = _hashed(writer, member.grouping.keys, [member], None)
+    # Sketches evaluate what they count without generated code, so it is computed in a step of its own before them.
+    hashed = [written(text, f"h{i}") for i, text in enumerate(asked.values())]
+    told_apart = job.rows(batch, tables, bounds).select(written(writer.valid, "valid"), *hashed)
+    counted = [written(f"approx_count_distinct(h{i}, {ERROR}D)", f"n{i}") for i in range(len(asked))]
+    found = told_apart.agg(written("count_if(valid)", "rows"), *counted).toArrow()
     numbers = found.to_pylist()[0]
     sizes: dict[tuple[int, bool], dict[Keys, float]] = {}
     for i, (number, keys, groups) in enumerate(asked):
@@ -49,16 +51,16 @@ def estimate(
     }
 
 
-def _counted(writer: Writer, keys: Keys, members: Sequence[Member], label: Sequence[str] | None) -> str:
-    """Write the sketch of a grouping's partials, or of its groups without a ``label``.
+def _hashed(writer: Writer, keys: Keys, members: Sequence[Member], label: Sequence[str] | None) -> str:
+    """Write what tells a grouping's partials apart, or its groups without a ``label``, as a number.
 
-    Counted are the rows that one of the groupings takes which it could feed.
+    It is NULL where none of the groupings takes the row which it could feed.
     """
     fed = [m for m in members if set(m.grouping.keys) <= set(keys)]
     cells = [name for m in fed if m.signed for name in writer.columns_of(m)] if label is not None else []
     taken = " OR ".join("true" if not m.signed else f"{name} > 0" for m in fed for name in writer.columns_of(m))
     hashed = ", ".join([*(label or ()), *cells, *(writer.value(key) for key in keys)]) or "0"
-    return f"approx_count_distinct(IF({writer.valid} AND ({taken}), xxhash64({hashed}), NULL), {ERROR}D)"
+    return f"IF({writer.valid} AND ({taken}), xxhash64({hashed}), NULL)"
 
 
 def is_large(batch: DataFrame, least_bytes: int) -> bool:

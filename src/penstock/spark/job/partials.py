@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.kernel.row_aggregation import RowAggregation
-from penstock.kernel.row_placement import RowPlacement
+from penstock.kernel.row_placement import RowPlacement, can_be_placed
 from penstock.kernel.row_projection import RowProjection
 from penstock.kernel.signing import Signing
 from penstock.model.query import Join
@@ -36,7 +36,7 @@ from penstock.spark.job.row_writer import RowWriter
 from penstock.spark.job.writer import Bounds, Writer
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.computed_columns import with_inputs
-from penstock.store.invalid import Invalid, without_reasons
+from penstock.store.invalid import FLOOR, Invalid, without_reasons
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
@@ -171,17 +171,25 @@ class RowsJob(PartialsJob):
     def _prepare(self) -> None:
         """Write the columns that are sent."""
         self._projection = RowProjection(self.layout, self._written.schema, self._written.values)
-        signed, lone = self._written.tested(self._written.cells), self._written.tested(self._written.lone)
-        self._placement = RowPlacement(self.layout, self._written.schema, signed, lone)
-        self._texts = self._written.plain() if self._placement.possible else []
+        self._placement = self._placed_by()
+        self._texts = [] if self._placement is None else self._written.plain()
         self._plain = keep([written(text) for text in self._texts])
-        self._timed = self._written.timed()
-        self._aggregation = RowAggregation(self.layout, self._written.schema)
+        self._before = self._written.before()
+        self._aggregation = RowAggregation(self.layout, self._written.schema, self.signing.words)
+
+    def _placed_by(self) -> RowPlacement | None:
+        """Prepare to find slices and cells in the driver; None: Spark has to find them."""
+        writer = self._written
+        if not can_be_placed(self.layout, writer.cells, writer.lone):
+            return None
+        return RowPlacement(self.layout, writer.schema, writer.tested(writer.cells), writer.tested(writer.lone))
 
     @property
     def shape(self) -> tuple[object, ...]:
         """Return what the code that Spark generates for the job depends on."""
-        return (tuple(self._texts), self.layout.plan.joins) if self._placed_here else super().shape
+        if self._placing is None:
+            return super().shape
+        return tuple(self._texts), tuple(self._written.attempted), self.layout.plan.joins
 
     @cached_property
     def _sent(self) -> JvmColumns:
@@ -189,9 +197,9 @@ class RowsJob(PartialsJob):
         return keep(self._written.sent())
 
     @property
-    def _placed_here(self) -> bool:
-        """Tell whether the driver finds slices and cells: it does so on one core, so not for very many rows."""
-        return self._placement.possible and self.expected_rows <= MOST_PLACED
+    def _placing(self) -> RowPlacement | None:
+        """Return who finds slices and cells in the driver; on one core, so Spark does it for very many rows."""
+        return self._placement if self.expected_rows <= MOST_PLACED else None
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
@@ -202,19 +210,19 @@ class RowsJob(PartialsJob):
 
     def frame(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Build the job for a batch without running it."""
-        sent = self._plain if self._placed_here else self._sent
+        sent = self._sent if self._placing is None else self._plain
         sent = sent if self.beside is None else keep((*sent.columns, *self.beside.columns))
-        if not self._placed_here:
+        if self._placing is None:
             return sent.select(self.rows(batch, tables, bounds))
         rows = self.joined(batch, tables)
-        return sent.select(keep(self._timed).select(rows) if self._timed else rows)
+        return sent.select(keep(self._before).select(rows) if self._before else rows)
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
         rows = frame.toArrow()
         self._sent_beside = None if self.beside is None else rows
-        if self._placed_here:
-            rows = self._placement.placed(rows, bounds.watermark_us, _ahead(bounds), bounds.edges)
+        if (placing := self._placing) is not None:
+            rows = placing.placed(rows, bounds.watermark_us, _ahead(bounds), bounds.edges)
         return self._aggregated(rows, bounds)
 
     def _aggregated(self, rows: pa.Table, bounds: Bounds) -> pa.Table:
@@ -244,7 +252,18 @@ def _joined(rows: DataFrame, join: Join, texts: Sequence[str], table: DataFrame,
 
 def time_span(batch: DataFrame, time: str, ahead_us: int) -> tuple[int, int]:
     """Find the first and last valid time of a batch: a job of its own, for a stretch that cannot be foreseen."""
-    micros = F.expr(f"unix_micros(cast({quoted(time)} as timestamp))")
-    spans = batch.select(micros.alias("t")).where(F.col("t") < ahead_us).agg(F.min("t"), F.max("t")).toArrow()
+    spans = _valid_times(batch, time, ahead_us).agg(F.min("t"), F.max("t")).toArrow()
     low, high = spans.column(0)[0].as_py(), spans.column(1)[0].as_py()
     return (0, 0) if low is None else (low, high)
+
+
+def first_time(batch: DataFrame, time: str, ahead_us: int) -> int:
+    """Find the valid time of some row, the first that Spark reads: a job that ends there. 0: there is none."""
+    found = _valid_times(batch, time, ahead_us).head(1)
+    return int(found[0]["t"]) if found else 0
+
+
+def _valid_times(batch: DataFrame, time: str, ahead_us: int) -> DataFrame:
+    """Select the times of a batch that are valid."""
+    micros = F.expr(f"unix_micros(cast({quoted(time)} as timestamp))")
+    return batch.select(micros.alias("t")).where((F.col("t") < ahead_us) & (F.col("t") > FLOOR))

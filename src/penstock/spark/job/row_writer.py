@@ -27,6 +27,7 @@ from penstock.share.row_schema import (
     failed_name,
     label_name,
 )
+from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.cell_numbers import ordered
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import quoted
@@ -57,6 +58,7 @@ class RowWriter(Writer):
         """List what is sent of each row."""
         super().__init__(layout, families)
         self._values: dict[str, str] = {}  # SQL → column
+        self._tested: dict[str, str] = {}  # the same of what only conditions read, where the driver finds cells
         self.schema = RowSchema(
             {m.number: tuple(self.columns_of(m)) for m in layout.members if m.signed},
             {key: self._column(self.value(key)) for m in layout.members for key in m.grouping.keys},
@@ -91,12 +93,19 @@ class RowWriter(Writer):
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}
 
     def tested(self, cells: Cells) -> TestedColumns:
-        """List the columns with the values of all axes of some cells; they are sent with all others."""
-        return TestedColumns(cells, tuple(self._column(self._on_axis(axis.key)) for axis in cells.axes))
+        """List the columns with the values of all axes of some cells, which only :meth:`plain` sends."""
+        keys, attempts = [axis.key for axis in cells.axes], self.numbering.attempts
+        failed = [attempts.get(key.attribute.text) if key.attribute.may_fail else None for key in keys]
+        flags = [None if name is None else self._tested_column(f"{name} IS NULL") for name in failed]
+        return TestedColumns(cells, tuple(self._tested_column(self._on_axis(key)) for key in keys), tuple(flags))
+
+    def _tested_column(self, text: str) -> str:
+        """Return the column of what conditions test: that of a key or argument if it is one."""
+        return self._values.get(text) or self._tested.setdefault(text, f"x{len(self._tested)}")
 
     def _on_axis(self, key: AxisKey) -> str:
         """Write an attribute's value in the order of its axis; a string or a Boolean is in order as it is."""
-        text = self.attribute(key.attribute.text)
+        text = self.numbering.value(key)
         return text if key.kind in ("string", "boolean") else ordered(key, text)
 
     def cell_step(self) -> list[list[Column]]:
@@ -105,13 +114,20 @@ class RowWriter(Writer):
 
     def plain(self) -> list[str]:
         """Write what is sent of rows whose slices and cells the driver finds: nothing in it changes with the batch."""
-        values = [f"{text} AS {name}" for text, name in self._values.items()]
+        values = [f"{text} AS {name}" for text, name in (self._values | self._tested).items()]
         flags = [f"{text} AS {name}" for name, text in self._flags().items()]
         return [f"{self.time} AS {TIME}", *values, *flags]
 
-    def timed(self) -> list[Column]:
-        """Write the step before, if some value reads a row's time where all other jobs have it; none otherwise."""
-        return [written("*"), written(self.time, self.t)] if any(self.t in text for text in self._values) else []
+    @property
+    def attempted(self) -> dict[str, str]:
+        """Return what may fail and is attempted before it is sent, and the column of each."""
+        return {**self.tried, **self.numbering.attempts}
+
+    def before(self) -> list[Column]:
+        """Write the step before :meth:`plain`, if any: what may fail, and a row's time if some value reads it."""
+        timed = [written(self.time, self.t)] if any(self.t in text for text in self._values) else []
+        found = [*(attempt_text(text, name) for text, name in self.attempted.items()), *timed]
+        return [written("*"), *found] if found else []
 
     def sent(self) -> list[Column]:
         """Write the columns that are sent."""

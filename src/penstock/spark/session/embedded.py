@@ -58,6 +58,10 @@ _LATENCY: Final[Mapping[str, str]] = {
     # A task keeps its first groups in a map made for them, at the default 65,536, and others in a slower one: with
     # 150,000 groups a batch the job takes a quarter less time.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
+    # Spark lists every file it has read in every tenth file of its log, and keeps these for ten minutes: at two batches
+    # a second that was most of a state folder after half an hour. Every hundredth, kept for a minute, is enough here.
+    "spark.sql.streaming.fileSource.log.compactInterval": "100",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "1min",
 }
 
 
