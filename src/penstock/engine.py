@@ -43,6 +43,7 @@ from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.what_if import WhatIf, what_if
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
+from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.embedded import adopt, embedded
 from penstock.spark.session.own_session import own_session
@@ -82,12 +83,14 @@ class Engine(Registering):
         max_driver_groups: int = MAX_DRIVER_GROUPS,
         windows_at_a_time: int = WINDOWS_AT_A_TIME,
         aggregation: Aggregation = "auto",
+        sink_backlog: int = SINK_BACKLOG,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
         A query whose range holds more than ``windows_at_a_time`` slides is refused. Rows become partials where that
-        costs less, unless ``aggregation`` says where. ``spread_over`` is the old name of ``max_driver_groups``.
+        costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
+        answers to take. ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
@@ -105,9 +108,11 @@ class Engine(Registering):
         self._held.callback(self.catalog.close)
         tables, typer = LookupTables(self.session), Typer(self.session)
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
-        settings = StreamSettings(*shared, self.sinks, self.strategy, kernel, clock, max_driver_groups, aggregation)
+        common = *shared, self.sinks, self.strategy, kernel, clock
+        settings = StreamSettings(*common, max_driver_groups, aggregation, sink_backlog)
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
+        self._held.callback(self.streams.abandon_sinks)
         self._changes = QueryChanges(self.catalog, self.streams.with_past)
         self._functions = UserFunctions(self.catalog, typer)
         self._binder = QueryBinder(self.catalog, typer, self._functions, windows_at_a_time)

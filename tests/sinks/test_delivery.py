@@ -47,6 +47,7 @@ def test_queries_are_named(tmp_path: Path) -> None:
         "s", [JsonLinesSink(tmp_path)], MemoryAnswerLog(), None, NAMES.__getitem__, VERSIONS.__getitem__
     )
     delivery.deliver(0, [table((2, 5), (1, 6), (2, 7))])
+    delivery.wait()
     assert [(line["query_name"], line["n"]) for line in lines(tmp_path)] == [("two", 5), ("one", 6), ("two", 7)]
 
 
@@ -57,6 +58,7 @@ def test_a_sink_that_lags_catches_up_and_the_others_do_not_hear_twice(tmp_path: 
     for number in range(3):
         answers.append(number, [table((1, number))])
         delivery.deliver(number, [table((1, number))])
+    delivery.abandon()
     answers.append(3, [table((2, 3))])  # answered, and the process died before it was delivered
     again = Delivery(
         "s", [*first, ParquetSink(tmp_path / "b")], answers, state, NAMES.__getitem__, VERSIONS.__getitem__
@@ -130,6 +132,7 @@ class Line:
         self.log.append(self.number, [table((1, self.number))])
         self.delivery.deliver(self.number, [table((1, self.number))])
         self.number += 1
+        self.delivery.wait()
 
 
 def numbers(folder: Path) -> list[int]:
@@ -162,6 +165,7 @@ def test_attempts_come_at_growing_pauses_up_to_a_minute(tmp_path: Path) -> None:
     for line.clock.seconds in range(400):
         before = line.delivery.failing.get("faulty")
         line.delivery.retry()
+        line.delivery.wait()
         if line.delivery.failing.get("faulty") != before:
             tried.append(line.clock.seconds)
     assert tried == [1, 3, 7, 15, 31, 63, 123, 183, 243]
@@ -273,6 +277,7 @@ def test_a_terminal_shows_a_line_an_answer() -> None:
     line = Line(TerminalSink(out))
     line.answer()
     line.delivery.deliver(1, [revised()])
+    line.delivery.wait()
     minute = "1970-01-01T00:00:00.000000Z – 1970-01-01T00:01:00.000000Z"
     assert out.getvalue().splitlines() == [
         "one   –   n=0",

@@ -78,6 +78,7 @@ def test_a_backup_made_while_the_engine_works_goes_on_where_it_was(spark: SparkS
     assert (len(lines(sink)), len(lines(sink)) > 0) == (expected.num_rows, True)
     restore_state(tmp_path / "backup", restored)
     with Engine(restored, spark=spark, sinks=[JsonLinesSink(sink)]) as engine:
+        engine.stream("trades").delivery.wait()  # the sink is opened in its own thread
         assert 0 < engine.results("flow").num_rows == len(lines(sink)) < expected.num_rows
         engine.process_available()
         assert engine.results("flow") == expected

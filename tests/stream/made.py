@@ -198,6 +198,23 @@ class MadeJob(BatchJob):
 # -- the stream ---------------------------------------------------------------------------------------------------
 
 
+class NotedTargets(AnswerTargets):
+    """Notes which commits were left for the sinks, and with how many answers."""
+
+    def __init__(self, delivery: Delivery, noted: list[tuple[int, int]]) -> None:
+        super().__init__(delivery)
+        self._noted = noted
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        super().deliver(number, tables)
+        self._noted.append((number, sum(t.num_rows for t in tables)))
+
+    def catch_up(self, number: int) -> None:
+        super().catch_up(number)
+        for commit, tables in self.delivery.answers.batches(number - 1):
+            self._noted.append((commit, sum(t.num_rows for t in tables)))
+
+
 class MadeStream:
     """One stream ``s`` in a folder, which can die and be opened again."""
 
@@ -225,10 +242,8 @@ class MadeStream:
         self.catalog.restore(self.typed)
         self.catalog.create_stream(self.stream)
         commits, answers = DiskCommitLog(folder / "commits"), DiskAnswerLog(folder / "answers")
-        targets = AnswerTargets(
-            Delivery("s", (), answers, None, self.catalog.name_of, self.catalog.version_of, self.clock)
-        )
-        targets.watchers.append(lambda n, tables: self.delivered.append((n, sum(t.num_rows for t in tables))))
+        named = self.catalog.name_of, self.catalog.version_of
+        targets = NotedTargets(Delivery("s", (), answers, None, *named, self.clock), self.delivered)
         none = cast(Any, None)  # no session, and no tables
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
         places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))

@@ -11,6 +11,8 @@ import pytest
 
 from penstock.engine import Engine
 from penstock.errors import StateError, StreamEnded
+from penstock.kernel.answering import Answering
+from penstock.sinks.delivery import Delivery
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.stream import pipeline as pipelines
@@ -80,6 +82,59 @@ def test_a_restart_after_compaction_answers_the_last_windows_from_whole_partials
         assert bed.timeline("quiet") == []
     with feeding.open_bed(spark, state=tmp_path) as bed:
         assert bed.timeline("quiet") == []
+
+
+def test_a_restart_makes_no_answers_again_that_are_in_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with feeding.open_bed(spark, state=tmp_path) as bed:
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", feeding.rows(*range(25)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Answering, "answer", None)  # nobody calls it
+        bed = feeding.open_bed(spark, state=tmp_path)
+        assert bed.engine.stream("s").pipeline.progress.clock.number >= 0
+    with bed:
+        bed.feed("s", feeding.rows(*range(25, 35)), number=1)
+        assert [row["n"] for row in bed.answers("q")] == [10, 10, 10]
+
+
+def test_a_sink_that_a_failed_step_passed_over_gets_its_answers_from_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise StateError("the disk is full")
+
+    sinks = [JsonLinesSink(tmp_path / "jsonl")]
+    with feeding.open_bed(spark, state=tmp_path / "state", sinks=sinks) as bed:
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", feeding.rows(*range(15)))
+        with monkeypatch.context() as patch:
+            patch.setattr(Delivery, "deliver", broken)
+            with pytest.raises(StateError):
+                bed.feed("s", feeding.rows(*range(15, 25)))
+        bed.feed("s", feeding.rows(*range(15, 25)), number=1)
+        bed.feed("s", feeding.rows(*range(25, 35)), number=2)
+        assert len(bed.answers("q")) == 3
+    lines = [line for path in (tmp_path / "jsonl").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert len(lines) == 3
+
+
+def test_a_query_that_failed_with_the_last_answers_is_still_paused_after_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with feeding.open_bed(spark, state=tmp_path) as bed:
+        bed.query("fails", "SELECT 1 / (count(*) - 10) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", feeding.rows(*range(25)))
+        why = bed.paused("fails")
+        assert why is not None
+    with feeding.open_bed(spark, state=tmp_path) as bed:
+        bed.feed("s", feeding.rows(*range(25, 35)), number=1)
+        assert bed.paused("fails") == why
+        assert bed.paused("q") is None
+        assert bed.answers("fails") == []
+        assert len(bed.answers("q")) == 3
 
 
 def test_a_table_that_changes_between_two_engines_is_read_again_in_the_same_session(

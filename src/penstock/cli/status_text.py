@@ -81,6 +81,10 @@ def _law(stream: dict[str, Any]) -> str:
 def _sink(sink: dict[str, Any]) -> str:
     """Word how a sink is."""
     lag = f"{number_of(sink['lag'], 'commit', 'commits')} behind" if sink["lag"] else "has everything"
+    if sink.get("backlog"):
+        lag += f", {number_of(sink['backlog'], 'answer', 'answers')} to take"
+    if sink.get("held_seconds"):
+        lag += f", the stream has waited {sink['held_seconds']:.1f} s for it"
     if not sink["failure"]:
         return f"{sink['sink']}: {lag}"
     since = f" since {clock_time(sink['since_us'])}" if sink["since_us"] is not None else ""

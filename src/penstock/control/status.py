@@ -17,7 +17,7 @@ from penstock.store.commits import BY_HAND
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
-    from penstock.sinks.outlet import Outlet
+    from penstock.sinks.sink_thread import SinkThread
     from penstock.stream.runner import StreamRunner
 
 State = Literal["answering", "paused", "waiting", "finishing"]  # for a first batch; its last windows
@@ -25,13 +25,15 @@ State = Literal["answering", "paused", "waiting", "finishing"]  # for a first ba
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """How far a sink is behind its stream, in commits, and why if it fails."""
+    """How far a sink is behind its stream, why if it fails, and how long its stream has waited for it."""
 
     sink: str
     lag: int
     failure: str | None = None
     since_us: int | None = None
     attempts: int = 0
+    backlog: int = 0  # answers that it has not been given yet
+    held_seconds: float = 0.0  # that the stream waited because the backlog was too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +110,20 @@ def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: i
 def _standing(at_work: StreamRunner) -> StreamFacts:
     """Tell where a stream at work stands."""
     progress, failure = at_work.pipeline.progress, at_work.failure
-    sinks = [_sink(outlet, progress.clock.number) for outlet in at_work.delivery.outlets]
+    sinks = [_sink(thread, progress.clock.number) for thread in at_work.delivery.threads]
     reason = None if failure is None else str(getattr(failure, "what", failure))
     return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
 
 
-def _sink(outlet: Outlet, last: int) -> SinkStatus:
+def _sink(thread: SinkThread, last: int) -> SinkStatus:
     """Tell how far a sink is behind a commit."""
-    lag, failing = max(0, last - outlet.taken), outlet.failing
+    outlet, failing = thread.outlet, thread.outlet.failing
+    found = SinkStatus(
+        outlet.name, max(0, last - outlet.taken), backlog=thread.backlog, held_seconds=round(thread.held_seconds, 3)
+    )
     if failing is None:
-        return SinkStatus(outlet.name, lag)
-    return SinkStatus(outlet.name, lag, failing.error.what, failing.since_us, failing.attempts)
+        return found
+    return replace(found, failure=failing.error.what, since_us=failing.since_us, attempts=failing.attempts)
 
 
 def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:

@@ -19,6 +19,7 @@ from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import QueryFile, select_of
+from penstock.project.settings import LIMITS
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -32,7 +33,7 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    limits = {name: getattr(project.settings, name) for name in ("max_driver_groups", "windows_at_a_time")}
+    limits = {name: getattr(project.settings, name) for name in LIMITS}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **limits)  # type: ignore[arg-type]
 
 

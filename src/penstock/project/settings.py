@@ -16,11 +16,13 @@ from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.sinks import read_sinks
 from penstock.sinks.registry import DeclaredSink
+from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
 
 LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-DEFAULT_SETTINGS: Final = ("strategy", "max_driver_groups", "windows_at_a_time")
+LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog")
+DEFAULT_SETTINGS: Final = ("strategy", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -47,6 +49,7 @@ class ProjectSettings:
     strategy: str = DEFAULT_STRATEGY
     max_driver_groups: int = MAX_DRIVER_GROUPS
     windows_at_a_time: int = WINDOWS_AT_A_TIME
+    sink_backlog: int = SINK_BACKLOG
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
@@ -87,12 +90,9 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
         found["strategy"] = strategy_named(name or DEFAULT_STRATEGY)
-    if "max_driver_groups" in entries:
-        groups = reading.whole(entries["max_driver_groups"][1], "max_driver_groups", least=1)
-        found["max_driver_groups"] = MAX_DRIVER_GROUPS if groups is None else groups
-    if "windows_at_a_time" in entries:
-        windows = reading.whole(entries["windows_at_a_time"][1], "windows_at_a_time", least=1)
-        found["windows_at_a_time"] = WINDOWS_AT_A_TIME if windows is None else windows
+    for name in [name for name in LIMITS if name in entries]:
+        if (limit := reading.whole(entries[name][1], name, least=1)) is not None:
+            found[name] = limit
     return found
 
 

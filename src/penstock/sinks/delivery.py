@@ -1,4 +1,4 @@
-"""Delivers a stream's answers to every sink; sinks that lag catch up from the answer log."""
+"""Delivers a stream's answers to every sink in a thread of its own; sinks that lag catch up from the answer log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from penstock.errors import SinkError
 from penstock.model.instants import Clock, wall_clock_us
-from penstock.sinks.outlet import Failing, Numbered, Outlet
+from penstock.sinks.outlet import Failing, Numbered, Outlet, Tables
 from penstock.sinks.progress import progress_of
 from penstock.sinks.protocol import Sink, names_of
+from penstock.sinks.settings import SINK_BACKLOG
+from penstock.sinks.sink_thread import LoggedAnswers, SinkThread
 from penstock.store.answer_files import LargeTables
 from penstock.store.answers import DEFINITION, AnswerLog
 from penstock.store.folder import StateFolder
@@ -26,7 +28,10 @@ VersionOf = Callable[[int], int]
 
 
 class Delivery:
-    """Hands one stream's answers to its sinks; one that fails holds up neither the stream nor the others."""
+    """Hands one stream's answers to its sinks; one that is slow or fails holds up neither the stream nor the others.
+
+    Only a sink that works, and still has more than ``most_backlog`` answers to take, makes the stream wait.
+    """
 
     def __init__(
         self,
@@ -37,17 +42,19 @@ class Delivery:
         name_of: NameOf,
         version_of: VersionOf,
         clock: Clock = wall_clock_us,
+        most_backlog: int = SINK_BACKLOG,
     ) -> None:
-        """Open a writer in each sink, and give it what it missed."""
+        """Let every sink be opened and given what it missed; nobody waits for that."""
         self.stream, self.answers, self._durable = stream, answers, state is not None
-        self.name_of, self.version_of = name_of, version_of
-        self._lock = threading.RLock()
+        self.name_of, self.version_of, self.most_backlog = name_of, version_of, most_backlog
+        self._let_through = threading.Event()
         names = names_of(sinks)
         memories = progress_of(stream, names, state)
         self.outlets = [
             Outlet(name, sink, stream, memory, self._missed, clock)
             for name, sink, memory in zip(names, sinks, memories, strict=True)
         ]
+        self.threads = [SinkThread(outlet, stream) for outlet in self.outlets]
         self.retry()
 
     @property
@@ -55,32 +62,55 @@ class Delivery:
         """Return the sinks that get no answers now, by name."""
         return {o.name: o.failing for o in self.outlets if o.failing is not None}
 
-    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Give a commit's answers to every sink; they must be in the log already."""
-        if self.outlets:
-            named = self._named(tables)
-            with self._lock:
-                for outlet in self.outlets:
-                    outlet.deliver(number, named)
+    def deliver(self, number: int, tables: Tables) -> None:
+        """Leave a commit's answers for every sink, and wait for one that is too far behind; they must be logged."""
+        answers = self._logged(number, tables)
+        for thread in self.threads:
+            thread.give(answers)
+        for thread in self.threads:
+            thread.hold(self.most_backlog, self._let_through.is_set)
+
+    def catch_up(self) -> None:
+        """Let every sink that has not failed be given what the log has and it has not; nobody waits for that."""
+        for thread in self.threads:
+            thread.catch_up()
 
     def retry(self, now_us: int | None = None) -> None:
-        """Try the sinks that have failed, those whose time has come; call it now and then."""
-        with self._lock:
-            for outlet in self.outlets:
-                outlet.attempt(now_us)
+        """Let the sinks that have failed be tried, those whose time has come; call it now and then."""
+        for thread in self.threads:
+            thread.attempt(now_us)
+
+    def roll_soon(self) -> None:
+        """Let what sinks have collected be made visible; nobody waits for it."""
+        for thread in self.threads:
+            if thread.outlet.keeps_back and not thread.busy:
+                thread.roll()
+
+    def wait(self) -> None:
+        """Wait until every sink has been given all there is, or fails."""
+        for thread in self.threads:
+            thread.wait()
 
     def roll(self) -> None:
         """Make everything delivered visible, and raise if a sink still lacks answers."""
-        with self._lock:
-            for outlet in self.outlets:
-                outlet.roll()
+        for thread in self.threads:
+            thread.roll()
+        self.wait()
         if self.failing:
             raise self._lacking()
 
+    def let_through(self, *, always: bool = True) -> None:
+        """Do not wait for sinks that are too far behind, as a stream that is to stop does; False: wait again."""
+        (self._let_through.set if always else self._let_through.clear)()
+
+    def abandon(self) -> None:
+        """End the threads, and leave undone what they have not begun: the next start does it from the log."""
+        for thread in self.threads:
+            thread.abandon()
+
     def taken(self) -> int:
         """Return the last commit whose answers every sink holds for good."""
-        with self._lock:
-            return min((o.taken for o in self.outlets), default=1 << 62)
+        return min((o.taken for o in self.outlets), default=1 << 62)
 
     def _lacking(self) -> SinkError:
         """Word that a sink lacks answers, where they are, and how to go on."""
@@ -99,11 +129,32 @@ class Delivery:
         """Read the answers after a commit from the log, named."""
         return ((number, self._named(tables)) for number, tables in self.answers.batches(after))
 
-    def _named(self, tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
+    def _logged(self, number: int, tables: Tables) -> LoggedAnswers:
+        """Tell how much a commit's answers are; the first sink that takes them has them named for all."""
+        if isinstance(tables, LargeTables):  # read by each sink on its own, a table at a time
+            rows = sum(part.holds.rows for part in tables.file.parts)
+            return LoggedAnswers(number, lambda: self._named(tables), rows, 0)
+        rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
+        return LoggedAnswers(number, computed_once(lambda: self._named(tables)), rows, size)
+
+    def _named(self, tables: Tables) -> Tables:
         """Put the query's name in place of its number; of many answers, when a sink reads them."""
         if isinstance(tables, LargeTables):
             return Named(tables, self.name_of, self.version_of)
         return [for_sinks(table, self.name_of, self.version_of) for table in tables]
+
+
+def computed_once(compute: Callable[[], Tables]) -> Callable[[], Tables]:
+    """Return a function that several threads may call, and that computes what it returns for the first of them."""
+    lock, found = threading.Lock(), list[Tables]()
+
+    def get() -> Tables:
+        with lock:
+            if not found:
+                found.append(compute())
+            return found[0]
+
+    return get
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ SHORTEST_US: Final = 1_000_000  # pause before the second attempt; each further 
 LONGEST_US: Final = 60_000_000
 LOG: Final = logging.getLogger("penstock")
 
-Numbered = tuple[int, Sequence[pa.Table]]  # a commit and its answers
+Tables = Sequence[pa.Table]
+Numbered = tuple[int, Tables]  # a commit and its answers
 Missed = Callable[[int], Iterator[Numbered]]  # the answers after a commit, from the log
 
 
@@ -40,6 +41,8 @@ class Outlet:
         self.failing: Failing | None = None
         self._missed, self._clock = missed, clock
         self._writer: SinkWriter | None = None
+        self._given = -1  # the last commit that the open writer was given
+        self._abandoned = False
 
     @property
     def taken(self) -> int:
@@ -47,19 +50,48 @@ class Outlet:
         writer = self._writer  # whoever asks for the status holds no lock
         return int(str(self.memory.read().get("delivered", -1))) if writer is None else writer.delivered
 
-    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+    def deliver(self, number: int, tables: Tables) -> None:
         """Give a commit's answers, or if the sink has failed and it is time, all that it missed."""
         if self._writer is None:
             self.attempt()
-        else:
-            self._guarded(lambda writer: writer.deliver(number, tables))
+        elif number > self._given:
+            self._guarded(lambda writer: self._give(writer, number, tables))
+
+    def deliver_from_log(self, number: int) -> None:
+        """Give the answers of a commit, and all other ones that the sink has not, from the log."""
+        if self._writer is None:
+            self.attempt()
+        elif number > self._given:
+            self._guarded(self._catch_up)
+
+    def is_to_be_tried(self, now_us: int | None = None) -> bool:
+        """Tell whether the sink is not open, and it is not too early to open it."""
+        now = self._clock() if now_us is None else now_us
+        return self._writer is None and (self.failing is None or now >= self.failing.next_try_us)
 
     def attempt(self, now_us: int | None = None) -> None:
         """Open a sink that has failed and give it what it missed, unless it is too early."""
-        if self._writer is None:
-            now = self._clock() if now_us is None else now_us
-            if self.failing is None or now >= self.failing.next_try_us:
-                self._guarded(self._catch_up)
+        if self.is_to_be_tried(now_us):
+            self._guarded(self._catch_up)
+
+    def forget_writer(self) -> None:
+        """Let the sink be opened anew at its next turn, and be given from the log what it does not hold for good."""
+        self._writer = None
+
+    def abandon(self) -> None:
+        """Give the sink nothing more than what it is being given; any thread may say so."""
+        self._abandoned = True
+
+    @property
+    def keeps_back(self) -> bool:
+        """Tell whether the sink has been given answers that it does not hold for good yet."""
+        writer = self._writer
+        return writer is not None and writer.delivered < self._given
+
+    def catch_up(self) -> None:
+        """Give a sink what it missed of the log while it was open: a step that failed may have passed it over."""
+        if self._writer is not None:
+            self._guarded(self._catch_up)
 
     def roll(self) -> None:
         """Make everything visible; a sink that has failed is tried once more."""
@@ -69,23 +101,34 @@ class Outlet:
 
     def _catch_up(self, writer: SinkWriter) -> None:
         """Deliver from the log, in order."""
-        for number, tables in self._missed(writer.delivered):
-            writer.deliver(number, tables)
+        for number, tables in self._missed(self._given):
+            if self._abandoned:
+                return
+            self._give(writer, number, tables)
+
+    def _give(self, writer: SinkWriter, number: int, tables: Tables) -> None:
+        """Give a commit's answers, and remember that they were given."""
+        writer.deliver(number, tables)
+        self._given = number
 
     def _guarded(self, act: Callable[[SinkWriter], None]) -> None:
         """Do something with the writer; what fails is kept, and the writer opened anew next time."""
         try:
-            writer = self._writer or self.sink.open(self.stream, self.memory)
-            act(writer)
-        except StateError:  # the state folder is everybody's
+            act(writer := self._writer or self._opened())
+        except BaseException as error:
             self._writer = None
-            raise
-        except Exception as error:
-            self._writer = None
+            if isinstance(error, StateError) or not isinstance(error, Exception):
+                raise  # the state folder is everybody's, and so is the end of the process
             self._fail(error)
         else:
             self._writer = writer
             self._recovered()
+
+    def _opened(self) -> SinkWriter:
+        """Open a writer, which goes on behind what the sink holds for good."""
+        writer = self.sink.open(self.stream, self.memory)
+        self._given = writer.delivered
+        return writer
 
     def _fail(self, error: Exception) -> None:
         """Keep the error and choose when to try again."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never, get_type_hints
 
 REQUIRED: Final = inspect.Parameter.empty
+SINK_BACKLOG: Final = 10_000_000  # answers that wait for a sink, beyond which its stream waits for it
 
 
 @dataclass(frozen=True, slots=True)

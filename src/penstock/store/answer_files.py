@@ -21,6 +21,9 @@ MARK: Final = b"PENSTOCK"
 TAIL: Final = 16  # bytes behind the index: its length and the mark
 
 
+Span = tuple[int, int, int, int, bool]  # first and last commit, the last one before them, batches, and if complete
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
     """One table in a file of answers."""
@@ -66,6 +69,10 @@ class AnswersTogether(Protocol):
         """Return how many batches are in it."""
 
     @property
+    def complete(self) -> bool:
+        """Tell whether no query failed when the answers of the last commit were made."""
+
+    @property
     def parts(self) -> tuple[AnswerPart, ...]:
         """Return its tables."""
 
@@ -86,6 +93,7 @@ class AnswerFile:
     last: int
     after: int  # the last commit with answers before these; −1: none
     weight: int  # batches in it
+    complete: bool  # no query failed when the answers of the last commit were made
     parts: tuple[AnswerPart, ...]
 
     @property
@@ -137,6 +145,7 @@ class PassingAnswers:
     last: int
     after: int
     weight: int
+    complete: bool
     parts: tuple[AnswerPart, ...]
     tables: tuple[pa.Table, ...]
 
@@ -150,7 +159,7 @@ class PassingAnswers:
         return self.tables[part.offset]
 
 
-def hold_in_memory(about: tuple[int, int, int, int], tables: Sequence[pa.Table]) -> PassingAnswers:
+def hold_in_memory(about: Span, tables: Sequence[pa.Table]) -> PassingAnswers:
     """Hold tables; a part's offset is its number."""
     parts = [AnswerPart(number, table.nbytes, "", look_at(table)) for number, table in enumerate(tables)]
     return PassingAnswers(*about, tuple(parts), tuple(tables))
@@ -235,7 +244,8 @@ def _table(content: bytes, told: str) -> pa.Table:
 def _record(file: AnswerFile) -> dict[str, Any]:
     """Write an index as JSON values."""
     parts = [part.to_record() for part in file.parts]
-    return {"first": file.first, "last": file.last, "after": file.after, "weight": file.weight, "parts": parts}
+    span = {"first": file.first, "last": file.last, "after": file.after, "weight": file.weight}
+    return {**span, "complete": file.complete, "parts": parts}
 
 
 def _about(path: Path, record: dict[str, Any]) -> AnswerFile:
@@ -244,4 +254,4 @@ def _about(path: Path, record: dict[str, Any]) -> AnswerFile:
     numbers = record["first"], record["last"], record["after"], record["weight"]
     if path.name != file_name(*numbers[:2]):
         raise ValueError("it is another file's content")
-    return AnswerFile(path, *numbers, tuple(parts))
+    return AnswerFile(path, *numbers, bool(record.get("complete", False)), tuple(parts))

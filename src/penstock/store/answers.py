@@ -18,6 +18,7 @@ from penstock.store.answer_files import (
     AnswersTogether,
     LargeTables,
     PassingAnswers,
+    Span,
     file_name,
     hold_in_memory,
     read_index,
@@ -55,15 +56,19 @@ class AnswerLog(ABC):
         self._keep: dict[int, int] = {}
         self._changing = threading.Lock()
 
-    def append(self, batch: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = ()) -> None:
+    def append(
+        self, batch: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = (), *, complete: bool = False
+    ) -> None:
         """Make a batch's answers durable; one without answers leaves nothing behind.
 
-        Parts that executors have ``written`` to files of their own hold from now on, together with the tables.
+        Parts that executors have ``written`` to files of their own hold from now on, together with the tables. Of
+        answers that are ``complete``, no query failed when they were made: a restart need not make them again.
         """
         if not tables and not written:
             return
         with self._changing:
-            self._files = (*self._files, self._write((batch, batch, self._last, 1), tables, "answers", written))
+            span = batch, batch, self._last, 1, complete
+            self._files = (*self._files, self._write(span, tables, "answers", written))
             self._last, self._new = batch, self._new + 1
 
     @abstractmethod
@@ -73,6 +78,10 @@ class AnswerLog(ABC):
     def last(self) -> int | None:
         """Return the last batch whose answers are here."""
         return None if self._last < 0 else self._last
+
+    def is_complete(self, batch: int) -> bool:
+        """Tell whether the answers of a batch are the last ones here, and no query failed when they were made."""
+        return self._last == batch and bool(self._files) and self._files[-1].last == batch and self._files[-1].complete
 
     def batches(self, after: int) -> Iterator[tuple[int, Sequence[pa.Table]]]:
         """Read the answers of batches after a number, in order."""
@@ -129,12 +138,12 @@ class AnswerLog(ABC):
     @abstractmethod
     def _write(
         self,
-        about: tuple[int, int, int, int],
+        about: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> AnswersTogether:
-        """Keep tables together: first and last commit, the last one before them, batches."""
+        """Keep tables together."""
 
     @abstractmethod
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
@@ -186,14 +195,15 @@ class AnswerLog(ABC):
             return []
         if MOST_DEAD * (rows - sum(part.holds.rows for part in alive)) < rows or len(alive) == len(file.parts):
             return [file]
-        about = file.first, file.last, file.after, file.weight
+        about = file.first, file.last, file.after, file.weight, file.complete
         return [self._write(about, [file.read(part) for part in alive], "compaction.answers")]
 
     def _merge(self, files: Sequence[AnswersTogether], taken: int) -> list[AnswersTogether]:
         """Put the answers of neighbours together."""
         keep = self._keep if files[-1].last <= taken else {}
         tables = put_together([(file.last, file.read(part)) for file in files for part in file.parts], keep)
-        about = files[0].first, files[-1].last, files[0].after, sum(file.weight for file in files)
+        weight, complete = sum(file.weight for file in files), files[-1].complete
+        about = files[0].first, files[-1].last, files[0].after, weight, complete
         return [self._write(about, tables, "compaction.answers")] if tables else []
 
 
@@ -205,7 +215,7 @@ class MemoryAnswerLog(AnswerLog):
 
     def _write(
         self,
-        about: tuple[int, int, int, int],
+        about: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),
@@ -240,7 +250,7 @@ class DiskAnswerLog(AnswerLog):
 
     def _write(
         self,
-        about: tuple[int, int, int, int],
+        about: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),

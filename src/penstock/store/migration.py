@@ -76,5 +76,5 @@ def _migrate_answers(folder: Path) -> None:
         try:
             read_index(folder / name)
         except StateError:
-            write_answers(AnswerFile(folder, number, number, after, 1, ()), read_format_1(folder / name), POINT)
+            write_answers(AnswerFile(folder, number, number, after, 1, False, ()), read_format_1(folder / name), POINT)
         after = number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,13 +32,14 @@ class AnswerTargets:
         """Begin with the sinks alone; streams that are fed add themselves when they are opened."""
         self.delivery = delivery
         self.followers: list[Follower] = []
-        self.watchers: list[Callable[[int, Sequence[pa.Table]], None]] = []  # are told of answers once sinks have them
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Give a commit's answers to the sinks; followers read them from the log."""
+        """Leave a commit's answers for the sinks; followers read them from the log."""
         self.delivery.deliver(number, tables)
-        for watcher in self.watchers:
-            watcher(number, tables)
+
+    def catch_up(self, number: int) -> None:
+        """Let the sinks be given what they lack of the log, whose last commit is this: it is not answered again."""
+        self.delivery.catch_up()
 
     def taken(self) -> int:
         """Return the last commit whose answers every sink and every stream made of them has."""

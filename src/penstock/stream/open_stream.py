@@ -55,7 +55,7 @@ def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> De
         if isinstance(sink, ByExecutors) and sink.write_large is None:
             sink.write_large = executor_writer(settings.session)
     called = settings.catalog.name_of, settings.catalog.version_of
-    return Delivery(stream, settings.sinks, answers, settings.folder, *called)
+    return Delivery(stream, settings.sinks, answers, settings.folder, *called, most_backlog=settings.sink_backlog)
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:

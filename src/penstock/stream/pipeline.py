@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import StateError, StreamEnded
@@ -210,12 +211,16 @@ class Pipeline:
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
-                if compact := self._is_time_to_compact():  # before partials go
-                    self.commits.compact(lambda partials: self.due_windows.needed(partials, computed.layout))
-                self.committer.answer(due, computed.layout, arrived.touched, before)
+                compact = self._is_time_to_compact()
+                putting_together = partial(self._compact, computed.layout) if compact else None
+                self.committer.answer(due, computed.layout, arrived.touched, before, putting_together)
                 self.leftovers.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
         self.weaving.look()
         self.given.settings.calibration.go_on()
+
+    def _compact(self, layout: Layout) -> None:
+        """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
+        self.commits.compact(lambda partials: self.due_windows.needed(partials, layout))
 
     def _is_time_to_compact(self) -> bool:
         """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""
@@ -276,7 +281,7 @@ class Pipeline:
         self.recover()
 
     def recover(self, columns: Callable[[], frozenset[str]] | None = None) -> None:
-        """Rebuild the synopsis from committed partials and answer what was due and not answered.
+        """Rebuild the synopsis from committed partials and answer what was due and not answered, or failed.
 
         ``columns`` tells those of the next batch, for which code is generated meanwhile.
         """
@@ -301,6 +306,8 @@ class Pipeline:
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.committer.restore(layout, last.judged_us if last.kind == "batch" else self.progress.clock.watermark_us)
         touched = arrived.touched if arrived is not None and last.kind == "batch" else None
-        if last.due or touched:
+        if self.answers.is_complete(last.number):
+            self.committer.go_on(layout)
+        elif last.due or touched:
             with self._whole():
                 self.committer.answer(self.due_windows.recorded(layout, last), layout, touched, last.judged_us)

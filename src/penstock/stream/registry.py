@@ -73,10 +73,13 @@ class StreamRegistry:
         places = [] if folder is None or not self.settings.sinks else sorted(folder.answers(name).parent.glob("*"))
         for line in [place.name for place in places if is_line(place.name) and source_of(place.name) == name]:
             if folder is not None and line not in self.runners and line not in self.catalog.line_names():
+                delivery = delivery_of(line, DiskAnswerLog(folder.answers(line)), self.settings)
                 try:
-                    delivery_of(line, DiskAnswerLog(folder.answers(line)), self.settings).roll()
+                    delivery.roll()
                 except SinkError as error:  # the next start tries again
                     LOG.warning(error, extra={"event": "report", "stream": name})
+                finally:
+                    delivery.abandon()
 
     def with_past(self, names: Iterable[str]) -> dict[str, StreamRunner]:
         """Return the streams among some that have had rows, here or before a restart, with those that feed them."""
@@ -115,6 +118,16 @@ class StreamRegistry:
         """List the streams at work in the order in which everybody waits for them: first those that feed others."""
         at_work = list(self.runners.values())
         return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))
+
+    def wait_for_sinks(self) -> None:
+        """Wait until every sink has been given all answers there are, or fails."""
+        for runner in list(self.runners.values()):
+            runner.delivery.wait()
+
+    def abandon_sinks(self) -> None:
+        """End the threads of all sinks; what they have not begun is done by the next start."""
+        for runner in list(self.runners.values()):
+            runner.delivery.abandon()
 
     def leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""

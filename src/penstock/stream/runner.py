@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.errors import PenstockError, SinkError
+from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
 from penstock.language.options import since_of
@@ -130,7 +130,7 @@ class StreamRunner:
     def run_available(self) -> bool:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
-        self._stopping.clear()
+        self._go_on()
         while not done and not self._stopping.is_set():
             wanted = self.columns()
             done = running.run_available(wanted) and self.columns() <= wanted
@@ -141,14 +141,20 @@ class StreamRunner:
         """Run on in the background."""
         if self._supervisor is not None:
             return
-        self._stopping.clear()
+        self._go_on()
         self._failure = None
         self._supervisor = threading.Thread(target=self._supervise, name=f"penstock-{self.stream.name}", daemon=True)
         self._supervisor.start()
 
+    def _go_on(self) -> None:
+        """Forget that the stream was to stop."""
+        self._stopping.clear()
+        self.delivery.let_through(always=False)
+
     def stop(self) -> None:
         """Stop after the current batch and raise what stopped the stream before."""
         self._stopping.set()
+        self.delivery.let_through()
         self.pipeline.code_ahead.stop()
         if self._supervisor is not None:
             self._supervisor.join()
@@ -166,7 +172,14 @@ class StreamRunner:
         try:
             self.stop()
         finally:
+            self.close_sinks()
+
+    def close_sinks(self) -> None:
+        """Make all answers visible, and end the threads of the sinks."""
+        try:
             self.delivery.roll()
+        finally:
+            self.delivery.abandon()
 
     @property
     def running(self) -> bool:
@@ -214,8 +227,7 @@ class StreamRunner:
                 self.lead()
             self.delivery.retry()
             if self.pipeline.silent_us() >= SILENCE_US:
-                with suppress(SinkError):  # it is kept, and told by status
-                    self.delivery.roll()
+                self.delivery.roll_soon()
 
     def _open(self) -> SparkQuery:
         """Open the source once."""

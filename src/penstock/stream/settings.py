@@ -14,6 +14,7 @@ from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
 from penstock.sinks.protocol import Sink
+from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
 from penstock.stream.background_calibration import BackgroundCalibration
@@ -38,6 +39,7 @@ class StreamSettings:
     clock: Clock
     max_driver_groups: int  # groups of one grouping that the driver keeps
     aggregation: Aggregation = "auto"  # where rows become partials
+    sink_backlog: int = SINK_BACKLOG  # answers that wait for a sink, beyond which its stream waits
     rates: Rates = field(default_factory=stored_rates)
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 

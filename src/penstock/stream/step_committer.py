@@ -54,6 +54,7 @@ class StepCommitter:
         self.corrections = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
+        self._failed = False  # a query was paused since the last answers, or while these are made
 
     def commit(self, step: Step, layout: Layout) -> None:
         """Write the atomic record of a step."""
@@ -70,16 +71,22 @@ class StepCommitter:
         self.progress.clock.number, self.progress.clock.batch = commit.number, commit.batch
 
     def answer(
-        self, due: Sequence[Pending], layout: Layout, touched: Touched | None = None, judged_us: int | None = None
+        self,
+        due: Sequence[Pending],
+        layout: Layout,
+        touched: Touched | None = None,
+        judged_us: int | None = None,
+        before_expiry: Callable[[], None] | None = None,
     ) -> None:
         """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
 
         What is due is answered in rounds that fit into memory; answers that are too many to be held wait in files.
+        ``before_expiry`` is called when the sinks have the answers, while the partials that these need are all kept.
         """
         with self.metrics.timed("answer"):
             number, here = self.progress.clock.number, [one for one in due if self.synopsis.keeps(one.lane)]
             written = list(self._written(due, layout)) if len(here) < len(due) else []
-            again = self.answers.last() == number  # a restart answers again, to know what failed
+            again = self.answers.last() == number  # a restart answers again if some query failed, to know which
             tables: list[pa.Table] = []
             for answered, failures in self._answered(here, layout, touched, judged_us):
                 much = tables and not again and self.rounds.are_much(tables)
@@ -90,15 +97,25 @@ class StepCommitter:
             self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
             if not again:
                 with self.metrics.timed("log"):
-                    self.answers.append(number, tables, written)
+                    complete = not (self._failed or self.synopsis.defects)
+                    self.answers.append(number, tables, written, complete=complete)
                 self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
             with self.metrics.timed("sink"):
                 self.targets.deliver(number, self.answers.large(number) or tables)
+            if before_expiry is not None:
+                before_expiry()
             self._expire(layout)
+        self._failed = False
         if charge_lanes(self.due_windows, layout) or self._defective:
             self._defective = False  # written down at once: what comes after a restart may not have the defect
             last = self.commits.last()
             self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
+
+    def go_on(self, layout: Layout) -> None:
+        """Go on from answers that are in the log: sinks may lack them, and what no window needs any more goes."""
+        self.corrections.forget(layout)
+        self.targets.catch_up(self.progress.clock.number)
+        self._expire(layout)
 
     def _answered(
         self, due: Sequence[Pending], layout: Layout, touched: Touched | None, judged_us: int | None
@@ -180,6 +197,7 @@ class StepCommitter:
 
     def _pause(self, failures: Sequence[Failure], layout: Layout) -> None:
         """Pause the queries whose windows could not be answered."""
+        self._failed = self._failed or bool(failures)
         self._defective = pause_failed(self.due_windows, layout, failures) or self._defective
 
     def _each(self, doing: str, do: Said, tables: list[pa.Table], layout: Layout) -> list[pa.Table]:

@@ -126,9 +126,10 @@ class TestBed:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Set Spark up for few rows while the bed or its engine works, and as it was afterwards."""
+        """Set Spark up for few rows while the bed or its engine works; then wait until sinks have all answers."""
         with set_for_now(self.engine.session, self._settings):
             yield
+            self.engine.streams.wait_for_sinks()
 
     # -- rows in -------------------------------------------------------------------------------------------------
 
