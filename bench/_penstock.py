@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from bench._frame import scratch_folder
+from bench._noting import Note, NotingSink
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
 from penstock.kernel.synopsis import Kernel
 from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
-from penstock.sinks.parquet import ParquetSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,17 @@ def run_penstock(
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
     with scratch_folder() as scratch:
         state, folder = scratch / "state", scratch / "answers"
-        began = time.perf_counter()
+        began, ran = time.perf_counter(), Ran(0.0)
         with Engine(
             state if setting.on_disk else None,
             spark=session,
             strategy=setting.strategy,
             kernel=setting.kernel,
-            sinks=[ParquetSink(folder)],
+            sinks=[NotingSink(folder, _noting(ran, after_batch))],
         ) as engine:
             engine.execute(script(source, setting))
             engine.stream("trades")  # opens logs and sinks
-            ran = Ran(time.perf_counter() - began)
-            _note_batches(engine, ran, after_batch)
+            ran.creating_seconds = time.perf_counter() - began
             began = time.perf_counter()
             engine.process_available(flush=True)
             ran.seconds = time.perf_counter() - began
@@ -104,15 +103,15 @@ def answers_of(written: pa.Table, query: str) -> Answers:
     return found
 
 
-def _note_batches(engine: Engine, ran: Ran, after_batch: Callable[[], None] | None) -> None:
-    """Note when each batch has its answers committed and delivered."""
+def _noting(ran: Ran, after_batch: Callable[[], None] | None) -> Note:
+    """Note when each batch has its answers committed and in the sink."""
 
-    def noting(number: int, tables: Sequence[pa.Table]) -> None:
+    def note(number: int, tables: Sequence[pa.Table]) -> None:
         ran.batch_ends.append(time.perf_counter())
         if after_batch is not None:
             after_batch()
 
-    engine.stream("trades").targets.watchers.append(noting)
+    return note
 
 
 def _read_off(engine: Engine, ran: Ran) -> None:

@@ -135,22 +135,23 @@ def _query(draw: random.Random) -> str:
 def _penstock(folder: Path, state: str) -> dict[str, Any]:
     """Open an engine and let it run to its first answer over new rows."""
     moments = {"process": time.time()}
+    from bench._noting import NotingMemory
     from penstock.engine import Engine
     from penstock.spark.session.embedded import embedded
 
     moments["imported"] = time.time()
     session = embedded()
     moments["spark"] = time.time()
-    engine = Engine(folder / state, spark=session)
-    engine.stream("trades")
-    moments["recovered"] = time.time()
     answered: list[float] = []
 
     def deliver(number: int, tables: Any) -> None:
         if any(table.num_rows for table in tables):
             answered.append(time.time())
 
-    engine.stream("trades").targets.watchers.append(deliver)
+    engine = Engine(folder / state, spark=session, sinks=[NotingMemory(deliver)])
+    engine.stream("trades").delivery.wait()
+    answered.clear()  # of what the log held
+    moments["recovered"] = time.time()
     engine.start()
     while not answered:
         time.sleep(0.002)

@@ -16,8 +16,8 @@ from bench._apart import run_apart
 from bench._frame import SETTINGS
 from bench._mixed.drawn import drawn_queries
 from bench._mixed.workloads import Load
+from bench._noting import NotingSink
 from penstock.engine import Engine
-from penstock.sinks.parquet import ParquetSink
 from penstock.spark.session.embedded import embedded
 
 BEFORE: Final = 2  # batches before the restart: queries have begun, and there is something to recover
@@ -57,11 +57,12 @@ def _run_engine(load: Load, scratch: Path) -> dict[str, Any]:
     """Answer what is offered with a state folder, and note when each batch was answered."""
     session, seconds = embedded(settings=SETTINGS), list[float]()
     began = time.perf_counter()
-    with Engine(scratch / "state", spark=session, sinks=[ParquetSink(scratch / "answers")]) as engine:
+    sink = NotingSink(scratch / "answers", lambda *_: seconds.append(time.perf_counter() - began))
+    with Engine(scratch / "state", spark=session, sinks=[sink]) as engine:
         if "s" not in engine.catalog.stream_names():
             engine.execute(load.script())
-        watchers = engine.stream("s").targets.watchers
-        watchers.append(lambda *_: seconds.append(time.perf_counter() - began))
+        engine.stream("s").delivery.wait()
+        seconds.clear()  # of what was missed
         opened = time.perf_counter() - began
         engine.process_available()
     return {"seconds": seconds, "opened": opened}

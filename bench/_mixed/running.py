@@ -16,10 +16,10 @@ from bench._frame import scratch_folder
 from bench._groupings.running import sums_of
 from bench._mixed.spark_steps import SparkSteps
 from bench._mixed.workloads import Load
+from bench._noting import NotingSink
 from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
 from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
-from penstock.sinks.parquet import ParquetSink
 
 STEADY: Final = 4  # batches before which Spark compiles and queries begin
 
@@ -78,15 +78,14 @@ def run(
     ran = Ran()
     with scratch_folder() as scratch:
         folder, state = scratch / "answers", scratch / "state"
-        with Engine(
-            state, spark=session, strategy=strategy, sinks=[ParquetSink(folder)], aggregation=aggregation
-        ) as engine:
+        ends: list[float] = []
+        sink = NotingSink(folder, lambda *_: ends.append(time.perf_counter()))
+        with Engine(state, spark=session, strategy=strategy, sinks=[sink], aggregation=aggregation) as engine:
             began = time.perf_counter()
             engine.execute(load.script(names))
             pipeline = engine.stream(load.stream).pipeline
             ran.creating_seconds = time.perf_counter() - began
-            ends = [time.perf_counter()]
-            engine.stream(load.stream).targets.watchers.append(lambda *_: ends.append(time.perf_counter()))
+            ends.append(time.perf_counter())
             cpu, began = cpu_seconds(), time.perf_counter()
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)

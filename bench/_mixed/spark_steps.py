@@ -16,8 +16,8 @@ MILLIS: Final = 1e3
 class SparkSteps:
     """Adds up seconds of Spark while it is open, over all that runs in a session's process.
 
-    Phases are those that Spark tracks for each action, heard by a listener; times of code generation and of tasks are
-    Spark's own totals, before and after. Tasks count the time of all cores together.
+    Phases are those that Spark tracks for each action, heard by a listener; times of code generation are Spark's own
+    totals, before and after. Tasks count the time of all cores together, over the stages that Spark remembers (1,000).
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -26,10 +26,11 @@ class SparkSteps:
         self.seconds: dict[str, float] = {}
         self._listener = _Listener()
         self._before: dict[str, float] = {}
+        self._stage = -1  # the last one before
 
     def __enter__(self) -> SparkSteps:
         ensure_callback_server_started(self.session.sparkContext._gateway)  # type: ignore[no-untyped-call]
-        self._before = self._totals()
+        self._before, self._stage = self._totals(), max((number for number, _ in self._stages()), default=-1)
         self.session._jsparkSession.listenerManager().register(self._listener)
         return self
 
@@ -40,6 +41,7 @@ class SparkSteps:
         after = self._totals()
         self.seconds = {name: self._listener.millis[name] / MILLIS for name in PHASES}
         self.seconds |= {name: after[name] - self._before[name] for name in after}
+        self.seconds["tasks"] = sum(millis for number, millis in self._stages() if number > self._stage) / MILLIS
         self.seconds = {name: round(value, 3) for name, value in self.seconds.items()}
 
     def _totals(self) -> dict[str, float]:
@@ -48,9 +50,15 @@ class SparkSteps:
         sql = jvm.org.apache.spark.sql
         generated = sql.execution.WholeStageCodegenExec.codeGenTime()
         compiled = sql.catalyst.expressions.codegen.CodeGenerator.compileTime()
-        executors = self.session.sparkContext._jsc.sc().statusStore().executorList(False)
-        tasks = sum(executors.apply(place).totalDuration() for place in range(executors.size()))
-        return {"generating code": generated / NANOS, "compiling code": compiled / NANOS, "tasks": tasks / MILLIS}
+        return {"generating code": generated / NANOS, "compiling code": compiled / NANOS}
+
+    def _stages(self) -> list[tuple[int, int]]:
+        """List the stages that Spark remembers, and for how many milliseconds the tasks of each ran."""
+        context: Any = self.session.sparkContext
+        gateway = context._gateway
+        none = gateway.new_array(gateway.jvm.double, 0), gateway.jvm.java.util.ArrayList()
+        found = context._jsc.sc().statusStore().stageList(None, False, False, *none)
+        return [(found.apply(i).stageId(), found.apply(i).executorRunTime()) for i in range(found.size())]
 
 
 class _Listener:

@@ -70,7 +70,7 @@ def _strategies(found: Mapping[str, Any]) -> tuple[Table, ...]:
     if "strategies" not in found["flights"]:
         return ()
     sides = {"flights, seconds": {USUAL: found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}}
-    sides["edits, seconds a batch"] = {USUAL: found["edits"]["batch_seconds"], **found["edits"]["strategies"]}
+    sides["edits, seconds a batch"] = {USUAL: found["edits"]["by_cost_seconds"], **found["edits"]["strategies"]}
     if "strategies" in (packets := found.get("packets", {})):
         sides["packets, seconds"] = {USUAL: packets["together"]["seconds"], **packets["strategies"]}
     names = list(sides["flights, seconds"])

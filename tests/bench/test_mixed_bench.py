@@ -84,7 +84,7 @@ def test_the_benchmarks_run_and_their_figures_make_a_section(spark: SparkSession
     figures = mixed.measure(spark, mixed.sized(2_000, full=False), Progress())
     assert figures.measurements["flights"]["differing"] == []
     section = mixed_section({"measurements": figures.measurements, "targets": []})
-    assert len(section.tables) == 5
+    assert len(section.tables) == 6
     assert set(figures.measurements["alike"]["8 groupings of trades"]) == {"weave", "shared paired", "fragments"}
     quick = latency.Workload(batch=500, batches=6, first=2, queries=(10,), restarted=4)
     assert latency.measure(spark, quick, Progress()).measurements["queries"]["10"]["batches"] == 4

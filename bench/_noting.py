@@ -1,0 +1,62 @@
+"""Stands before a sink and notes when it has taken the answers of each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.sinks.memory import MemorySink
+from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Progressing, SinkWriter
+
+Note = Callable[[int, Sequence[pa.Table]], None]
+
+
+class NotingSink(ParquetSink):
+    """A Parquet sink that tells of every commit whose answers it has taken."""
+
+    def __init__(self, folder: Path, note: Note) -> None:
+        """Write into a folder."""
+        super().__init__(folder)
+        self._note = note
+
+    def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
+        """Open the writer of one stream."""
+        return _NotingWriter(super().open(stream, memory), self._note)
+
+
+class NotingMemory(MemorySink):
+    """A sink in memory that tells of every commit whose answers it has taken."""
+
+    def __init__(self, note: Note) -> None:
+        """Start empty."""
+        super().__init__()
+        self._note = note
+
+    def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
+        """Open the writer of one stream."""
+        return _NotingWriter(super().open(stream, memory), self._note)
+
+
+class _NotingWriter:
+    """Writes through another writer."""
+
+    def __init__(self, writer: SinkWriter, note: Note) -> None:
+        """Stand before a writer."""
+        self._writer, self._note = writer, note
+
+    @property
+    def delivered(self) -> int:
+        """Return the last commit whose answers the sink holds for good."""
+        return self._writer.delivered
+
+    def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Give a commit's answers on, and tell of it."""
+        self._writer.deliver(number, tables)
+        self._note(number, tables)
+
+    def roll(self) -> None:
+        """Make everything visible."""
+        self._writer.roll()
