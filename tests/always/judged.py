@@ -301,6 +301,7 @@ class Judged:
 
     def _check_sinks(self) -> None:
         """Every answer is in the lines once, and at most once in the Parquet files, which wait for more."""
+        self.step(lambda: self.bed.engine.streams.wait_for_sinks())  # the engine may have been opened just now
         expected = delivered(self.model)
         assert lines_in(self.folder / "lines") == expected
         assert not tables_in(self.folder / "tables") - expected, "answers in Parquet that nobody gave"

@@ -79,7 +79,7 @@ class Admission:
             return FirstWindow(None, "no row has come yet")
         lane = LaneKey(tree_of(new, layout.plan.strategy), new.query.keys, condition_of(new))
         same_tree = [d for d in others if tree_of(d, layout.plan.strategy) == lane.tree]
-        progress.enter(new, same_tree, lane, progress.windows.floor(lane, layout))
+        progress.enter(new, progress.holders(same_tree), lane, progress.windows.floor(lane, layout))
         covered = progress.windows.starts[new.id]
         asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
         if isinstance(asked, _Nothing):

@@ -68,7 +68,7 @@ class OneTimeQueries:
             missing.append("no query stores partials of these rows by these keys")
             return None
         members = tree.lanes[lane]
-        held = self.progress.held_since(asked, members)
+        held = self.progress.holders(members).since(asked)
         if held == NEVER:
             missing.append("no query over these rows stores all of these aggregates")
             return None

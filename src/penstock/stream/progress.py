@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.typed import Definition
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
@@ -37,34 +38,41 @@ class Progress:
         for number, tree in enumerate(layout.plan.trees):
             new = [definition for definition in tree.definitions if definition.id not in self.windows.starts]
             floors = {lane: self.windows.floor(lane, before) for lane in map(tree.lane_key, new)}
+            holders = {lane: self.holders(tree.lanes[lane]) for lane in floors}
             for definition in new:
                 lane = tree.lane_key(definition)
-                self.enter(definition, tree.lanes[lane], lane, floors[lane])
+                self.enter(definition, holders[lane], lane, floors[lane])
             self.slicings.note(tree.name, layout.managers[number])
         for gone in self.windows.starts.keys() - current:
             self.windows.forget(gone)
 
-    def enter(self, new: Definition, others: Sequence[Definition], lane: LaneKey, floor_us: int | None) -> None:
+    def enter(self, new: Definition, holders: Holders, lane: LaneKey, floor_us: int | None) -> None:
         """Give a query its start, the first time from which what is stored can answer it."""
         if isinstance(new.query.window, RowsWindow):  # its rows are numbered from here on
             self.windows.begin(new, self.clock.seen_until_us)
             return
-        members = [d for d in others if d.id in self.windows.starts]
-        covered = None if self.clock.seen_until_us is None else self._covered_since(new, members, lane, floor_us)
+        covered = None if self.clock.seen_until_us is None else self._covered_since(new, holders, lane, floor_us)
         if new.begins_us is not None and self.clock.seen_until_us is not None:  # windows before it were another one's
             covered = new.begins_us if covered is None else max(covered, new.begins_us)
         self.windows.begin(new, covered)
+        holders.add(new, self.windows.whole_since(new))
 
-    def _covered_since(
-        self, new: Definition, members: Sequence[Definition], lane: LaneKey, floor_us: int | None
-    ) -> int | None:
+    def holders(self, members: Iterable[Definition]) -> Holders:
+        """Tell from when on the partials that some queries have begun to need are whole."""
+        holders = Holders()
+        for member in members:
+            if member.id in self.windows.starts:
+                holders.add(member, self.windows.whole_since(member))
+        return holders
+
+    def _covered_since(self, new: Definition, holders: Holders, lane: LaneKey, floor_us: int | None) -> int | None:
         """Return from when the stored partials hold all that a new query needs; None: from the first row on.
 
         Of times of which no row was seen yet nothing is missing, also of those that others have no need of any more.
         """
         seen_until = self.clock.seen_until_us
         assert seen_until is not None
-        held = self.held_since(new, members)
+        held = holders.since(new)
         if held == NEVER:
             return seen_until
         since = [self.slicings.uncut_since(new.query.window, lane, seen_until), floor_us, held]
@@ -72,16 +80,26 @@ class Progress:
         whole = latest is None or self.clock.first_us is None or latest <= self.clock.first_us
         return None if whole or latest is None else min(latest, seen_until)
 
-    def held_since(self, new: Definition, members: Iterable[Definition]) -> int | None:
-        """Return from when partials of a query's rows and components are whole; None: from the first row; or NEVER."""
-        same = [m for m in members if _rows_of(m) == _rows_of(new)]
-        since: list[int | None] = []
-        for component in new.typed.components:
-            holders = [self.windows.whole_since(m) for m in same if component in m.typed.components]
-            if not holders:
-                return NEVER
-            since.append(None if None in holders else min(h for h in holders if h is not None))
-        return max((s for s in since if s is not None), default=None)
+
+class Holders:
+    """From when on each component is stored whole for some rows and keys, because some query needs it."""
+
+    def __init__(self) -> None:
+        """Begin without queries."""
+        self._since: dict[object, dict[Component, int | None]] = {}  # by rows and keys; None: from the first row on
+
+    def add(self, holder: Definition, since_us: int | None) -> None:
+        """Take a query whose partials are whole since a time; None: from the first row on."""
+        known = self._since.setdefault(_rows_of(holder), {})
+        for component in holder.typed.components:
+            before = known.get(component, since_us)
+            known[component] = None if before is None or since_us is None else min(before, since_us)
+
+    def since(self, new: Definition) -> int | None:
+        """Return from when all that a query needs is whole; None: from the first row; NEVER: some of it is not kept."""
+        known = self._since.get(_rows_of(new), {})
+        each = [known.get(component, NEVER) for component in new.typed.components]
+        return max((since for since in each if since is not None), default=None)
 
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:
