@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,7 @@ class Setting:
     kernel: Kernel = "fast"
     retain_rows_us: int = 0
     roll_seconds: float = 60.0  # after which the Parquet sink shows what it holds
+    lags: bool = False  # final windows are answered when the test says so, or must be
 
     def stream(self) -> Stream:
         return Stream(
@@ -100,6 +102,7 @@ class Judged:
         self._bed: TestBed | None = None
         self.taken: list[Taken] = []
         self.kills: list[str] = []
+        self.lagged = 0  # items that were not answered when some of them were to be
         self.armed: list[Moment] = []
         self.arm(dying)
         self.step(self._reopen, done=lambda: True)
@@ -200,8 +203,26 @@ class Judged:
         self._bed = self._open()
         if "s" not in self.bed.engine.catalog.stream_names():
             self.bed.declare(self.setting.stream())
-        self.bed.engine.stream("s")
+        self.bed.engine.stream("s").let_answers_lag(may=self.setting.lags)
         self.model.start(self.clock())
+
+    def answer_some(self, draw: random.Random) -> None:
+        """Answer some of the windows that are final, in any order; queries keep theirs."""
+
+        def answer() -> None:
+            pipeline = self.bed.engine.stream("s").pipeline
+            keys = list(pipeline.committer.unanswered.items)
+            self.lagged += len(keys)
+            with self.bed.working():
+                pipeline.answer_next(draw.sample(keys, draw.randint(0, len(keys))))
+
+        self.step(answer)
+
+    def _catch_up(self) -> None:
+        """Answer all that is final, then let answers lag again."""
+        self.step(lambda: self.bed.engine.stream("s").let_answers_lag(may=False))
+        self.step(lambda: self.bed.engine.streams.wait_for_sinks())  # the engine may have been opened just now
+        self.bed.engine.stream("s").let_answers_lag(may=self.setting.lags)
 
     def flush(self) -> None:
         self.step(lambda: self.bed.flush())
@@ -276,6 +297,7 @@ class Judged:
 
     def check(self) -> None:
         """Compare time, counts, every query's answers and what the sinks hold."""
+        self._catch_up()
         progress = self.bed.engine.stream("s").pipeline.progress
         assert progress.clock.watermark_us == self.model.watermark, (progress.clock.watermark_us, self.model.watermark)
         counts = self.bed.counts("s")
@@ -301,7 +323,6 @@ class Judged:
 
     def _check_sinks(self) -> None:
         """Every answer is in the lines once, and at most once in the Parquet files, which wait for more."""
-        self.step(lambda: self.bed.engine.streams.wait_for_sinks())  # the engine may have been opened just now
         expected = delivered(self.model)
         assert lines_in(self.folder / "lines") == expected
         assert not tables_in(self.folder / "tables") - expected, "answers in Parquet that nobody gave"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,21 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.store.faults import MOMENTS, POINTS
-from tests.always.judged import SECOND, Judged, Moment, Setting
+from tests.always.driven import KEEPING, PLAIN, PRESENT, Driven
+from tests.always.judged import Judged
 from tests.always.machine import rows_at
-from tests.always.questions import Question
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLAIN = Setting(lateness_us=2 * SECOND, max_ahead_us=15 * SECOND, idle_us=3 * SECOND, roll_seconds=0.0)
-KEEPING = replace(PLAIN, dedup=("id",), retain_rows_us=20 * SECOND)  # keys and rows
-PRESENT = (
-    Question(5 * SECOND, 2 * SECOND, 0, (), ("count(*)", "sum(v)")),
-    Question(8 * SECOND, 4 * SECOND, SECOND, ("k",), ("min(v)",), "v > 3"),
-    Question(6 * SECOND, 3 * SECOND, 0, ("k", "j"), ("count(*)",), None, "count(*) > 1", 20 * SECOND),
-)
-PASSING = Question(4 * SECOND, 4 * SECOND, 0, (), ("max(v)",), "k = 'a'")
 ELSEWHERE = {
     "format",
     "migration",
@@ -36,47 +27,7 @@ ELSEWHERE = {
     "forgotten",
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")
-TIRELESS = 60  # batches in which every point must be reached
 FAN = 3  # files that are put together, instead of sixteen
-
-
-class Driven:
-    """A stream that is driven until it dies where it should."""
-
-    def __init__(
-        self, spark: SparkSession, folder: Path, setting: Setting, seed: int, dying: Sequence[Moment] = ()
-    ) -> None:
-        self.judged, self.draw = Judged(spark, folder, setting, dying=dying), random.Random(seed)
-        for number, question in enumerate(PRESENT):
-            self.judged.create(f"q{number}", question)
-        for _ in range(2):
-            self.step()
-
-    def step(self, *, calm: bool = False) -> None:
-        """Feed rows of every kind, unless calm now and then with a change of the queries or a silence before them."""
-        draw, judged = self.draw, self.judged
-        judged.clock.advance(draw.choice([0.5, 1, 2, 4]))
-        match 5 if calm else draw.randrange(6):
-            case 0:
-                judged.create("passing", PASSING) if "passing" not in judged.model.queries else judged.drop("passing")
-            case 1:
-                judged.clock.advance(3)
-                judged.heartbeat()
-        raw = [(draw.randint(-12, 16), draw.choice([0, 0, 1]), draw.randrange(13)) for _ in range(draw.randint(3, 8))]
-        raw.append((draw.randint(-60, -12), 0, draw.randrange(13)))
-        judged.feed(rows_at(judged.clock(), [*raw, raw[0], (draw.choice([None, 70]), 0, 3)]))
-
-    def die_at(self, moment: str, times: int) -> None:
-        """Go on until the engine has died at a moment, and compare all."""
-        before = len(self.judged.kills)
-        self.judged.arm([(moment, times)])
-        for _ in range(TIRELESS):
-            self.step(calm=moment.startswith("compaction"))  # only what one plan made is put together
-            if len(self.judged.kills) > before:
-                break
-        else:
-            raise AssertionError(f"{moment} was never reached")
-        self.judged.check_all_delivered()
 
 
 def moments_of(point: str) -> list[str]:
@@ -138,6 +89,61 @@ def test_a_death_in_a_backup_leaves_the_original_as_it_was(spark: SparkSession, 
         driven.step()
         judged.check_all_delivered()
     judged.close()
+
+
+def test_a_death_between_groups_of_answers_loses_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)  # a group for every window of a lane
+    driven = Driven(spark, tmp_path, PLAIN, seed=3)
+    for times in (1, 2, 4):
+        for moment in moments_of("answers"):
+            driven.die_at(moment, times)
+    driven.judged.flush()
+    driven.judged.check_all_delivered()
+    driven.judged.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_that_lag_behind_say_the_same_whenever_they_are_made_and_whenever_the_engine_dies(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lag_and_die(spark, tmp_path, seed, 12, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_lag_behind_while_the_engine_dies_again_and_again(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lag_and_die(spark, tmp_path, 100 + seed, 60, monkeypatch)
+
+
+def lag_and_die(spark: SparkSession, folder: Path, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take steps while answers lag behind, answer some of them in any order, and die at any durable write."""
+    draw = random.Random(seed)
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", draw.choice([0.0, 0.25]))
+    driven = Driven(spark, folder, replace(draw.choice([PLAIN, KEEPING]), lags=True), seed)
+    points = [point for point in POINTS if point not in ELSEWHERE.union(KEPT) and not point.startswith("compaction")]
+    for number in range(steps):
+        if draw.random() < 0.6:
+            driven.judged.arm([(draw.choice(moments_of(draw.choice(points))), draw.randint(1, 3))])
+        if draw.random() < 0.4:
+            driven.step()
+        else:  # on time, so that windows may wait
+            driven.judged.clock.advance(4)
+            times = [draw.randint(12, 15) for _ in range(draw.randint(1, 4))]
+            driven.judged.feed(rows_at(driven.judged.clock(), [(t, 0, draw.randrange(13)) for t in times]))
+        for _ in range(draw.randint(0, 2)):
+            driven.judged.answer_some(draw)
+        if number % 4 == 3:
+            driven.judged.arm([])
+            driven.judged.check()
+    assert driven.judged.lagged > steps
+    driven.judged.arm([])
+    driven.judged.flush()
+    driven.judged.check_all_delivered()
+    driven.judged.close()
 
 
 @pytest.mark.soak

@@ -159,7 +159,7 @@ def whole_statements() -> Iterator[Attack]:
         "|> DROP n", "PROCEDURE ANALYSE()", "GROUP BY ALL", "GROUP BY ROLLUP ()",
         "GROUP BY CUBE (symbol, price", "GROUP BY symbol GROUPING SETS ((symbol), ())", "GROUP BY symbol WITH CUBES",
         "WHERE true WHERE false", "GROUP BY symbol GROUP BY price", "HAVING true HAVING false", "WHERE", "GROUP BY",
-        "HAVING", "GROUP BY ()", "WITH (priority = 1); DROP STREAM trades; --", "RETURNING *",
+        "HAVING", "GROUP BY ()", "WITH (on_error = 'null'); DROP STREAM trades; --", "RETURNING *",
         "ON CONFLICT DO NOTHING",
     )  # fmt: skip
     yield from refused(

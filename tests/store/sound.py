@@ -17,7 +17,7 @@ from penstock.store.commits import DiskCommitLog
 from penstock.store.compaction import FAN
 from penstock.store.files import read_record, write_record
 from penstock.store.folder import StateFolder
-from penstock.store.verifying import check_together
+from penstock.store.verifying import check_together, last_answers
 
 FORMAT_1 = Path(__file__).parent / "format1"  # 133 rows in 9 batches, three queries, a sink
 STREAM, OFFSETS, LAST = "trades", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":7}', 2 * FAN + 12
@@ -62,7 +62,7 @@ def contents(folder: Path) -> Any:
     try:
         commits, answers = DiskCommitLog(state.commits(STREAM)), DiskAnswerLog(state.answers(STREAM))
         changes = read_changes(state.catalog)
-        check_together(folder, STREAM, commits.last(), answers.last(), max(c["version"] for c in changes))
+        check_together(folder, STREAM, commits.last(), last_answers(answers), max(c["version"] for c in changes))
         replayed = [(c, None if t is None else t.to_pylist()) for c, t in commits.replay()]
         by_query = {d: [t.to_pylist() for t in answers_of(answers, [d])] for d in (1, 2, 3)}
         by_commit = [(n, [t.to_pylist() for t in tables]) for n, tables in answers.batches(-1)]

@@ -26,7 +26,7 @@ FULL = Commit(
     counts=Counts(ingested=15, on_time=7, corrected=4, late=2, invalid=1, duplicate=1),
     source='{"logOffset":4}',
     tables={"t#1": "v"},
-    due={"1": (10, 2)},
+    due={"1": ((10, 2, 12, 0),)},
     starts={"1": -(1 << 62)},
     next_ends={"1": 30, "2": None},
     paused={"2": Paused(1, 2, 3, "why")},
@@ -153,14 +153,16 @@ def test_a_newer_commit_is_refused_and_one_of_format_1_is_read(tmp_path: Path) -
     filled(tmp_path)
     path = tmp_path / "000000000003.json"
     record = read_record(path)
-    write_record(path, {**record, "format": 3})
+    write_record(path, {**record, "format": 4})
     with pytest.raises(StateError, match="another version"):
         DiskCommitLog(tmp_path)
     old = {k: v for k, v in record.items() if k not in NEW and k != "shape"}
     counts = {k: v for k, v in record["counts"].items() if k not in ("corrected", "duplicate")}
-    write_record(path, {**old, "format": 1, "counts": counts})
+    write_record(path, {**old, "format": 1, "counts": counts, "due": {"1": [10, 2]}})
     found = last_commit(tmp_path)
-    assert found == replace(commit(3, 20), counts=Counts(15, 7, 2, 1), invalid=Invalid(), too_late={})
+    assert found == replace(
+        commit(3, 20), counts=Counts(15, 7, 2, 1), invalid=Invalid(), too_late={}, due={"1": ((10, 2),)}
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"counts": {"ingested": 1, "odd": 2}}, {"due": 7}, {"number": None, "paused": []}])

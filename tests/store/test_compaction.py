@@ -193,10 +193,10 @@ def test_answers_are_put_together_and_still_known_by_query_and_commit(kind: str,
 
 def test_of_large_files_only_the_parts_of_a_query_are_read(tmp_path: Path) -> None:
     log = DiskAnswerLog(tmp_path)
-    for number in range(FAN):
+    for number in range(FAN + 1):
         log.append(number, answers(number, range(4_000)))
     log.compact()
-    [path] = tmp_path.glob("*.answers")
+    path, _ = sorted(tmp_path.glob("*.answers"))  # the newest are not put together with others
     file = read_index(path)
     assert max(part.holds.rows for part in file.parts) <= MOST_ROWS
     assert len([part for part in file.parts if part.holds.any_of([17])]) == 1
@@ -204,7 +204,7 @@ def test_of_large_files_only_the_parts_of_a_query_are_read(tmp_path: Path) -> No
         (part,) = [part for part in file.parts if part.holds.any_of([4_099])]
         content.seek(part.offset + part.length // 2)
         content.write(b"~damage~")
-    assert values(DiskAnswerLog(tmp_path), 17) == list(range(FAN))
+    assert values(DiskAnswerLog(tmp_path), 17) == list(range(FAN + 1))
     with pytest.raises(StateError, match="checksum"):
         values(DiskAnswerLog(tmp_path), 4_099)
 
@@ -237,12 +237,11 @@ def test_what_a_sink_has_not_taken_is_not_expired(tmp_path: Path) -> None:
         log.compact(20)
     assert values(log, 1) == []
     assert [n for n in by_batch(log, 20)] == list(range(21, 64))
-    log.compact(63)
-    for number in range(64, 64 + FAN):
+    for number in range(64, 64 + FAN + 1):
         log.append(number, answers(number))
-        log.compact(number)
-    assert by_batch(DiskAnswerLog(tmp_path), -1) == {}
-    assert DiskAnswerLog(tmp_path).last() == 64 + FAN - 1
+    log.compact(64 + FAN)
+    assert list(by_batch(DiskAnswerLog(tmp_path), -1)) == [64 + FAN]  # a restart asks what the newest cover
+    assert DiskAnswerLog(tmp_path).last() == 64 + FAN
 
 
 @settings(max_examples=cases(8), phases=(Phase.generate,))

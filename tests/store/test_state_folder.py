@@ -47,7 +47,7 @@ def test_a_folder_of_format_1_goes_on(spark: SparkSession, tmp_path: Path) -> No
         bed.feed("trades", [(t, "ab"[t % 2], t) for t in range(133, 165)])
         assert bed.timeline("pace") == [*PACE, (140, 20, 139), (160, 20, 159)]
         assert bed.timeline("by_symbol")[-1] == (160, "b", sum(range(131, 160, 2)))
-    assert read_record(old / "format")["format"] == 2
+    assert read_record(old / "format")["format"] == 3
     assert not (old / "catalog.log").exists()
     (after,) = [path.read_text() for path in out.iterdir()]
     assert after.startswith(before)

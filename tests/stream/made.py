@@ -199,7 +199,7 @@ class MadeJob(BatchJob):
 
 
 class NotedTargets(AnswerTargets):
-    """Notes which commits were left for the sinks, and with how many answers."""
+    """Notes which answers were left for the sinks, and how many they were."""
 
     def __init__(self, delivery: Delivery, noted: list[tuple[int, int]]) -> None:
         super().__init__(delivery)
@@ -209,10 +209,11 @@ class NotedTargets(AnswerTargets):
         super().deliver(number, tables)
         self._noted.append((number, sum(t.num_rows for t in tables)))
 
-    def catch_up(self, number: int) -> None:
-        super().catch_up(number)
-        for commit, tables in self.delivery.answers.batches(number - 1):
-            self._noted.append((commit, sum(t.num_rows for t in tables)))
+    def catch_up(self) -> None:
+        super().catch_up()
+        last = self.delivery.answers.last()
+        for number, tables in self.delivery.answers.batches(-1 if last is None else last - 1):
+            self._noted.append((number, sum(t.num_rows for t in tables)))
 
 
 class MadeStream:

@@ -139,7 +139,7 @@ def test_a_wrong_alteration_leaves_the_query_as_it_was(engine: Engine) -> None:
     for statement in (
         "ALTER QUERY q AS SELECT sum(symbl) FROM trades [RANGE 10 s SLIDE 10 s]",
         "ALTER QUERY q AS SELECT sum(symbol + 1) FROM trades",
-        "ALTER QUERY q SET (priority = 2)",
+        "ALTER QUERY q SET (on_error = 'null')",
         "ALTER QUERY q SET WINDOW [ROWS 5]",
     ):
         with pytest.raises(PenstockError):

@@ -82,6 +82,21 @@ def test_answers_in_many_rounds_are_those_of_one(
     assert whole["paused"]["fails"] is not None
 
 
+def test_answers_in_many_groups_are_those_of_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(spark, tmp_path / "whole", None, monkeypatch)
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)
+    cut = run(spark, tmp_path / "cut", None, monkeypatch)
+    for name, said in whole.items():
+        assert cut[name] == said, name
+    numbers = [
+        [int(path.stem[-12:]) for path in (tmp_path / one / "state" / "answers" / "s").glob("*.answers")]
+        for one in ("whole", "cut")
+    ]
+    assert max(numbers[1]) > 10 * max(numbers[0])  # a group has a number of its own
+
+
 def test_one_row_in_a_million_windows_takes_rounds_of_bounded_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

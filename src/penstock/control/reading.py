@@ -62,7 +62,13 @@ def _standing(folder: Path, stream: str) -> StreamFacts:
     commit, progress = _last_commit(folder / "commits" / stream), Progress()
     if commit is not None:
         progress.restore(commit)
-    return StreamFacts(progress, [_sink(path, progress.clock.number) for path in _sinks(folder / "sinks", stream)])
+    last = _last_answers(folder / "answers" / stream)
+    return StreamFacts(progress, [_sink(path, last) for path in _sinks(folder / "sinks", stream)])
+
+
+def _last_answers(folder: Path) -> int:
+    """Return the number of a stream's last answers; −1: there are none."""
+    return max((int(path.stem[-12:]) for path in folder.glob("*.answers") if path.stem[-12:].isdigit()), default=-1)
 
 
 def _last_commit(folder: Path) -> Commit | None:

@@ -55,6 +55,7 @@ class StreamStatus:
     failure: str | None = None  # what stopped it
     state_bytes: int = 0  # of frequency tables, sketches and users' states in memory
     invalid_reasons: Mapping[str, Any] = field(default_factory=dict)  # see :func:`reasons_of`
+    lagging: int = 0  # queries that have final windows which are not answered yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class QueryStatus:
     version: int  # of the query: 1 as it was created first, and one more with every change of its meaning
     text: str
     too_late: int = 0  # rows that came when a window of it that holds them was final
+    superseded: int = 0  # windows that a fresher one was answered in place of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,14 @@ def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: i
 def _standing(at_work: StreamRunner) -> StreamFacts:
     """Tell where a stream at work stands."""
     progress, failure = at_work.pipeline.progress, at_work.failure
-    sinks = [_sink(thread, progress.clock.number) for thread in at_work.delivery.threads]
+    last = at_work.pipeline.answers.last()
+    sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
     reason = None if failure is None else str(getattr(failure, "what", failure))
     return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
-    """Tell how far a sink is behind a commit."""
+    """Tell how far a sink is behind the last answers."""
     outlet, failing = thread.outlet, thread.outlet.failing
     found = SinkStatus(
         outlet.name, max(0, last - outlet.taken), backlog=thread.backlog, held_seconds=round(thread.held_seconds, 3)
@@ -168,6 +171,7 @@ def _stream(
         failure=standing.failure,
         state_bytes=standing.state_bytes,
         invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
+        lagging=len(progress.windows.unanswered),
     )
 
 
@@ -203,6 +207,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         version=catalog.version_of(definition.id),
         text=query.text,
         too_late=progress.windows.too_late.get(definition.id, 0),
+        superseded=progress.windows.skipped.get(definition.id, 0),
     )
 
 

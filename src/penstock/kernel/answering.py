@@ -8,8 +8,10 @@ end together (Golab, Bijay and Özsu 2006, §4.2).
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -27,9 +29,19 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import says_changes
 from penstock.model.window import RowsWindow
 
-__all__ = ["Answering", "Due", "Failure"]
+__all__ = ["Answering", "Due", "Failure", "Spent"]
 
 MUCH: Final = 20_000  # answers of one lane that are worth a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What it took to answer windows of one lane, or bundle, and shape."""
+
+    definition: int  # of one of their queries
+    windows: int
+    answers: int
+    seconds: float
 
 
 class Answering:
@@ -51,6 +63,7 @@ class Answering:
         self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
         self._shapes = 0  # so far
         self._kinds: dict[int, AnswerKind] = {}  # by definition, whose number is never used again
+        self._spent: list[Spent] = []  # since it was asked for
 
     def forget(self, current: Container[int]) -> None:
         """Forget the queries that are gone."""
@@ -68,7 +81,29 @@ class Answering:
         parts = self._merge_all([[list(lanes.values()) for lanes in shapes.values()] for shapes in by_lane.values()])
         self.evaluations += sum(len(part.windows.chosen) for part in parts)
         self.shared += sum(len(part.windows.ends) - len(part.windows.chosen) for part in parts)
-        return finished_answers(parts, self.ask_spark)
+        began = time.perf_counter()
+        finished = finished_answers(parts, self.ask_spark)
+        self._note(parts, time.perf_counter() - began)
+        return finished
+
+    def spent(self) -> list[Spent]:
+        """Return what it took to answer windows since this was last asked for."""
+        spent, self._spent = self._spent, []
+        return spent
+
+    def shape_of(self, definition: Definition) -> int:
+        """Return the number of a query's shape."""
+        return self._kind(definition).number
+
+    def _note(self, parts: Sequence[MergedWindows], finishing: float) -> None:
+        """Note what parts took: merging them, and their share of the time in which all were finished."""
+        rows = [len(part.merged.evaluation) for part in parts]
+        each = finishing / max(1, sum(rows) + len(rows))  # of a row; a part counts as one more
+        self._spent += [
+            Spent(int(part.windows.definitions[0]), len(part.windows.ends), held, part.seconds + each * (held + 1))
+            for part, held in zip(parts, rows, strict=True)
+            if len(part.windows.definitions)
+        ]
 
     def _merge_all(self, by_lane: Sequence[Sequence[Sequence[list[Due]]]]) -> list[MergedWindows]:
         """Merge what is due lane by lane, in the order given; a lane is read by one thread."""
@@ -109,6 +144,7 @@ class Answering:
 
     def _merge(self, lanes: Sequence[list[Due]]) -> MergedWindows:
         """Merge partials for all windows of a shape at once, lane by lane, equal windows of a lane once."""
+        began = time.perf_counter()
         parts = [EvaluatedWindows.of(members) for members in lanes]
         windows = EvaluatedWindows.joined(parts)
         kinds = [self._kind(one.definition) for members in lanes for one in members]
@@ -118,7 +154,8 @@ class Answering:
         if typed.query.sets:
             sets = subtotals(typed.components, merged, groups, typed.query.sets)
             merged = sets.merged
-        return MergedWindows(kinds, windows, merged, typed.components, groups, sets)
+        seconds = time.perf_counter() - began
+        return MergedWindows(kinds, windows, merged, typed.components, groups, sets, seconds)
 
     def _evaluated(
         self,

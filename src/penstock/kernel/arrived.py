@@ -76,6 +76,11 @@ def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
     return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
 
 
+def first_time(layout: Layout, partials: pa.Table) -> int | None:
+    """Return the smallest valid time of a batch, before its partials are filed; None: it has no valid row."""
+    return statistics(layout, by_grouping(partials, len(layout.members))[0]).first_us
+
+
 def statistics(layout: Layout, rows: pa.Table) -> Arrived:
     """Read the batch's counts from the partials of the first grouping, which carries every row."""
     valid = rows[LABEL].is_valid().to_numpy()

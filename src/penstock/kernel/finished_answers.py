@@ -65,6 +65,7 @@ class MergedWindows:
     components: tuple[Component, ...]
     groups: Groups
     sets: Subtotals | None  # of a query with grouping sets
+    seconds: float = 0.0  # that merging took
 
 
 @dataclass(slots=True)

@@ -29,6 +29,10 @@ LEAST_FILLED: Final = 0.01  # of a lane's groups, that a window is expected to h
 STATE_BYTES: Final = 1_024  # of a frequency table, a sketch or the like, for want of a better guess
 
 
+DueRecord = tuple[int | list[int], ...]  # due windows of a query as a commit has them
+ItemKey = tuple[LaneKey, int] | None  # lane and shape of windows that are answered together; None: of all lanes
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
     """Windows of one query to be answered now."""
@@ -41,6 +45,14 @@ class Pending:
     first_row: int | None = None  # of windows of rows: none begins before it
     starts: Int64Array | None = None  # of ends that are listed one by one, where these do not tell
 
+    def record(self) -> DueRecord:
+        """Write what a restart lists windows by that became final just now: first end, windows, until, empty before."""
+        return self.ends.first_us, len(self.ends), self.until_us, self.silent
+
+    def exact_record(self) -> DueRecord:
+        """Write every run of ends too: rows that came since may be where there were none, and list other windows."""
+        return *self.record(), self.ends.firsts.tolist(), self.ends.counts.tolist()
+
     @property
     def is_dated(self) -> bool:
         """Tell whether its answers get their times from those of another query, which are answered together with it."""
@@ -49,6 +61,10 @@ class Pending:
     def upto(self, time_us: int) -> Pending:
         """Keep the windows that end by a time."""
         return self._cut(None, time_us)
+
+    def after(self, time_us: int) -> Pending:
+        """Keep the windows that end after a time."""
+        return self._cut(time_us, int(self.ends.lasts.max(initial=time_us)))
 
     def _cut(self, after_us: int | None, upto_us: int) -> Pending:
         """Keep the windows that end after a time, if one is given, and by another."""

@@ -96,15 +96,22 @@ _DURATION: Final = "a duration such as '5 s'"
 ALL: Final = ("all",)  # values are honoured
 _LISTED: Final = (
     Option(
-        "priority", "a whole number above 0", "1", (), "how urgent the query's answers are beside others'", _positive
+        "priority", "a whole number above 0", "1", ALL, "how urgent the query's answers are beside others'", _positive
     ),
-    Option("deadline", _DURATION, None, (), "how soon after a window's end its answer should be there", _length),
+    Option(
+        "deadline",
+        _DURATION,
+        None,
+        ALL,
+        "how soon its answer should be there once a window is final; its slide, if not said",
+        _length,
+    ),
     Option("lifetime", _DURATION, None, ALL, "how long after its creation the query is dropped by itself", _length),
     Option(
         "emit",
         "'exact', 'change' or 'fresh'",
         "exact",
-        ("exact", "change"),
+        ALL,
         "'exact' answers every window; 'change' emits only answers that differ from the last one of their group; "
         "'fresh' skips what a later window supersedes",
         _one_of("exact", "change", "fresh"),
@@ -196,6 +203,10 @@ def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], 
         what, hint = "option changed_files needs from", "Add from = 'beginning', or leave it out."
         raise LanguageError(what, text=text, place=place, hint=hint)
     revised, length = kept.get("late") == "revise", kept.get("revise_for")
+    if revised and kept.get("emit") == "fresh":  # which of its windows are answered depends on the load
+        place = next(clause.place for clause in clauses if clause.name == "emit")
+        what = "option emit = 'fresh' beside option late is not available"
+        raise Unsupported(what, text=text, place=place, hint="Leave out emit = 'fresh', or late.")
     for other in ("late", "keep") if kept.get("emit") == "change" else ():
         if other in kept:  # what was said last would be another answer, or not be known any more
             place = next(clause.place for clause in clauses if clause.name == "emit")
@@ -237,9 +248,19 @@ def accepts_changed_files(query: Query) -> bool:
     return ("changed_files", "accept") in query.options
 
 
+def priority_of(query: Query) -> int:
+    """Return how urgent a query's answers are beside others': 1 unless it says otherwise."""
+    return int(dict(query.options).get("priority", 1))
+
+
 def says_changes(query: Query) -> bool:
     """Tell whether a query says only answers that differ from the last one of their group."""
     return ("emit", "change") in query.options
+
+
+def is_fresh(query: Query) -> bool:
+    """Tell whether a query wants the freshest answer only: a window that a later one supersedes is skipped."""
+    return ("emit", "fresh") in query.options
 
 
 def revises(options: Sequence[tuple[str, Value]]) -> bool:

@@ -80,6 +80,13 @@ class Delivery:
         for thread in self.threads:
             thread.attempt(now_us)
 
+    def look_after(self) -> None:
+        """Let sinks be tried that have failed, and those be rolled that have kept answers back for long enough."""
+        self.retry()
+        for thread in self.threads:
+            if not thread.busy and thread.outlet.is_to_be_rolled:
+                thread.roll()
+
     def roll_soon(self) -> None:
         """Let what sinks have collected be made visible; nobody waits for it."""
         for thread in self.threads:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +43,8 @@ class Outlet:
         self.failing: Failing | None = None
         self._missed, self._clock = missed, clock
         self._writer: SinkWriter | None = None
-        self._given = -1  # the last commit that the open writer was given
+        self._given = -1  # the number of the last answers that the open writer was given
+        self._kept_since = 0.0  # when it was given the first answers that it does not hold for good
         self._abandoned = False
 
     @property
@@ -88,6 +91,12 @@ class Outlet:
         writer = self._writer
         return writer is not None and writer.delivered < self._given
 
+    @property
+    def is_to_be_rolled(self) -> bool:
+        """Tell whether the sink has kept answers back for as long as it says, and no others have come."""
+        longest = float(getattr(self.sink, "roll_seconds", math.inf))
+        return self.keeps_back and time.monotonic() - self._kept_since >= longest
+
     def catch_up(self) -> None:
         """Give a sink what it missed of the log while it was open: a step that failed may have passed it over."""
         if self._writer is not None:
@@ -107,7 +116,9 @@ class Outlet:
             self._give(writer, number, tables)
 
     def _give(self, writer: SinkWriter, number: int, tables: Tables) -> None:
-        """Give a commit's answers, and remember that they were given."""
+        """Give answers, and remember that they were given."""
+        if writer.delivered >= self._given:
+            self._kept_since = time.monotonic()
         writer.deliver(number, tables)
         self._given = number
 

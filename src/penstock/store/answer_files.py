@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, overload
 
@@ -21,7 +21,45 @@ MARK: Final = b"PENSTOCK"
 TAIL: Final = 16  # bytes behind the index: its length and the mark
 
 
-Span = tuple[int, int, int, int, bool]  # first and last commit, the last one before them, batches, and if complete
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which answers are together, by their numbers, and which windows they cover of those due at their last commit.
+
+    A group of windows is answered together, under the next number; several groups may follow one commit.
+    """
+
+    first: int  # number of the first answers in it
+    last: int
+    after: int  # the number of the answers before these; −1: none
+    weight: int = 1  # groups of windows in it
+    commit: int = -1  # the stream's last commit when the last of them were made
+    covered: Mapping[int, int] = field(default_factory=dict)  # definition → the last window end answered
+    corrected: bool = False  # what that commit's late rows changed is among them
+    older: bool = False  # of format 2, which covers all that was due at its commit
+    complete: bool = False  # of format 2: and no query failed
+
+    def to_record(self) -> dict[str, Any]:
+        """Write as JSON values."""
+        numbers = {"first": self.first, "last": self.last, "after": self.after, "weight": self.weight}
+        if self.older:
+            return numbers | {"complete": self.complete}
+        covered = {str(number): end for number, end in self.covered.items()}
+        return numbers | {"commit": self.commit, "covered": covered, "corrected": self.corrected}
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Span:
+        """Read back what was written; answers of format 2 have the number of their commit."""
+        numbers = record["first"], record["last"], record["after"], record["weight"]
+        if "commit" not in record:
+            return Span(*numbers, commit=numbers[1], older=True, complete=bool(record.get("complete", False)))
+        covered = {int(number): int(end) for number, end in record["covered"].items()}
+        return Span(*numbers, commit=record["commit"], covered=covered, corrected=bool(record["corrected"]))
+
+    @staticmethod
+    def joined(spans: Sequence[Span]) -> Span:
+        """Describe neighbours that are put together; what they cover is told by later commits."""
+        weight = sum(span.weight for span in spans)
+        return replace(spans[-1], first=spans[0].first, after=spans[0].after, weight=weight, covered={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +88,11 @@ class AnswerPart:
 
 
 class AnswersTogether(Protocol):
-    """Answers of one or more commits that are kept together."""
+    """Answers that are kept together."""
 
     @property
-    def first(self) -> int:
-        """Return the first commit in it."""
-
-    @property
-    def last(self) -> int:
-        """Return the last commit in it."""
-
-    @property
-    def after(self) -> int:
-        """Return the last commit with answers before these; −1: none."""
-
-    @property
-    def weight(self) -> int:
-        """Return how many batches are in it."""
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether no query failed when the answers of the last commit were made."""
+    def span(self) -> Span:
+        """Tell which they are."""
 
     @property
     def parts(self) -> tuple[AnswerPart, ...]:
@@ -89,11 +111,7 @@ class AnswerFile:
     """A file of answers, known by its index."""
 
     path: Path
-    first: int  # commit in it
-    last: int
-    after: int  # the last commit with answers before these; −1: none
-    weight: int  # batches in it
-    complete: bool  # no query failed when the answers of the last commit were made
+    span: Span
     parts: tuple[AnswerPart, ...]
 
     @property
@@ -141,11 +159,7 @@ class LargeTables(Sequence[pa.Table]):
 class PassingAnswers:
     """Answers in memory."""
 
-    first: int
-    last: int
-    after: int
-    weight: int
-    complete: bool
+    span: Span
     parts: tuple[AnswerPart, ...]
     tables: tuple[pa.Table, ...]
 
@@ -159,21 +173,21 @@ class PassingAnswers:
         return self.tables[part.offset]
 
 
-def hold_in_memory(about: Span, tables: Sequence[pa.Table]) -> PassingAnswers:
+def hold_in_memory(span: Span, tables: Sequence[pa.Table]) -> PassingAnswers:
     """Hold tables; a part's offset is its number."""
     parts = [AnswerPart(number, table.nbytes, "", look_at(table)) for number, table in enumerate(tables)]
-    return PassingAnswers(*about, tuple(parts), tuple(tables))
+    return PassingAnswers(span, tuple(parts), tuple(tables))
 
 
-def file_name(first: int, last: int) -> str:
-    """Name a file by the commits in it."""
-    return f"{last:012d}.answers" if first == last else f"{first:012d}-{last:012d}.answers"
+def file_name(span: Span) -> str:
+    """Name a file by the numbers of the answers in it."""
+    return f"{span.last:012d}.answers" if span.first == span.last else f"{span.first:012d}-{span.last:012d}.answers"
 
 
 def write_answers(
-    about: AnswerFile, tables: Sequence[pa.Table], point: str, written: Sequence[AnswerPart] = ()
+    folder: Path, span: Span, tables: Sequence[pa.Table], point: str, written: Sequence[AnswerPart] = ()
 ) -> AnswerFile:
-    """Write tables as a file; ``about`` says in which folder, and which commits they are of.
+    """Write tables as a file.
 
     Parts that are ``written`` already, to files of their own, are named with them: they hold from then on.
     """
@@ -182,7 +196,7 @@ def write_answers(
     for stream, table in zip(streams, tables, strict=True):
         parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table)))
         offset += len(stream)
-    made = replace(about, path=about.path / file_name(about.first, about.last), parts=(*parts, *written))
+    made = AnswerFile(folder / file_name(span), span, (*parts, *written))
     index = seal(_record(made))
     content: list[bytes | memoryview] = [*streams, index, len(index).to_bytes(8, "little"), MARK]
     write_whole(made.path, lambda file: file.writelines(content), point)
@@ -243,15 +257,12 @@ def _table(content: bytes, told: str) -> pa.Table:
 
 def _record(file: AnswerFile) -> dict[str, Any]:
     """Write an index as JSON values."""
-    parts = [part.to_record() for part in file.parts]
-    span = {"first": file.first, "last": file.last, "after": file.after, "weight": file.weight}
-    return {**span, "complete": file.complete, "parts": parts}
+    return {**file.span.to_record(), "parts": [part.to_record() for part in file.parts]}
 
 
 def _about(path: Path, record: dict[str, Any]) -> AnswerFile:
     """Read an index from JSON values."""
-    parts = [AnswerPart.from_record(one) for one in record["parts"]]
-    numbers = record["first"], record["last"], record["after"], record["weight"]
-    if path.name != file_name(*numbers[:2]):
+    parts, span = [AnswerPart.from_record(one) for one in record["parts"]], Span.from_record(record)
+    if path.name != file_name(span):
         raise ValueError("it is another file's content")
-    return AnswerFile(path, *numbers, bool(record.get("complete", False)), tuple(parts))
+    return AnswerFile(path, span, tuple(parts))

@@ -1,4 +1,4 @@
-"""Keeps the answer log: answers are appended by commit, and read by query or by sinks."""
+"""Keeps the answer log: answers are appended under the next number, and read by query or by sinks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +30,20 @@ from penstock.store.answer_parts import COMMIT, DEFINITION, by_commit, of_querie
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import damaged, make_folder, names_in, read_record, remove, write_record
 
-__all__ = ["COMMIT", "DEFINITION", "AnswerLog", "DiskAnswerLog", "MemoryAnswerLog", "answers_of"]
+__all__ = ["COMMIT", "DEFINITION", "AnswerLog", "DiskAnswerLog", "Made", "MemoryAnswerLog", "answers_of"]
 
 LIST: Final = "list.json"
 MOST_BYTES: Final = 32 << 20  # of a file made of others: answers may stay for months, and are better in few files
 MOST_DEAD: Final = 4  # a file is written anew once a fourth of its answers is expired
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """After which commit answers were made, and what they cover of what was due then."""
+
+    commit: int
+    covered: Mapping[int, int] = field(default_factory=dict)  # definition → its last window end that is answered
+    corrected: bool = False  # what the commit's late rows changed is among them
 
 
 def answers_of(log: AnswerLog, definitions: Iterable[int]) -> list[pa.Table]:
@@ -44,8 +54,8 @@ def answers_of(log: AnswerLog, definitions: Iterable[int]) -> list[pa.Table]:
 class AnswerLog(ABC):
     """Where a stream's answers are kept; a batch's answers are added once, whole.
 
-    Answers of one batch are together at first, and are put together with those of others in time; each remains known
-    by its commit. Any thread may read while one adds.
+    The answers to one group of windows are together at first, and are put together with others in time; each remains
+    known by its number. Any thread may read while one adds.
     """
 
     def __init__(self) -> None:
@@ -57,46 +67,51 @@ class AnswerLog(ABC):
         self._changing = threading.Lock()
 
     def append(
-        self, batch: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = (), *, complete: bool = False
+        self, number: int, tables: Sequence[pa.Table], written: Sequence[AnswerPart] = (), made: Made | None = None
     ) -> None:
-        """Make a batch's answers durable; one without answers leaves nothing behind.
+        """Make the answers to a group of windows durable; no answers leave nothing behind.
 
-        Parts that executors have ``written`` to files of their own hold from now on, together with the tables. Of
-        answers that are ``complete``, no query failed when they were made: a restart need not make them again.
+        Parts that executors have ``written`` to files of their own hold from now on, together with the tables.
+        ``made`` tells a restart which windows need not be answered again.
         """
         if not tables and not written:
             return
+        made = made or Made(number)
         with self._changing:
-            span = batch, batch, self._last, 1, complete
+            span = Span(number, number, self._last, 1, made.commit, made.covered, made.corrected)
             self._files = (*self._files, self._write(span, tables, "answers", written))
-            self._last, self._new = batch, self._new + 1
+            self._last, self._new = number, self._new + 1
 
     @abstractmethod
     def spill(self, batch: int, tables: Sequence[pa.Table]) -> list[AnswerPart] | None:
-        """Write answers of a batch to a file that :meth:`append` is to name; None: memory is all there is."""
+        """Write answers to a file that :meth:`append` is to name; None: memory is all there is."""
 
     def last(self) -> int | None:
-        """Return the last batch whose answers are here."""
+        """Return the number of the last answers here."""
         return None if self._last < 0 else self._last
 
-    def is_complete(self, batch: int) -> bool:
-        """Tell whether the answers of a batch are the last ones here, and no query failed when they were made."""
-        return self._last == batch and bool(self._files) and self._files[-1].last == batch and self._files[-1].complete
+    def last_commit(self) -> int | None:
+        """Return the commit after which the last answers here were made."""
+        return self._files[-1].span.commit if self._files else None
+
+    def made_after(self, commit: int) -> list[Span]:
+        """Tell what was answered after a commit, which is the last one."""
+        return [file.span for file in self._files if file.span.commit == commit]
 
     def batches(self, after: int) -> Iterator[tuple[int, Sequence[pa.Table]]]:
         """Read the answers of batches after a number, in order."""
         while (together := self._tables_after(after)) is not None:
             file, tables = together
             if isinstance(tables, LargeTables):
-                yield file.last, tables
-                after = file.last
+                yield file.span.last, tables
+                after = file.span.last
                 continue
             found: dict[int, list[pa.Table]] = {}
             for table in tables:
-                for number, one in by_commit(table, file.last, after):
+                for number, one in by_commit(table, file.span.last, after):
                     found.setdefault(number, []).append(one)
             yield from sorted(found.items())
-            after = file.last
+            after = file.span.last
 
     def of(self, definitions: Iterable[int]) -> list[pa.Table]:
         """Read the answers of some definitions that are still kept, oldest batch first."""
@@ -124,13 +139,16 @@ class AnswerLog(ABC):
         if self._new < FAN:
             return
         with self._changing:
-            taken = self._last if upto is None else upto
-            files = [kept for file in self._files for kept in self._without_dead(file, taken)]
-            weighed = [Weighed(file.weight, "", file.size) for file in files]
+            taken, newest = self._last if upto is None else upto, self.last_commit()
+            recent = [file for file in self._files if file.span.commit == newest]  # a restart asks what they cover
+            files = [kept for file in self._files[: -len(recent)] for kept in self._without_dead(file, taken)]
+            weighed = [Weighed(file.span.weight, "", file.size) for file in files]
             for stretch in reversed(list(worth_merging(weighed, MOST_BYTES))):
                 files[stretch.start : stretch.stop] = self._merge(files[stretch.start : stretch.stop], taken)
+            files += recent
             self._settle(files)
-            self._files, self._new = tuple(files), 0
+            self._new = self._new if len(files) == len(self._files) else len(recent)
+            self._files = tuple(files)
             self._tidy(files)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -138,7 +156,7 @@ class AnswerLog(ABC):
     @abstractmethod
     def _write(
         self,
-        about: Span,
+        span: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),
@@ -153,10 +171,10 @@ class AnswerLog(ABC):
     def _tidy(self, files: Sequence[AnswersTogether]) -> None:
         """Remove what is none of these."""
 
-    def large(self, batch: int) -> LargeTables | None:
-        """Return the answers of the last batch, to be read part by part, if executors wrote some of them."""
+    def large(self, number: int) -> LargeTables | None:
+        """Return the last answers, to be read part by part, if executors wrote some of them."""
         file = self._files[-1] if self._files else None
-        if file is None or file.last != batch or not any(part.file for part in file.parts):
+        if file is None or file.span.last != number or not any(part.file for part in file.parts):
             return None
         return LargeTables(file)
 
@@ -164,7 +182,7 @@ class AnswerLog(ABC):
         """Read the first file that goes beyond a number."""
         while True:
             files = self._files
-            file = next((file for file in files if file.last > after), None)
+            file = next((file for file in files if file.span.last > after), None)
             if file is None:
                 return None
             if any(part.file for part in file.parts):
@@ -185,7 +203,7 @@ class AnswerLog(ABC):
 
     def _without_dead(self, file: AnswersTogether, taken: int) -> list[AnswersTogether]:
         """Write a file anew without what is expired, once that is much; nothing is left of one that is all expired."""
-        if file.last > taken or not self._keep:
+        if file.span.last > taken or not self._keep:
             return [file]
         if file.size > MOST_BYTES and not all(part.holds.expired(self._keep) for part in file.parts):
             return [file]  # too much to be written anew here: it goes as a whole
@@ -195,16 +213,14 @@ class AnswerLog(ABC):
             return []
         if MOST_DEAD * (rows - sum(part.holds.rows for part in alive)) < rows or len(alive) == len(file.parts):
             return [file]
-        about = file.first, file.last, file.after, file.weight, file.complete
-        return [self._write(about, [file.read(part) for part in alive], "compaction.answers")]
+        return [self._write(file.span, [file.read(part) for part in alive], "compaction.answers")]
 
     def _merge(self, files: Sequence[AnswersTogether], taken: int) -> list[AnswersTogether]:
         """Put the answers of neighbours together."""
-        keep = self._keep if files[-1].last <= taken else {}
-        tables = put_together([(file.last, file.read(part)) for file in files for part in file.parts], keep)
-        weight, complete = sum(file.weight for file in files), files[-1].complete
-        about = files[0].first, files[-1].last, files[0].after, weight, complete
-        return [self._write(about, tables, "compaction.answers")] if tables else []
+        keep = self._keep if files[-1].span.last <= taken else {}
+        tables = put_together([(file.span.last, file.read(part)) for file in files for part in file.parts], keep)
+        span = Span.joined([file.span for file in files])
+        return [self._write(span, tables, "compaction.answers")] if tables else []
 
 
 class MemoryAnswerLog(AnswerLog):
@@ -215,13 +231,13 @@ class MemoryAnswerLog(AnswerLog):
 
     def _write(
         self,
-        about: Span,
+        span: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> PassingAnswers:
         """Hold tables; without a folder, executors write nothing."""
-        return hold_in_memory(about, tables)
+        return hold_in_memory(span, tables)
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
         """Do nothing: memory holds what it holds."""
@@ -250,22 +266,22 @@ class DiskAnswerLog(AnswerLog):
 
     def _write(
         self,
-        about: Span,
+        span: Span,
         tables: Sequence[pa.Table],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> AnswerFile:
         """Write tables to one file."""
-        return write_answers(AnswerFile(self.folder, *about, ()), tables, point, written)
+        return write_answers(self.folder, span, tables, point, written)
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
         """Write the list of files."""
-        names = [file_name(file.first, file.last) for file in files]
+        names = [file_name(file.span) for file in files]
         write_record(self.folder / LIST, {"last": self._last, "files": names}, "compaction.list")
 
     def _tidy(self, files: Sequence[AnswersTogether]) -> None:
         """Remove files that were replaced, and what a crash left."""
-        wanted = {file_name(file.first, file.last) for file in files}
+        wanted = {file_name(file.span) for file in files}
         wanted |= {part.file for file in files for part in file.parts}
         for name in names_in(self.folder):
             if name.endswith((".answers", ".spread", ".draft")) and name not in wanted:
@@ -273,7 +289,7 @@ class DiskAnswerLog(AnswerLog):
 
 
 def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
-    """Read the indexes of all files, the last commit with answers, and how many files came after the list."""
+    """Read the indexes of all files, the number of the last answers, and how many files came after the list."""
     listed = (folder / LIST).exists()
     record: dict[str, Any] = read_record(folder / LIST) if listed else {"last": -1, "files": []}
     try:
@@ -285,9 +301,9 @@ def found_files(folder: Path) -> tuple[tuple[AnswerFile, ...], int, int]:
     later = [name for name in alone if int(name[:12]) > last]  # files of several commits hold once they are listed
     for name in later:
         file = read_index(folder / name)
-        if file.after != last:
-            lost = folder / (file_name(file.after, file.after) if listed or last >= 0 else LIST)
+        if (after := file.span.after) != last:
+            lost = folder / (file_name(Span(after, after, -1)) if listed or last >= 0 else LIST)
             raise damaged(lost, "it does not exist, but later answers do")
-        last = file.last
+        last = file.span.last
         files.append(file)
     return tuple(files), last, len(later)

@@ -26,8 +26,9 @@ from penstock.store.files import (
 from penstock.store.invalid import Invalid
 from penstock.store.manifest import KeptCommits, Manifest, check_files, later_numbers, read_list, sweep, write_list
 
-FORMAT: Final = 2
-READABLE: Final = (1, 2)  # a commit of format 1 lacks fields that have defaults
+FORMAT: Final = 3
+LISTS_DUE: Final = 3  # the format from which on a query may have windows due from several batches
+READABLE: Final = (1, 2, 3)  # a commit of format 1 lacks fields that have defaults
 
 Kind = Literal["batch", "heartbeat", "backfill", "change", "flush"]
 
@@ -90,9 +91,9 @@ class Commit:
     counts: Counts  # of all batches so far
     source: str  # the source's position, as Spark's checkpoint words it
     tables: Mapping[str, str] = field(default_factory=dict)  # join → version of its table
-    due: Mapping[str, tuple[int, ...]] = field(
+    due: Mapping[str, Sequence[Sequence[Any]]] = field(
         default_factory=dict
-    )  # definition → first window end, windows, until, empty windows right before
+    )  # final and not answered: definition → first end, windows, until, empty ones before, and runs if of old batches
     starts: Mapping[str, int] = field(default_factory=dict)  # definition → from when its partials are whole
     next_ends: Mapping[str, int | None] = field(
         default_factory=dict
@@ -108,7 +109,7 @@ class Commit:
     resumed_ends: Mapping[str, int] = field(default_factory=dict)  # definition → first window end after its last pause
     failed: Mapping[str, int] = field(default_factory=dict)  # definition → time after the last row it failed on
     backfilled: tuple[int, ...] = ()  # definitions whose partials this commit rebuilt
-    answered: int | None = None  # the last commit before this one that has answers
+    answered: int | None = None  # number of the last answers that were made before this commit
     checkpoint: str | None = None  # id of Spark's checkpoint; None: the batch came another way
     partials_sum: str | None = None  # checksum of the partials' file; None: there is none
     trees: Mapping[str, str] = field(default_factory=dict)  # definition → tree, where trees are woven
@@ -121,6 +122,7 @@ class Commit:
     )  # name of a query that is gone → the windows that begin before it were answered
     invalid: Invalid = field(default_factory=Invalid)  # rows of all batches so far, by reason
     too_late: Mapping[str, int] = field(default_factory=dict)  # definition → rows that came too late for it
+    skipped: Mapping[str, int] = field(default_factory=dict)  # definition → windows that later ones superseded
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -137,7 +139,8 @@ class Commit:
             raise StateError("the state folder was written by another version of Penstock", hint="Use that version.")
         known = {f.name: record[f.name] for f in fields(Commit) if f.name in record}
         known["counts"] = Counts(**record["counts"])
-        known["due"] = {k: tuple(v) for k, v in record["due"].items()}
+        each = {k: v if record["format"] >= LISTS_DUE else [v] for k, v in record["due"].items()}
+        known["due"] = {k: tuple(tuple(one) for one in v) for k, v in each.items()}
         known["paused"] = {k: Paused(**v) for k, v in record["paused"].items()}
         known["invalid"] = Invalid(**record.get("invalid", {}))
         known["attempts"] = tuple(record["attempts"])

@@ -19,7 +19,7 @@ from penstock.model.instants import wall_clock_us
 from penstock.store.files import damaged, read_record, write_record
 from penstock.store.migration import migrate
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 PATIENCE: Final = 5  # times that a held lock is tried again: one who only looks who owns it lets go at once
 MADE_LATER: Final = ("catalog.db", "catalog.log", "commits", "answers", "sinks")  # than the format marker
 
@@ -137,7 +137,7 @@ class StateFolder:
             hint = "Use the version of Penstock that wrote it, or a newer one."
             raise StateError(f"the state folder {self.path} has format {found}, newer than {FORMAT}", hint=hint)
         if found < FORMAT:
-            migrate(self.path)
+            migrate(self.path, found)
             write_record(marker, {**record, "format": FORMAT}, "format")
         self._check_catalog()
         return name

@@ -1,6 +1,7 @@
-"""Migrates a state folder of format 1 to format 2; killed in the middle, it starts over.
+"""Migrates a state folder of an older format; killed in the middle, it starts over.
 
 Format 1 kept the catalog in a log, partials without checksums and with fewer counts, and answers without an index.
+Format 2 numbered answers by their commits, and did not tell which windows they cover: nothing of it is rewritten.
 Every step leaves a file as it was or as it is to be, and does nothing to one that it finds done.
 """
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.share.partial_schema import CORRECTED_COUNT, LATE_COUNT, TOUCHED_COUNT
-from penstock.store.answer_files import AnswerFile, read_format_1, read_index, write_answers
+from penstock.store.answer_files import Span, read_format_1, read_index, write_answers
 from penstock.store.arrow_files import arrow_file, read_arrow_file
 from penstock.store.changes import migrate_journal
 from penstock.store.commits import Commit, read_commit
@@ -24,8 +25,10 @@ from penstock.store.manifest import LIST, KeptCommits, Manifest, write_list
 POINT: Final = "migration"
 
 
-def migrate(folder: Path) -> None:
-    """Turn the parts of a folder into their new form; the format marker is the caller's, and comes last."""
+def migrate(folder: Path, found: int) -> None:
+    """Turn the parts of a folder of a format into their new form; its marker is the caller's, and comes last."""
+    if found > 1:
+        return
     migrate_journal(folder)
     for part, migrate_stream in (("commits", _migrate_commits), ("answers", _migrate_answers)):
         if (folder / part).exists():
@@ -76,5 +79,6 @@ def _migrate_answers(folder: Path) -> None:
         try:
             read_index(folder / name)
         except StateError:
-            write_answers(AnswerFile(folder, number, number, after, 1, False, ()), read_format_1(folder / name), POINT)
+            span = Span(number, number, after, commit=number, older=True)
+            write_answers(folder, span, read_format_1(folder / name), POINT)
         after = number

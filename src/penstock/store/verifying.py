@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StateError
-from penstock.store.answers import found_files
+from penstock.store.answers import AnswerLog, found_files
 from penstock.store.arrow_files import read_arrow_file
 from penstock.store.buckets import read_bucket
 from penstock.store.changes import read_changes
@@ -52,10 +52,18 @@ def verify_state(folder: Path) -> Verified:
     return Verified(folder, tuple(streams), len(files), sum(p.stat().st_size for p in files), tuple(problems))
 
 
-def check_together(folder: Path, stream: str, last: Commit | None, answered: int | None, version: int) -> None:
+@dataclass(frozen=True, slots=True)
+class LastAnswers:
+    """The last answers of a stream: their number, and the commit after which they were made; −1: there are none."""
+
+    number: int = -1
+    commit: int = -1
+
+
+def check_together(folder: Path, stream: str, last: Commit | None, answers: LastAnswers, version: int) -> None:
     """Refuse a catalog, commits, answers, sinks' progress and a checkpoint of Spark's that do not belong together.
 
-    ``last`` is the last commit, ``answered`` the last one with answers, ``version`` the catalog's.
+    ``last`` is the last commit, ``version`` the catalog's.
     """
     number = -1 if last is None else last.number
     if last is not None and last.catalog_version > version:
@@ -63,15 +71,16 @@ def check_together(folder: Path, stream: str, last: Commit | None, answered: int
             stream,
             f"a commit was made with version {last.catalog_version} of the catalog, but its last version is {version}",
         )
-    if answered is not None and answered > number:
-        raise _apart(stream, f"there are answers of commit {answered}, but the last commit is {number}")
+    if answers.commit > number:
+        raise _apart(stream, f"there are answers of commit {answers.commit}, but the last commit is {number}")
     expected = None if last is None else last.answered
-    if expected is not None and (answered is None or answered < expected):
-        raise _apart(stream, f"the answers of commit {expected} are missing")
+    if expected is not None and answers.number < expected:
+        raise _apart(stream, f"answers {expected} are missing")
+    reached = max(number, answers.number)  # where nobody had an answer, sinks were told the number of the commit
     for path in _progress_of(folder, stream):
         delivered = read_record(path).get("delivered", -1)
-        if isinstance(delivered, int) and delivered > number:
-            raise _apart(stream, f"{path} has reached commit {delivered}, but the last commit is {number}")
+        if isinstance(delivered, int) and delivered > reached:
+            raise _apart(stream, f"{path} has reached answers {delivered}, but the last ones are {reached}")
     check_checkpoint(folder / "checkpoint" / stream, last, stream)
 
 
@@ -151,8 +160,21 @@ def _check_stream(folder: Path, stream: str) -> None:
     """Check that the sound parts of a stream belong together."""
     commits, answers = folder / "commits" / stream, folder / "answers" / stream
     last = found_commits(commits)[2] if commits.exists() else None
-    number = found_files(answers)[1] if answers.exists() else -1
-    check_together(folder, stream, last, None if number < 0 else number, _catalog_version(folder))
+    check_together(folder, stream, last, _last_answers(answers), _catalog_version(folder))
+
+
+def last_answers(log: AnswerLog) -> LastAnswers:
+    """Tell which answers of a log are the last ones."""
+    number, commit = log.last(), log.last_commit()
+    return LastAnswers(-1 if number is None else number, -1 if commit is None else commit)
+
+
+def _last_answers(folder: Path) -> LastAnswers:
+    """Read which answers of a stream are the last ones."""
+    if not folder.exists():
+        return LastAnswers()
+    files, number, _ = found_files(folder)
+    return LastAnswers(number, files[-1].span.commit if files else -1)
 
 
 def _progress_of(folder: Path, stream: str) -> Iterator[Path]:

@@ -34,13 +34,17 @@ class AnswerTargets:
         self.followers: list[Follower] = []
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Leave a commit's answers for the sinks; followers read them from the log."""
+        """Leave answers for the sinks; followers read them from the log."""
         self.delivery.deliver(number, tables)
 
-    def catch_up(self, number: int) -> None:
-        """Let the sinks be given what they lack of the log, whose last commit is this: it is not answered again."""
+    def catch_up(self) -> None:
+        """Let the sinks be given what they lack of the log."""
         self.delivery.catch_up()
 
+    def look_after_sinks(self) -> None:
+        """Let the sinks be tried that have failed, and answers that they have kept back be made visible in time."""
+        self.delivery.look_after()
+
     def taken(self) -> int:
-        """Return the last commit whose answers every sink and every stream made of them has."""
+        """Return the number of the last answers that every sink and every stream made of them has."""
         return min([self.delivery.taken(), *(follower.followed for follower in self.followers)])

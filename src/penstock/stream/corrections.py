@@ -28,6 +28,10 @@ MOST_PLACES: Final = 100_000  # windows by groups that are computed anew at a ti
 Touched = Mapping[LaneKey, tuple[Int64Array, Int64Array]]  # lane → slices and groups that late rows fell into
 
 
+LateRows = tuple[Touched, int | None]  # where a batch's late rows fell, and the watermark that they were late by
+NO_LATE_ROWS: Final[LateRows] = ({}, None)
+
+
 class Corrections:
     """Computes anew what late rows touched in windows that are final, while these may still be revised."""
 

@@ -6,10 +6,19 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
-from penstock.evaluate.windows.due import MOST_EMPTY, NO_SILENCE, DueEnds, Silence, due_ends, last_held_end
+from penstock.evaluate.windows.due import (
+    MOST_EMPTY,
+    NO_SILENCE,
+    DueEnds,
+    EndRuns,
+    Silence,
+    due_ends,
+    last_held_end,
+)
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import source_of
@@ -70,12 +79,15 @@ class DueWindows:
         found = []
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                first, _, *more = commit.due.get(str(definition.id), (0, 0))
-                last = more[0] if more else (commit.next_ends.get(str(definition.id)) or 0) - 1
-                if str(definition.id) in commit.due:
-                    silent = more[1] if len(more) > 1 else 0
-                    due = self._ends(tree, definition, (first, last), silent)
-                    found += self._pending(tree, definition, due, last, silent)
+                for record in commit.due.get(str(definition.id), ()):
+                    until = (commit.next_ends.get(str(definition.id)) or 0) - 1 if len(record) < 3 else record[2]
+                    silent = record[3] if len(record) > 3 else 0
+                    if len(record) > 4:  # of batches before: as they were listed then
+                        firsts, counts = np.array(record[4], np.int64), np.array(record[5], np.int64)
+                        due = DueEnds(EndRuns(firsts, counts, definition.query.window.slide), 0, 0)
+                    else:
+                        due = self._ends(tree, definition, (record[0], until), silent)
+                    found += self._pending(tree, definition, due, until, silent)
         return found
 
     def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Pending]:

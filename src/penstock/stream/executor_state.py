@@ -26,7 +26,7 @@ from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.share.plan import ONE_TREE, Strategy, plan_queries
 from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.spark.session.own_session import made_in
-from penstock.store.answer_files import AnswerFile, AnswerPart, LargeTables
+from penstock.store.answer_files import AnswerFile, AnswerPart, LargeTables, Span
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
 from penstock.store.executor_state import ExecutorFiles, ExecutorStateFolder
@@ -157,7 +157,7 @@ class ExecutorState:
 
     def taken_back(self, parts: Sequence[AnswerPart]) -> list[pa.Table]:
         """Read answers that no log will name, and remove their files."""
-        tables = list(LargeTables(AnswerFile(self.answers / "asked", 0, 0, 0, 1, True, tuple(parts))))
+        tables = list(LargeTables(AnswerFile(self.answers / "asked", Span(0, 0, -1), tuple(parts))))
         for name in {part.file for part in parts}:
             remove(self.answers / name)
         return tables

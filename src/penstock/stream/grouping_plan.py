@@ -6,7 +6,7 @@ executors here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -87,11 +87,21 @@ class GroupingChooser:
         """Let groupings feed each other as they did for a commit."""
         self.feeding = from_record(commit.feeding)
 
-    def laid_out(self, layout: Layout, batch: DataFrame, known: Mapping[str, Table], judged: Bounds) -> Layout:
-        """Lay a plan out for a batch; the batch is looked at first if it is time to."""
+    def laid_out(
+        self,
+        layout: Layout,
+        batch: DataFrame,
+        known: Mapping[str, Table],
+        judged: Bounds,
+        before_hand_over: Callable[[], None],
+    ) -> Layout:
+        """Lay a plan out for a batch; the batch is looked at first if it is time to.
+
+        ``before_hand_over`` is called before the executors take a grouping over.
+        """
         if self._is_time(layout, batch):
             self._look(lay_out(layout.plan, layout.time, None, layout.doubtful), batch, known, judged)
-        self._hand_over(layout)
+        self._hand_over(layout, before_hand_over)
         asked = {(tree.space, grouping.keys) for tree in layout.plan.trees for grouping in tree.groupings}
         spread, feeding = self.spread & asked, self._without_spread()
         if layout.feeding == feeding and layout.spread == spread:
@@ -162,7 +172,7 @@ class GroupingChooser:
 
     # -- who is kept by the executors ----------------------------------------------------------------------------
 
-    def _hand_over(self, layout: Layout) -> None:
+    def _hand_over(self, layout: Layout, before: Callable[[], None]) -> None:
         """Hand groupings that have outgrown the driver to the executors, with all that is stored of them.
 
         Of woven trees nothing is handed over, as it could not move any more: all queries are put into one tree first.
@@ -175,6 +185,7 @@ class GroupingChooser:
                 if len(layout.plan.trees) > 1 and layout.plan.strategy == "weave":
                     self._waiting = True
                     continue
+                before()
                 if not self._taken_over(name, definitions):
                     self._stays.add(name)
                     continue

@@ -16,7 +16,7 @@ from penstock.stream.progress import Progress
 
 def has_left(progress: Progress, definition: Definition) -> bool:
     """Tell whether a definition that was replaced has answered its last window, and will revise none."""
-    watermark, following = progress.clock.watermark_us, progress.windows.next_ends.get(definition.id)
+    watermark, following = progress.clock.watermark_us, progress.windows.answers_next(definition.id)
     if watermark is None or progress.clock.ended:
         return progress.clock.ended
     last, revise_us = progress.windows.last_own_end(definition), definition.typed.revise_us

@@ -13,7 +13,7 @@ from penstock.spark.answers.large_answers import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
-from penstock.store.verifying import check_together
+from penstock.store.verifying import check_together, last_answers
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.context import StreamContext
 from penstock.stream.derived.kinds import derived_kind
@@ -37,7 +37,7 @@ def put_to_work(
     commits, answers = _logs(stream.name, settings.folder)
     if settings.folder is not None:
         version = settings.catalog.version
-        check_together(settings.folder.path, stream.name, commits.last(), answers.last(), version)
+        check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
     targets = AnswerTargets(delivery_of(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if leader is not None and stream.format == ROWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.kernel.arrived import Arrived
-from penstock.kernel.pending import Pending
+from penstock.kernel.pending import ItemKey, Pending
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
@@ -47,6 +48,10 @@ class Pipeline:
         self.commits, self.answers, self.places = given.commits, given.answers, given.places
         self.clock, self.steady = settings.clock, settings.steady
         self.metrics, self.intake = Metrics(), Intake(settings.session, given.stream, given.places)
+        self.memory = threading.RLock()  # of whoever reads or changes what is in memory; free while a job runs
+        self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
+        self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
+        self._steps_waiting = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -57,9 +62,23 @@ class Pipeline:
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
+        self.upkeep: list[Callable[[], None]] = []  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
         self._looked = -1  # the last commit at which it was decided whether to compact
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Have all that is in memory for a step of the stream; answers that lag behind wait for it."""
+        self._steps_waiting += 1
+        with self.memory:
+            self._steps_waiting -= 1
+            yield
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether a step waits to have what is in memory."""
+        return self._steps_waiting > 0
 
     @property
     def version(self) -> int:
@@ -84,7 +103,8 @@ class Pipeline:
 
     def process(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "") -> None:
         """Take one batch: partials, synopsis, commit, answers."""
-        self._mend()
+        with self.step():
+            self._mend()
         if batch_id <= self.progress.clock.batch:
             return  # committed before a restart
         if self.progress.clock.ended:
@@ -114,7 +134,7 @@ class Pipeline:
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
             self.committer.commit(Step("heartbeat", due, self.clock()), layout)
-            self.committer.answer(due, layout)
+            (self.committer.answer_later if self.lags else self.committer.answer)(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
 
@@ -124,6 +144,7 @@ class Pipeline:
         if self.progress.clock.ended:
             return
         layout = self.plan(snapshot)
+        self.drain()
         with self._whole():
             due, self.progress.clock.ended = self.due_windows.rest(layout), True
             self.committer.commit(Step("flush", due, self.clock()), layout)
@@ -134,6 +155,7 @@ class Pipeline:
         self._mend()
         if self.layout is not None and snapshot.is_of(self.layout.plan) and not self.weaving.ready:
             return
+        self.drain()  # as the plan was when these windows became final
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.windows.starts), self._switch(snapshot)
             charge_lanes(self.due_windows, layout)
@@ -153,6 +175,7 @@ class Pipeline:
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
         layout = self.plan(snapshot)
+        self.drain()
         if self.progress.clock.watermark_us is None or not (asking := self.admission.going_back(chosen, layout)):
             return {}
         past = self.admission.read(asking, layout, snapshot.tables, accept=accept)
@@ -185,20 +208,25 @@ class Pipeline:
     # -- one batch -----------------------------------------------------------------------------------------------
 
     def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str) -> None:
-        """Take one batch whole."""
-        layout, clock, number = self.plan(snapshot), self.clock(), self.progress.clock.number + 1
-        judged = self.computing.judged_by(clock)
+        """Take one batch whole; while its job runs, final windows of earlier ones may be answered."""
+        with self.step():
+            layout, clock = self.plan(snapshot), self.clock()
+            judged = self.computing.judged_by(clock)
+            number = self.progress.clock.number + 1
         with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
             with self.metrics.timed("job"):
                 try:
-                    layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged)
-                    self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
+                    with self.step():
+                        settle = partial(self.committer.answer_before, layout, None)
+                        layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
+                        self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     beside = self.intake.sent_beside(snapshot)
                     computed = self.computing.run(rows, layout, snapshot.tables, judged, beside)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
                     raise
-            with self._whole():
+            with self.step(), self._whole():
+                self.committer.answer_before_rows(computed.layout, computed.partials)
                 with self.metrics.timed("ingest"):
                     arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
                 self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
@@ -211,12 +239,41 @@ class Pipeline:
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
-                compact = self._is_time_to_compact()
-                putting_together = partial(self._compact, computed.layout) if compact else None
-                self.committer.answer(due, computed.layout, arrived.touched, before, putting_together)
-                self.leftovers.tidy_up(self.intake, snapshot.definitions, layout, compact=compact)
+                compact, late = self._is_time_to_compact(), (arrived.touched, before)
+                putting_together = partial(self._compact, computed.layout)
+                tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
+                if self.lags:
+                    self.committer.answer_later(due, computed.layout, late)
+                    self.upkeep += [putting_together, tidying] if compact else [tidying]
+                else:
+                    self.committer.answer(due, computed.layout, late, putting_together if compact else None)
+                    tidying()
         self.weaving.look()
         self.given.settings.calibration.go_on()
+
+    # -- answers that lag behind ---------------------------------------------------------------------------------
+
+    def answer_next(self, keys: Sequence[ItemKey]) -> None:
+        """Answer some of the windows that are final, in an order that somebody has chosen."""
+        with self.memory, self._whole():
+            assert self.layout is not None
+            self.committer.answer_next(self.layout, keys)
+
+    def do_upkeep(self) -> None:
+        """Do the next piece of what can wait."""
+        with self.memory, self._whole():
+            if self.upkeep:
+                self.upkeep.pop(0)()
+
+    def drain(self) -> None:
+        """Answer all windows that are final."""
+        if self.half_done and self.failure is not None:
+            self._mend()
+        with self.memory, self._whole():
+            if self.layout is not None:
+                self.committer.drain(self.layout)
+            while self.upkeep:
+                self.upkeep.pop(0)()
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
@@ -270,6 +327,9 @@ class Pipeline:
 
     def _mend(self) -> None:
         """After a step that failed in the middle, go back to what was committed."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
         if not self.half_done:
             return
         if isinstance(self.commits, MemoryCommitLog):
@@ -301,13 +361,9 @@ class Pipeline:
         self.failures.restore()
         if layout is None or last is None:
             return
-        replaying.charge(layout, last, answered=self.answers.last() == last.number)
+        replaying.charge(layout, last, self.answers)
         self.weaving.restore(layout.plan.definitions)
         LOG.info(f"goes on from commit {last.number}", extra={"event": "recovered", "stream": self.stream.name})
         self.committer.restore(layout, last.judged_us if last.kind == "batch" else self.progress.clock.watermark_us)
-        touched = arrived.touched if arrived is not None and last.kind == "batch" else None
-        if self.answers.is_complete(last.number):
-            self.committer.go_on(layout)
-        elif last.due or touched:
-            with self._whole():
-                self.committer.answer(self.due_windows.recorded(layout, last), layout, touched, last.judged_us)
+        with self._whole():
+            replaying.go_on(self.committer, layout, last, arrived)

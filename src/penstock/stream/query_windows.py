@@ -30,6 +30,10 @@ class QueryWindows:
     paused: dict[int, Paused] = field(default_factory=dict)
     silences: dict[int, Silence] = field(default_factory=dict)  # empty windows, where there are any
     too_late: dict[int, int] = field(default_factory=dict)  # rows that came too late
+    skipped: dict[int, int] = field(default_factory=dict)  # windows that later ones superseded
+    unanswered: dict[int, int] = field(
+        default_factory=dict
+    )  # first end that is final and not answered, if there is one
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
 
@@ -51,7 +55,7 @@ class QueryWindows:
         """Forget a definition that is gone."""
         self.failed_us.pop(number, None)
         known: dict[int, Any]
-        counted = self.paused, self.silences, self.too_late
+        counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
 
@@ -82,6 +86,10 @@ class QueryWindows:
         if self.clock.watermark_us is not None:
             first = max(first, window.end_after(self.clock.watermark_us))
         return first if first <= watermark_us else None
+
+    def answers_next(self, number: int) -> int | None:
+        """Return the end of the next window that a definition is to answer, final or not; None: not known yet."""
+        return self.unanswered.get(number, self.next_ends.get(number))
 
     def revised_from(self, definition: Definition) -> int:
         """Return the first window end whose answer late rows may revise: none of a query that is paused."""
@@ -130,7 +138,7 @@ class QueryWindows:
 
         While a query's first window is open, late rows may still move it, but never before the watermark.
         """
-        typed, following = definition.typed, self.next_ends.get(definition.id)
+        typed, following = definition.typed, self.answers_next(definition.id)
         window, watermark = typed.query.window, self.clock.watermark_us
         if watermark is None:
             return None if following is None else following - window.length
@@ -186,3 +194,5 @@ class QueryWindows:
         self.silences = {int(k): Silence(*counts) for k, counts in commit.silences.items()}
         self.departed = dict(commit.departed)
         self.failed_us = {int(k): v for k, v in commit.failed.items()}
+        self.skipped = {int(k): v for k, v in commit.skipped.items()}
+        self.unanswered = {}

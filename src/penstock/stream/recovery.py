@@ -13,11 +13,16 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.defects import Defect
 from penstock.kernel.described import check_described
+from penstock.kernel.pending import Pending
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
+from penstock.store.answer_files import Span
+from penstock.store.answers import AnswerLog
 from penstock.store.commits import Commit
+from penstock.stream.corrections import NO_LATE_ROWS
 from penstock.stream.defect_isolation import Place, pause_users, users_of
 from penstock.stream.due_windows import DueWindows
+from penstock.stream.step_committer import StepCommitter
 
 LanesOf = Callable[[Collection[int], Layout], Layout]
 
@@ -30,6 +35,7 @@ class Recovery:
         self.due_windows, self.lanes_of, self.stream = due_windows, lanes_of, stream
         self.synopsis, self.progress = due_windows.synopsis, due_windows.progress
         self._broken: dict[Place, tuple[int | None, Defect]] = {}
+        self._made: list[Span] = []  # answers after the last commit
 
     def take(self, commit: Commit, partials: pa.Table | None, layout: Layout) -> Arrived | None:
         """Bring back what a commit brought, and stand where it stood."""
@@ -47,22 +53,46 @@ class Recovery:
         self._broken |= {place: (self.progress.clock.seen_until_us, defect) for place, defect in found.items()}
         return arrived
 
-    def charge(self, layout: Layout, last: Commit, *, answered: bool) -> None:
+    def charge(self, layout: Layout, last: Commit, answers: AnswerLog) -> None:
         """Pause the queries that would be answered from what is not whole; others had begun anew before."""
-        waiting = frozenset[str]() if answered else frozenset(last.due)
+        self._made = answers.made_after(last.number)
+        waiting = {one.definition.id for one in self._unanswered(layout, last)}
         for place, (since_us, defect) in self._broken.items():
             if since_us is not None:
                 lost = [d for d in users_of(layout, place) if not self._goes_on(d, since_us, waiting)]
                 pause_users(self.due_windows, layout, lost, defect, since_us)
 
-    def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[str]) -> bool:
+    def go_on(self, committer: StepCommitter, layout: Layout, last: Commit, arrived: Arrived | None) -> None:
+        """Answer what was due at the last commit, and was not answered before the process ended."""
+        committer.targets.catch_up()  # a step that failed may have passed a sink over
+        revised = any(span.corrected or span.older for span in self._made)
+        late = (arrived.touched, last.judged_us) if arrived is not None and last.kind == "batch" else NO_LATE_ROWS
+        due, left = self._unanswered(layout, last), NO_LATE_ROWS if revised else late
+        if any(span.older and not span.complete for span in self._made):
+            committer.find_failures(self.due_windows.recorded(layout, last), layout, late)
+        elif due or left[0]:
+            committer.answer(due, layout, left)
+        else:
+            committer.go_on(layout)
+
+    def _unanswered(self, layout: Layout, last: Commit) -> list[Pending]:
+        """List the windows that a commit found due, without those that are in the log."""
+        if any(span.older for span in self._made):
+            return []
+        recorded, covered = self.due_windows.recorded(layout, last), dict[int, int]()
+        for span in self._made:
+            covered |= {number: max(end, covered.get(number, end)) for number, end in span.covered.items()}
+        left = [one.after(covered[d]) if (d := one.definition.id) in covered else one for one in recorded]
+        return [one for one in left if len(one.ends)]
+
+    def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[int]) -> bool:
         """Tell whether all windows that a query will answer begin where its lane is whole."""
         progress, window = self.progress, definition.query.window
         start, following = progress.windows.starts.get(definition.id), progress.windows.next_ends.get(definition.id)
         by_rows = isinstance(window, RowsWindow)
         if not by_rows and start is not None and start >= since_us:
             return True
-        if str(definition.id) in waiting or definition.typed.revise_us or following is None:
+        if definition.id in waiting or definition.typed.revise_us or following is None:
             return False
         if following - window.length < since_us:
             return False

@@ -61,6 +61,7 @@ class StreamRunner:
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
+        self.desk, self._may_lag = pipeline.given.settings.desk, False
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
@@ -110,8 +111,11 @@ class StreamRunner:
             self.pipeline.code_ahead.wait()
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
+            self.pipeline.lags = self._may_lag and not self.targets.followers
             self.pipeline.process(batch, batch_id, snapshot, source)
-            self.lead()
+            self.desk.wake()
+            with self.pipeline.step():
+                self.lead()
 
     def lead(self) -> None:
         """Let the streams that this one feeds take what is new, and end what has been answered to its end."""
@@ -143,6 +147,8 @@ class StreamRunner:
             return
         self._go_on()
         self._failure = None
+        self.let_answers_lag()
+        self.desk.join(self.pipeline)
         self._supervisor = threading.Thread(target=self._supervise, name=f"penstock-{self.stream.name}", daemon=True)
         self._supervisor.start()
 
@@ -161,11 +167,29 @@ class StreamRunner:
             self._supervisor = None
         elif self._running is not None:
             self._running.stop()
+        self.desk.leave(self.pipeline)
         with self._busy:  # what somebody else asked for is done
-            pass
+            self._catch_up()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def let_answers_lag(self, *, may: bool = True) -> None:
+        """Let final windows be answered after the next batch, by the desk or by whoever asks; False: catch up."""
+        self._may_lag = may
+        self.pipeline.lags = may and not self.targets.followers
+        if not may:
+            with self.pipeline.step():
+                self.pipeline.drain()
+
+    def _catch_up(self) -> None:
+        """Answer what lags behind, unless the stream has failed; the next start mends that."""
+        if self._failure is None:
+            try:
+                self.let_answers_lag(may=False)
+            except BaseException as error:
+                self._failure = error
+        self._may_lag = self.pipeline.lags = False
 
     def leave(self) -> None:
         """Stop for good, and make all answers visible."""
@@ -219,7 +243,7 @@ class StreamRunner:
 
     def tick(self) -> None:
         """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             snapshot = self.snapshot()
             if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
                 self.pipeline.settle(snapshot)
@@ -245,7 +269,7 @@ class StreamRunner:
     @contextmanager
     def between_batches(self) -> Iterator[None]:
         """Keep batches waiting."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             yield
 
     def check_past(self, typed: TypedQuery) -> None:
@@ -258,7 +282,7 @@ class StreamRunner:
     @_tells_the_end
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             found = self.pipeline.admit(self.snapshot(), new)
             watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
             if watermark is not None and any(end is not None and end <= watermark for end in ends):
@@ -268,21 +292,21 @@ class StreamRunner:
     @_tells_the_end
     def settle(self) -> None:
         """Let changes take effect now, unless a running stream will do so in a moment."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             if not self.running:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
     def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
         """Refuse windows of the past that cannot be had; nothing is answered yet."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             layout = self.pipeline.plan(self.snapshot())
             self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
 
     @_tells_the_end
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -290,14 +314,14 @@ class StreamRunner:
     @_tells_the_end
     def flush(self) -> None:
         """End the stream and answer its last windows."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             self.pipeline.flush(self.snapshot())
             self.lead()
 
     @_tells_the_end
     def ask(self, typed: TypedQuery) -> pa.Table:
         """Answer a one-time query from what is stored, as of the watermark."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             self.pipeline.settle(self.snapshot())
             return OneTimeQueries(self.pipeline, self.catalog.tables()).answer(typed)
 
@@ -309,7 +333,7 @@ class StreamRunner:
 
     def open_windows(self) -> int:
         """Count the windows that hold rows and are not final."""
-        with self._busy:
+        with self._busy, self.pipeline.step():
             return self.pipeline.due_windows.open_windows(self.pipeline.plan(self.snapshot()))
 
     def _about(self, definition: Definition) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from penstock.catalog import Catalog
 from penstock.kernel.synopsis import Kernel
 from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
+from penstock.schedule.live_policy import LivePolicy
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
 from penstock.sinks.protocol import Sink
@@ -18,6 +19,7 @@ from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
 from penstock.stream.background_calibration import BackgroundCalibration
+from penstock.stream.desk import Desk
 from penstock.stream.machine_speed import stored_rates
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class StreamSettings:
     max_driver_groups: int  # groups of one grouping that the driver keeps
     aggregation: Aggregation = "auto"  # where rows become partials
     sink_backlog: int = SINK_BACKLOG  # answers that wait for a sink, beyond which its stream waits
+    policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
+    desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
     rates: Rates = field(default_factory=stored_rates)
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 

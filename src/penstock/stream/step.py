@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.described import about
-from penstock.kernel.pending import Pending
+from penstock.kernel.pending import DueRecord, Pending
 from penstock.share.grouping_rollup import to_record
 from penstock.share.layout import Layout
 from penstock.store.checkpoints import checkpoint_id
@@ -22,13 +22,14 @@ class Step:
     """One step of a stream: a batch, a heartbeat, rows of the past, or a change of its queries."""
 
     kind: Kind
-    due: Sequence[Pending]
+    due: Sequence[Pending]  # that it made final
     clock_us: int
     computed: BatchPartials | None = None
     highest: int | None = None  # slice among the partials
     judged_us: int | None = None  # the watermark before it
     batch: int | None = None  # Spark's number; None: no batch of Spark's
     backfilled: tuple[int, ...] = ()  # definitions whose lanes were rebuilt
+    waiting: Sequence[Pending] = ()  # that steps before made final, and that are not answered yet
 
     @property
     def about(self) -> bytes | None:
@@ -52,7 +53,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         too_late=_written(progress.windows.too_late),
         source=progress.clock.source,
         tables={} if computed is None else dict(computed.versions),
-        due={str(p.definition.id): (p.ends.first_us, len(p.ends), p.until_us, p.silent) for p in step.due},
+        due=_recorded(step),
         starts=_written({k: v for k, v in progress.windows.starts.items() if v is not None}),
         next_ends={str(number): progress.windows.next_ends.get(number) for number in progress.windows.starts},
         first_ends=_written(progress.windows.first_ends),
@@ -60,6 +61,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         departed=dict(progress.windows.departed),
         silences={str(number): (one.empty, one.skipped) for number, one in progress.windows.silences.items()},
         failed=_written(progress.windows.failed_us),
+        skipped=_written(progress.windows.skipped),
         paused={str(k): v for k, v in progress.windows.paused.items()},
         attempts=tuple(sorted(layout.attempts)),
         edges={} if computed is None else {str(t): list(e) for t, e in computed.bounds.edges.items()},
@@ -73,6 +75,16 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         feeding=to_record(layout.feeding),
         checkpoint=checkpoint_id(checkpoint) if fed and progress.clock.source else None,
     )
+
+
+def _recorded(step: Step) -> dict[str, list[DueRecord]]:
+    """Write down which windows are not answered yet, by definition."""
+    found: dict[str, list[DueRecord]] = {}
+    for one in step.waiting:
+        found.setdefault(str(one.definition.id), []).append(one.exact_record())
+    for one in step.due:
+        found.setdefault(str(one.definition.id), []).append(one.record())
+    return found
 
 
 def counts_of(arrived: Arrived, repeated: int) -> Counts:

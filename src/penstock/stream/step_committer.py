@@ -1,4 +1,4 @@
-"""Commits each step of a stream and then its answers, each durable before the next begins."""
+"""Commits each step of a stream and then its answers, the most urgent first, each durable before the next begins."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from penstock.kernel.answering import Answering, Due, Failure
+from penstock.kernel.arrived import first_time
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
 from penstock.kernel.emit_changes import EmitChanges, saying_changes
-from penstock.kernel.pending import Pending, Rounds
+from penstock.kernel.pending import ItemKey, Pending, Rounds
 from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
 from penstock.store.answer_parts import alike_together
-from penstock.store.answers import AnswerLog
+from penstock.store.answers import AnswerLog, Made
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.corrections import Corrections, Touched
+from penstock.stream.corrections import NO_LATE_ROWS, Corrections, LateRows
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState
 from penstock.stream.metrics import Metrics
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
+from penstock.stream.unanswered import UnansweredWindows
 
+MOST_LAG_S: Final = 60.0  # of work that may wait, beyond which a batch waits for the answers of those before
+MOST_RUNS: Final = 20_000  # of ends that wait, beyond which they are answered first
 Said = Callable[[Sequence[pa.Table]], list[pa.Table]]
 
 
@@ -43,21 +48,26 @@ class StepCommitter:
         executor_state: ExecutorState | None,
         targets: AnswerTargets,
         shown: Said,
+        unanswered: UnansweredWindows,
         metrics: Metrics,
         checkpoint: Path,
     ) -> None:
-        """Write to two logs; ``targets`` take answers, which ``shown`` writes as users see them."""
+        """Write to two logs; ``targets`` take answers to what is ``unanswered``, as ``shown`` lets users see them."""
         self.commits, self.answers, self.due_windows, self.answering = commits, answers, due_windows, answering
         self.executor_state, self.targets, self.shown = executor_state, targets, shown
         self.progress, self.synopsis = due_windows.progress, due_windows.synopsis
+        self.unanswered, self.order = unanswered, unanswered.order
         self.metrics, self.checkpoint = metrics, checkpoint
         self.corrections = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
-        self._failed = False  # a query was paused since the last answers, or while these are made
+        self._failed = False  # a query was paused while the last group was answered
 
     def commit(self, step: Step, layout: Layout) -> None:
-        """Write the atomic record of a step."""
+        """Write the atomic record of a step, with all windows that are not answered yet."""
+        if self.unanswered.runs > MOST_RUNS:  # too much to be written into every commit
+            self.answer_before(layout, None)
+        step = replace(step, waiting=self.unanswered.pending())
         commit = commit_of(step, layout, self.progress, self.checkpoint, self.answers.last())
         partials = pa.table({}) if step.computed is None else step.computed.partials
         if step.computed is not None:
@@ -74,51 +84,122 @@ class StepCommitter:
         self,
         due: Sequence[Pending],
         layout: Layout,
-        touched: Touched | None = None,
-        judged_us: int | None = None,
+        late: LateRows = NO_LATE_ROWS,
         before_expiry: Callable[[], None] | None = None,
     ) -> None:
-        """Answer what is due, commit the answers on their own, and let go of what no window needs any more.
+        """Answer what is due, the most urgent first, and let go of what no window needs any more.
 
-        What is due is answered in rounds that fit into memory; answers that are too many to be held wait in files.
-        ``before_expiry`` is called when the sinks have the answers, while the partials that these need are all kept.
+        ``before_expiry`` is called when all is answered, while the partials that this needs are all kept.
         """
         with self.metrics.timed("answer"):
-            number, here = self.progress.clock.number, [one for one in due if self.synopsis.keeps(one.lane)]
-            written = list(self._written(due, layout)) if len(here) < len(due) else []
-            again = self.answers.last() == number  # a restart answers again if some query failed, to know which
-            tables: list[pa.Table] = []
-            for answered, failures in self._answered(here, layout, touched, judged_us):
-                much = tables and not again and self.rounds.are_much(tables)
-                if much and (parts := self.answers.spill(number, tables)) is not None:
-                    written, tables = [*written, *parts], []
-                tables = alike_together([*tables, *self._settled(answered, failures, layout, again=again)])
-            self.corrections.forget(layout)
-            self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
-            if not again:
-                with self.metrics.timed("log"):
-                    complete = not (self._failed or self.synopsis.defects)
-                    self.answers.append(number, tables, written, complete=complete)
-                self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
-            with self.metrics.timed("sink"):
-                self.targets.deliver(number, self.answers.large(number) or tables)
+            self.correct(layout, late)
+            self.unanswered.add(due, at_once=True)
+            self.drain(layout)
             if before_expiry is not None:
                 before_expiry()
-            self._expire(layout)
-        self._failed = False
+            self.expire(layout)
+        self.charge(layout)
+
+    def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> None:
+        """Leave what is due to be answered; what late rows revise is answered now."""
+        with self.metrics.timed("answer"):
+            self.correct(layout, late)
+            self.unanswered.add(due, at_once=False)
+            while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
+                self._answer_group(self.unanswered.take(), layout)
+            self.expire(layout)
+        self.charge(layout)
+
+    def correct(self, layout: Layout, late: LateRows) -> None:
+        """Revise the answers that late rows change."""
+        if late[0]:
+            self._answer_group([], layout, late)
+        self.corrections.forget(layout)
+
+    def drain(self, layout: Layout) -> None:
+        """Answer all that is not answered, the most urgent first."""
+        while group := self.unanswered.take():
+            self._answer_group(group, layout)
+        self.targets.look_after_sinks()
+
+    def answer_next(self, layout: Layout, keys: Sequence[ItemKey]) -> None:
+        """Answer some items of what is not answered, in their order, as many as fit into one go."""
+        with self.metrics.timed("answer"):
+            self._answer_group(self.unanswered.take(keys), layout)
+        self.charge(layout)
+
+    def answer_before(self, layout: Layout, time_us: int | None) -> None:
+        """Answer final windows that rows of a time and later would change; None: all."""
+        with self.metrics.timed("answer"):
+            due = self.unanswered.take_all() if time_us is None else self.unanswered.take_after(time_us)
+            if due:
+                self._answer_group(due, layout)
+
+    def answer_before_rows(self, layout: Layout, partials: pa.Table) -> None:
+        """Answer final windows before late rows enter them: what they say does not depend on when they are answered.
+
+        The executors read their files again, whatever these held before: all that they keep is answered.
+        """
+        if self.unanswered and (first := first_time(layout, partials)) is not None:
+            self.answer_before(layout, None if layout.spread else first)
+
+    def charge(self, layout: Layout) -> None:
+        """Pause the queries that a defect concerns, durably: what comes after a restart may not have the defect."""
         if charge_lanes(self.due_windows, layout) or self._defective:
-            self._defective = False  # written down at once: what comes after a restart may not have the defect
+            self._defective = False
             last = self.commits.last()
             self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
 
+    def find_failures(self, due: Sequence[Pending], layout: Layout, late: LateRows) -> None:
+        """Answer again what is in the log, to know which queries failed: format 2 tells only that some did."""
+        for tables, failures in self._answered(due, layout, late):
+            self._settled(tables, failures, layout, again=True)
+        self.go_on(layout)
+
+    def _answer_group(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> None:
+        """Answer windows together, log the answers and leave them for the sinks.
+
+        They are answered in rounds that fit into memory; answers that are too many to be held wait in files.
+        """
+        here = [one for one in due if self.synopsis.keeps(one.lane)]
+        number, self._failed = self._next_number(), False
+        written = list(self._written(due, layout, number)) if len(here) < len(due) else []
+        tables: list[pa.Table] = []
+        for answered, failures in self._answered(here, layout, late):
+            if tables and self.rounds.are_much(tables) and (parts := self.answers.spill(number, tables)) is not None:
+                written, tables = [*written, *parts], []
+            tables = alike_together([*tables, *self._settled(answered, failures, layout)])
+        self.order.learn()
+        self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
+        if not tables and not written:
+            return
+        with self.metrics.timed("log"):
+            made = Made(self.progress.clock.number, self._covered(due), corrected=bool(late[0]) and not self._failed)
+            self.answers.append(number, tables, written, made)
+        self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
+        with self.metrics.timed("sink"):
+            self.targets.deliver(number, self.answers.large(number) or tables)
+
+    def _next_number(self) -> int:
+        """Return the number of the next answers: as long as a commit has one group, that of the commit."""
+        last = self.answers.last()
+        return max(self.progress.clock.number, -1 if last is None else last + 1)
+
+    def _covered(self, due: Sequence[Pending]) -> dict[int, int]:
+        """Tell up to which end each query is answered: one that failed, up to its failure."""
+        paused, covered = self.progress.windows.paused, dict[int, int]()
+        for one in due:
+            number, last = one.definition.id, int(one.ends.lasts[-1])
+            covered[number] = min(last, paused[number].until_us) if number in paused else last
+        return covered
+
     def go_on(self, layout: Layout) -> None:
-        """Go on from answers that are in the log: sinks may lack them, and what no window needs any more goes."""
+        """Go on from answers that are in the log: what no window needs any more goes."""
         self.corrections.forget(layout)
-        self.targets.catch_up(self.progress.clock.number)
-        self._expire(layout)
+        self.expire(layout)
 
     def _answered(
-        self, due: Sequence[Pending], layout: Layout, touched: Touched | None, judged_us: int | None
+        self, due: Sequence[Pending], layout: Layout, late: LateRows
     ) -> Iterator[tuple[list[pa.Table], list[Failure]]]:
         """Answer what the driver keeps, round by round; with the last one comes what late rows have changed."""
         tables, failures = list[pa.Table](), list[Failure]()
@@ -128,7 +209,7 @@ class StepCommitter:
             chosen = [one for one in map(self._before_pause, listed) if len(one.ends)]
             tables, failures = answer_apart(self.answering, chosen)
             self.rounds.note(sum(table.num_rows for table in tables))
-        for place, (revised, failed) in enumerate(self.corrections.revised(layout, touched or {}, judged_us)):
+        for place, (revised, failed) in enumerate(self.corrections.revised(layout, *late)):
             if place:
                 yield tables, failures
                 tables, failures = [], []
@@ -136,7 +217,7 @@ class StepCommitter:
         yield tables, failures
 
     def _settled(
-        self, tables: list[pa.Table], failures: Sequence[Failure], layout: Layout, *, again: bool
+        self, tables: list[pa.Table], failures: Sequence[Failure], layout: Layout, *, again: bool = False
     ) -> list[pa.Table]:
         """Pause the queries that failed, and return what is to be said, as users see it."""
         if failures:
@@ -164,15 +245,16 @@ class StepCommitter:
         """Forget the queries that are gone."""
         self.answering.forget(current)
         self.rounds.forget(current)
+        self.order.forget(current)
         self.said.forget_others(current)
 
-    def _written(self, due: Sequence[Pending], layout: Layout) -> Sequence[AnswerPart]:
+    def _written(self, due: Sequence[Pending], layout: Layout, number: int) -> Sequence[AnswerPart]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
         assert self.executor_state is not None
         away = [one for one in due if not self.synopsis.keeps(one.lane)]
         while away:
             try:
-                answered = self.executor_state.answer(away, layout, self.progress.clock.number)
+                answered = self.executor_state.answer(away, layout, number)
             except Exception as error:
                 defect = defect_of(error, "the executors were asked for its answers")
                 self._pause([failed_by(one.definition, defect) for one in away], layout)
@@ -206,7 +288,7 @@ class StepCommitter:
         self._pause(failures, layout)
         return tables
 
-    def _expire(self, layout: Layout) -> None:
+    def expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""
         if (floors := self.due_windows.release(layout)) is None:
             return

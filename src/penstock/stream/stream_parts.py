@@ -23,6 +23,7 @@ from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
 from penstock.stream.step_committer import StepCommitter
 from penstock.stream.tree_planner import TreePlanner
+from penstock.stream.unanswered import UnansweredWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,16 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
+    answering = Answering(synopsis, lambda requests: finish(settings.session, requests))
     committer = StepCommitter(
         given.commits,
         given.answers,
         due_windows,
-        Answering(synopsis, lambda requests: finish(settings.session, requests)),
+        answering,
         executor_state,
         given.targets,
         lambda tables: kind.shown(tables, due_windows),
+        UnansweredWindows(answering, settings.policy.current, settings.clock, progress.windows),
         metrics,
         given.places.checkpoint,
     )

@@ -1,0 +1,117 @@
+"""Decides what the driver answers next, among all streams of an engine that run in the background.
+
+It is the one processor of the papers: one group of windows is answered at a time, in a thread of its own, while Spark
+runs the jobs of the next batches. A stream's own steps go before: rows, changes and heartbeats never wait for more than
+the group that is being answered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from penstock.kernel.pending import ItemKey
+
+if TYPE_CHECKING:
+    from penstock.stream.pipeline import Pipeline
+
+LOOK_S: Final = 0.02  # between two looks, while nobody says that there is something to do
+BUSY_S: Final = 0.001  # between two looks, while all streams that have something are in the middle of a step
+
+
+class Desk:
+    """Answers the windows of streams that let their answers lag behind."""
+
+    def __init__(self) -> None:
+        """Begin without streams; the thread starts with the first one."""
+        self._pipelines: list[Pipeline] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def join(self, pipeline: Pipeline) -> None:
+        """Answer the windows of a stream from now on."""
+        with self._changed:
+            self._pipelines = [*(p for p in self._pipelines if p is not pipeline), pipeline]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock-desk", daemon=True)
+                self._thread.start()
+
+    def leave(self, pipeline: Pipeline) -> None:
+        """Answer nothing of a stream any more; what it has not answered, it drains itself."""
+        with self._changed:
+            self._pipelines = [p for p in self._pipelines if p is not pipeline]
+            thread = None if self._pipelines else self._thread
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its thread runs."""
+        return self._thread is not None
+
+    def wake(self) -> None:
+        """Look at once: windows became final."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        """Answer what waits, as long as there is a stream."""
+        while True:
+            with self._changed:
+                if not self._pipelines:
+                    self._thread = None
+                    return
+            if not self._do_next():
+                with self._changed:
+                    self._changed.wait(LOOK_S)
+
+    def _do_next(self) -> bool:
+        """Answer the most urgent windows, or do upkeep where nothing waits; False: there is nothing to do now."""
+        waiting, held_up = self._waiting()
+        if waiting:
+            pipeline, keys = self._chosen(waiting)
+            _guarded(pipeline, lambda: pipeline.answer_next(keys))
+            return True
+        if held_up:
+            threading.Event().wait(BUSY_S)
+            return True
+        idle = next((p for p in self._pipelines if p.upkeep and not p.is_wanted and not p.half_done), None)
+        if idle is not None:
+            _guarded(idle, idle.do_upkeep)
+        return idle is not None
+
+    def _waiting(self) -> tuple[list[tuple[Pipeline, ItemKey]], bool]:
+        """List what may be answered now; also tell whether some of it cannot be, as its stream is in a step."""
+        found: list[tuple[Pipeline, ItemKey]] = []
+        held_up = False
+        for pipeline in self._pipelines:
+            if not pipeline.committer.unanswered:
+                continue
+            if pipeline.is_wanted or not pipeline.memory.acquire(blocking=False):
+                held_up = True
+                continue
+            try:
+                if not pipeline.half_done:  # otherwise a step failed in the middle, and its stream is about to stop
+                    found += [(pipeline, key) for key in pipeline.committer.unanswered.items]
+            finally:
+                pipeline.memory.release()
+        return found, held_up
+
+    def _chosen(self, waiting: list[tuple[Pipeline, ItemKey]]) -> tuple[Pipeline, list[ItemKey]]:
+        """Choose the items that are answered next: of one stream, that of the most urgent one."""
+        known = [(p, key, item) for p, key in waiting if (item := p.committer.unanswered.items.get(key)) is not None]
+        if not known:
+            return waiting[0][0], []
+        first, *_ = places = known[0][0].committer.order.first([item for _, _, item in known])
+        pipeline = known[first][0]
+        return pipeline, [known[place][1] for place in places if known[place][0] is pipeline]
+
+
+def _guarded(pipeline: Pipeline, do: Callable[[], None]) -> None:
+    """Do something for a stream; what it raises stops the stream at its next step."""
+    try:
+        do()
+    except BaseException as error:
+        pipeline.failure = error

@@ -1,0 +1,82 @@
+"""Learns what it costs to answer windows, from what answering them took so far.
+
+Windows of one lane and shape are merged together, and so are those of all columns of a bundle: their costs are learnt
+together too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.evaluate.windows.bundles import ColumnLane
+from penstock.kernel.answering import Answering, Spent
+from penstock.kernel.pending import Pending
+
+NEW: Final = 0.25  # how much the last time counts against the ones before
+FIRST_S: Final = 50e-6  # of a window that was never answered,
+GROUP_S: Final = 1e-6  # and of each group in it
+
+
+@dataclass(slots=True)
+class WindowCost:
+    """Seconds and answers of one window."""
+
+    seconds: float
+    answers: float
+    known: bool = False  # measured, not guessed
+
+    def learn(self, seconds: float, answers: float) -> None:
+        """Take a new measurement."""
+        share = NEW if self.known else 1.0
+        self.seconds += share * (seconds - self.seconds)
+        self.answers += share * (answers - self.answers)
+        self.known = True
+
+
+class EvaluationCosts:
+    """What a window costs, for each lane and shape."""
+
+    def __init__(self, answering: Answering) -> None:
+        """Know nothing yet."""
+        self.answering = answering
+        self._of: dict[int, WindowCost] = {}  # by definition
+        self._together: dict[object, WindowCost] = {}  # by lane, or bundle, and shape
+
+    def of(self, one: Pending) -> WindowCost:
+        """Return what a window of a query costs, or is guessed to."""
+        return self._of.get(one.definition.id) or self._begin(one)
+
+    def measured(self, number: int) -> float | None:
+        """Return how long a window of a definition takes; None: none was answered yet."""
+        known = self._of.get(number)
+        return known.seconds if known is not None and known.known else None
+
+    def seconds(self, due: Iterable[Pending]) -> float:
+        """Estimate how long some windows take."""
+        return sum(self.of(one).seconds * len(one.ends) for one in due)
+
+    def note(self, spent: Sequence[Spent]) -> None:
+        """Learn from what some windows took."""
+        for one in spent:
+            known = self._of.get(one.definition)
+            if known is not None and one.windows:
+                known.learn(one.seconds / one.windows, one.answers / one.windows)
+
+    def forget(self, current: Collection[int]) -> None:
+        """Forget the queries that are gone."""
+        self._of = {number: cost for number, cost in self._of.items() if number in current}
+        alive = {id(cost) for cost in self._of.values()}
+        self._together = {key: cost for key, cost in self._together.items() if id(cost) in alive}
+
+    def _begin(self, one: Pending) -> WindowCost:
+        """Guess what a window costs of which nothing is known; others of its lane and shape may have been answered."""
+        synopsis, lane = self.answering.synopsis, one.lane
+        column = isinstance(synopsis.lanes.get(lane), ColumnLane)
+        key = lane.tree, lane.keys, None if column else lane, self.answering.shape_of(one.definition)
+        if key not in self._together:
+            groups = synopsis.most_groups(lane) if lane.keys else 1
+            self._together[key] = WindowCost(FIRST_S + GROUP_S * groups, float(groups))
+        self._of[one.definition.id] = self._together[key]
+        return self._together[key]
