@@ -19,6 +19,7 @@ from penstock.language.binding.bind import bind
 from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream
+from penstock.schedule.live_policy import live_policy_named
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
 from penstock.stream.clock import StreamClock
@@ -47,6 +48,7 @@ class Pretended:
     path: Path | None = None  # of the catalog
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     slow: threading.Event | None = None  # a backfill waits for it
+    policy: str = "Hybrid"
 
     def __post_init__(self) -> None:
         self.catalog = Catalog(ChangeLog(self.path), clock=lambda: NOW)
@@ -83,6 +85,9 @@ class Pretended:
 
     def fail_query(self, name: str, reason: str) -> None:
         self.progress.windows.paused[self.catalog.query(name).id] = Paused(NOW, NOW, NOW, reason)
+
+    def set_policy(self, name: str) -> None:
+        self.policy = live_policy_named(name).name
 
     def ask(self, text: str) -> pa.Table:
         self.calls.append(("ask", text))

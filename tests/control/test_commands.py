@@ -15,6 +15,7 @@ import pytest
 from penstock.cli.status import troubles
 from penstock.control.serving import Serving
 from penstock.control.status import SinkStatus
+from penstock.store.answers import DEFINITION, DiskAnswerLog
 from penstock.store.commits import Commit, DiskCommitLog
 from penstock.store.files import write_record
 from penstock.store.folder import StateFolder
@@ -55,6 +56,19 @@ def test_a_query_is_added_paused_resumed_and_dropped(penstock: Penstock, state: 
     assert penstock("resume", "pace", *where).out.startswith('query "pace" answers again')
     assert json.loads(penstock("drop", "pace", *where, "--json").out) == {"query": "pace"}
     assert engine.catalog.query_names() == []
+
+
+def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, state: Path, engine: Pretended) -> None:
+    where = ("--state", state)
+    assert penstock("policy", *where).out == "answers come in the order of policy Hybrid\n"
+    assert penstock("policy", "hnr", *where).out == "answers come in the order of policy HNR from now on\n"
+    assert json.loads(penstock("policy", *where, "--json").out) == {"policy": "HNR"} == {"policy": engine.policy}
+    refused = penstock("policy", "Chain", *where)
+    assert refused.code != 0
+    assert 'policy "Chain" orders the queues of operators' in refused.err
+    unknown = penstock("policy", "HNRR", *where)
+    assert 'there is no policy "HNRR"' in unknown.err
+    assert engine.policy == "HNR"
 
 
 def test_a_query_comes_from_a_file_or_from_standard_input(
@@ -181,7 +195,7 @@ def test_status_shows_every_term_of_the_law_in_80_columns(penstock: Penstock, st
         "queries 2, 1 of them paused; 6 windows open",
         "12 commits; a heartbeat after 10 s without rows",
         "sink jsonl answers: has everything",
-        "parquet out: 3 commits behind, fails since 2026-01-05T14:34:00Z (4 attempts): no space left on device",
+        "parquet out: 3 batches behind, fails since 2026-01-05T14:34:00Z (4 attempts): no space left on device",
         "paused queries bad: [DIVIDE_BY_ZERO] Division by zero.",
     ):
         assert text in told
@@ -267,13 +281,15 @@ def test_without_an_engine_status_and_queries_read_the_folder(
         next_ends={"1": NOW + MINUTE},
     )
     DiskCommitLog(tmp_path / "state" / "commits" / "trades").append(commit, pa.table({}))
+    answer = pa.table({DEFINITION: [1], "window_end": [NOW]})
+    DiskAnswerLog(tmp_path / "state" / "answers" / "trades").append(4, [answer])
     (tmp_path / "state" / "sinks").mkdir()
     write_record(tmp_path / "state" / "sinks" / "trades-0.json", {"delivered": 2})
     done = penstock("status", "--state", "state")
     assert done.code == 0, done.err
     assert done.out.startswith("state: no engine runs; this is what the last one left\n\ntrades: watermark 2026-01-05")
     assert "5 commits" in done.out
-    assert "sink 1: 2 commits behind" in done.out
+    assert "sink 1: 2 batches behind" in done.out
     assert "pace: paused by hand" in done.out
     assert penstock("status", "--state", "state", "--check").code == 1
     (query,) = json.loads(penstock("queries", "--state", "state", "--json").out)["queries"]

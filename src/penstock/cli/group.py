@@ -16,6 +16,7 @@ from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
 from penstock.cli.init import init
+from penstock.cli.policy import policy
 from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
@@ -26,7 +27,7 @@ from penstock.cli.testing import test
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
-    "A running engine": (status, queries, add, drop, pause, resume, ask, backfill),
+    "A running engine": (status, queries, add, drop, pause, resume, ask, backfill, policy),
     "Scheduling": (sim, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }

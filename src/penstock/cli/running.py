@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @strategy_option
+@click.option("--policy", metavar="NAME", help="Which answers come first when much is due; by default Hybrid.")
 def run(
     project: Path,
     once: bool,
@@ -72,6 +73,7 @@ def run(
     log_level: str,
     as_json: bool,
     strategy: str | None,
+    policy: str | None,
 ) -> None:
     """Answer all queries of PROJECT.
 
@@ -90,6 +92,7 @@ def run(
       penstock run --until '10 min'
       penstock run --until 2026-01-05T15:00:00
       penstock run market --log json --log-file penstock.log
+      penstock run market --policy HNR
     """
     if flush and not once:
         raise click.UsageError("--flush needs --once: a stream that runs on has no end")
@@ -100,6 +103,8 @@ def run(
     logging: AbstractContextManager[None] = nullcontext() if quiet else logged(log or "text", log_file, log_level)
     with logging, interruptible(), working(project, state=state, sinks=extra, strategy=strategy, keep=True) as at_work:
         began, engine = time.perf_counter(), at_work.engine
+        if policy is not None:
+            engine.set_policy(policy)
         pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
         with signalled() as ended, _events(at_work), progressing(pipelines):
             if once:

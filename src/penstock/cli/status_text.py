@@ -53,7 +53,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     if too_late:
         lines += _wrapped("too late", f"rows too late for windows already final: {too_late}")
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
-    lines += _wrapped("queries", f"{stream['queries']:,}{paused}; {stream['open_windows']:,} windows open")
+    lagging = f"; {stream['lagging']:,} of them lag behind" if stream.get("lagging") else ""
+    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {stream['open_windows']:,} windows open")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{number_of(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
@@ -80,7 +81,7 @@ def _law(stream: dict[str, Any]) -> str:
 
 def _sink(sink: dict[str, Any]) -> str:
     """Word how a sink is."""
-    lag = f"{number_of(sink['lag'], 'commit', 'commits')} behind" if sink["lag"] else "has everything"
+    lag = f"{number_of(sink['lag'], 'batch', 'batches')} behind" if sink["lag"] else "has everything"
     if sink.get("backlog"):
         lag += f", {number_of(sink['backlog'], 'answer', 'answers')} to take"
     if sink.get("held_seconds"):
@@ -133,6 +134,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
     if query["state"] == "finishing":
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
+    if query.get("superseded"):
+        remarks.append(f"{query['superseded']:,} windows skipped for fresher ones")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query["too_late"]:

@@ -30,6 +30,7 @@ VERBS: Final = (
     "drop",
     "pause",
     "resume",
+    "policy",
     "ask",
     "execute",
     "backfill",

@@ -23,7 +23,7 @@ POLL_S: Final = 0.1
 PATIENCE_S: Final = 10.0  # for requests at work when the engine stops
 LOOK_POLLS: Final = 10  # a file's time is not exact: two changes may look like one
 TIDY_POLLS: Final = 6_000
-NOW: Final = ("status",)
+NOW: Final = ("status", "policy")
 LONG: Final = ("backfill", "backup")
 QUIET: Final = ("status", "ask", "execute")  # change nothing: not worth a line in the log
 
@@ -57,6 +57,13 @@ class Served(Protocol):
 
     def resume_query(self, name: str) -> None:
         """Let a query answer again."""
+
+    @property
+    def policy(self) -> str:
+        """Return the name of the policy by which answers are ordered."""
+
+    def set_policy(self, name: str) -> None:
+        """Order answers by another policy."""
 
     def ask(self, text: str) -> Any:
         """Answer a one-time query."""
@@ -169,6 +176,10 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
             return entered(name, engine.alter_query(name, _word(request, "text")))
         case "drop" | "pause" | "resume":
             return _changed(engine, request)
+        case "policy":
+            if "policy" in request.body:
+                engine.set_policy(_word(request, "policy"))
+            return {"policy": engine.policy}
         case "ask":
             return in_plain(engine.ask(_word(request, "text")))
         case "execute":
@@ -185,7 +196,12 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
 
 def _subject(request: Request) -> str:
     """Name what a request was about."""
-    named = [request.body.get("query"), request.body.get("folder"), *request.body.get("queries", ())]
+    named = [
+        request.body.get("query"),
+        request.body.get("folder"),
+        request.body.get("policy"),
+        *request.body.get("queries", ()),
+    ]
     return ", ".join(str(one) for one in named if one is not None)
 
 

@@ -34,7 +34,7 @@ def open_engine(
 
     session, how = start_spark(project), strategy or project.settings.strategy
     limits = {name: getattr(project.settings, name) for name in LIMITS}
-    return Engine(state, spark=session, strategy=how, sinks=sinks, **limits)  # type: ignore[arg-type]
+    return Engine(state, spark=session, strategy=how, sinks=sinks, policy=project.settings.policy, **limits)  # type: ignore[arg-type]
 
 
 def start_spark(project: Project) -> Any:

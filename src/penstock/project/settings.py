@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
+from penstock.errors import PenstockError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.sinks import read_sinks
+from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
 from penstock.sinks.registry import DeclaredSink
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
@@ -22,7 +24,7 @@ from penstock.spark.session.pinned_settings import VALUES, is_pinned
 LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog")
-DEFAULT_SETTINGS: Final = ("strategy", *LIMITS)
+DEFAULT_SETTINGS: Final = ("strategy", "policy", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -50,6 +52,7 @@ class ProjectSettings:
     max_driver_groups: int = MAX_DRIVER_GROUPS
     windows_at_a_time: int = WINDOWS_AT_A_TIME
     sink_backlog: int = SINK_BACKLOG
+    policy: str = DEFAULT_POLICY
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
@@ -90,6 +93,11 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
         found["strategy"] = strategy_named(name or DEFAULT_STRATEGY)
+    if "policy" in entries and (text := reading.words(entries["policy"][1], "policy")) is not None:
+        try:
+            found["policy"] = live_policy_named(text).name
+        except PenstockError as error:
+            reading.complain(error.what, entries["policy"][1], detail=error.detail, hint=error.hint)
     for name in [name for name in LIMITS if name in entries]:
         if (limit := reading.whole(entries[name][1], name, least=1)) is not None:
             found[name] = limit
