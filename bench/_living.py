@@ -86,7 +86,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Watched:
-    """The batches of a running stream, from the moment Spark hands one over until its answers are in the sinks."""
+    """The batches of a running stream, from the moment Spark hands one over until its answers are in the log."""
 
     stretch: str = "start"
     batches: list[Batch] = field(default_factory=list)
@@ -100,6 +100,8 @@ class Watched:
         def noting(*arguments: Any, **options: Any) -> None:
             stretch, began = self.stretch, time.perf_counter()
             process(*arguments, **options)
+            with at_work.pipeline.step():
+                at_work.pipeline.drain()  # its answers may lag behind
             self.batches.append(Batch(stretch, began, time.perf_counter() - began))
 
         at_work.process = noting

@@ -1,0 +1,1 @@
+"""Runs streams in the background under several policies, for ``penstock bench live``."""

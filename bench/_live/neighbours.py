@@ -1,0 +1,164 @@
+"""Runs cheap alerts beside dear reports and a slow sink, and notes how long each alert's answer takes.
+
+Files of trades appear at an even pace, a second of event time in each. An answer's response is the time from when the
+file appeared that made its window final, to when a sink in memory was given the answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from bench._noting import NotingMemory
+from penstock.engine import Engine
+from penstock.sinks.memory import MemorySink
+from penstock.sinks.protocol import Progressing, SinkWriter
+
+START_US: Final = 1_767_571_200_000_000  # 2026-01-05
+SECOND_US: Final = 1_000_000
+COLUMNS: Final = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """How much comes, and who asks."""
+
+    rows: int = 2_000  # a file
+    symbols: int = 3_000
+    files: int = 60
+    first: int = 20  # files whose answers are not counted: Java compiles, and costs are learnt
+    every_seconds: float = 1.0
+    alerts: int = 200
+    reports: int = 40
+    report_slide: int = 15  # seconds: all reports fall due together
+    report_range: int = 120
+    sleep_seconds: float = 2.0  # of the slow sink, for each of its answers
+
+
+@dataclass(slots=True)
+class Responses:
+    """When files appeared and when answers came."""
+
+    appeared: dict[int, float] = field(default_factory=dict)  # number of the file → time
+    seconds: list[tuple[int, float]] = field(default_factory=list)  # second of the stream that the window ends at
+    reports: list[float] = field(default_factory=list)
+
+    def note(self, number: int, tables: Sequence[pa.Table]) -> None:
+        """Note when the answers of windows came."""
+        now = time.perf_counter()
+        for table in tables:
+            names = table["query_name"].cast(pa.string())
+            for prefix, into in (("alert", self.seconds), ("report", None)):
+                mine = table.filter(pc.starts_with(names, prefix))
+                ends = np.unique(np.asarray(mine["window_end"].cast(pa.int64()).to_numpy(), np.int64))
+                for end in ((ends - START_US) // SECOND_US).tolist():
+                    if end in self.appeared:  # the file that begins where the window ends has made it final
+                        took = now - self.appeared[end]
+                        self.reports.append(took) if into is None else into.append((end, took))
+
+
+class SlowSink(MemorySink):
+    """A sink that sleeps whenever it is given something."""
+
+    def __init__(self, seconds: float) -> None:
+        """Sleep so long."""
+        super().__init__()
+        self.seconds = seconds
+
+    def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
+        """Open the writer of one stream."""
+        writer: Any = super().open(stream, memory)
+        deliver: Callable[..., None] = writer.deliver
+
+        def slowly(number: int, tables: Sequence[pa.Table]) -> None:
+            time.sleep(self.seconds)
+            deliver(number, tables)
+
+        writer.deliver = slowly
+        return writer  # type: ignore[no-any-return]
+
+
+def write_file(folder: Path, number: int, load: Neighbourhood) -> None:
+    """Let a file of trades appear, whole: one second of event time, its first row at its very beginning."""
+    draw = np.random.default_rng(number)
+    times = np.sort(draw.integers(0, SECOND_US, load.rows))
+    times[0] = 0
+    symbols = np.array([f"S{n:04d}" for n in range(load.symbols)])
+    table = pa.table(
+        {
+            "ts": pa.array(times + START_US + number * SECOND_US, pa.timestamp("us", tz="UTC")),
+            "symbol": pa.array(symbols[draw.zipf(1.3, load.rows) % load.symbols]),
+            "price": np.round(draw.uniform(5, 500, load.rows), 2),
+            "volume": draw.integers(1, 10_000, load.rows).astype(np.int32),
+        }
+    )
+    pq.write_table(table, folder / f".{number:08d}.draft")
+    (folder / f".{number:08d}.draft").replace(folder / f"{number:08d}.parquet")
+
+
+def queries(load: Neighbourhood, *, reports: bool) -> dict[str, str]:
+    """Write the alerts, and the reports if they are wanted."""
+    found = {
+        f"alert{n:03d}": f"SELECT max(price) AS high, count(*) AS n FROM trades [RANGE 10 s SLIDE 1 s] "
+        f"WHERE volume > {50 * n} WITH (deadline = '500 ms')"
+        for n in range(load.alerts)
+    }
+    window = f"[RANGE {load.report_range} s SLIDE {load.report_slide} s]"
+    for n in range(load.reports if reports else 0):
+        found[f"report{n:03d}"] = (
+            f"SELECT symbol, percentile(price, 0.{n % 50 + 50}) AS p FROM trades {window} "
+            f"WHERE volume > {200 * n} GROUP BY symbol"
+        )
+    return found
+
+
+def respond(
+    session: SparkSession, load: Neighbourhood, *, reports: bool, policy: str = "Hybrid", lags: bool = True
+) -> Responses:
+    """Run the stream once; without ``lags``, each batch is answered in one go before the next."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
+    found = Responses()
+    try:
+        (folder / "in").mkdir()
+        sinks = [NotingMemory(found.note), *([SlowSink(load.sleep_seconds)] if reports else [])]
+        with Engine(folder / "state", spark=session, sinks=sinks, policy=policy) as engine:
+            engine.execute(
+                f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
+                "maxFilesPerTrigger = '1', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
+            )
+            engine.create_queries(queries(load, reports=reports))
+            write_file(folder / "in", 0, load)
+            engine.start()
+            if not lags:
+                engine.stream("trades").let_answers_lag(may=False)
+            _let_files_appear(engine, folder / "in", load, found)
+            engine.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: Responses) -> None:
+    """Let a file appear at every beat, and wait until the last one has been read."""
+    began = time.perf_counter()
+    for number in range(1, load.files):
+        threading.Event().wait(max(0.0, began + number * load.every_seconds - time.perf_counter()))
+        found.appeared[number] = time.perf_counter()
+        write_file(folder, number, load)
+    clock = engine.stream("trades").pipeline.progress.clock
+    until = time.monotonic() + 300
+    while (clock.last_us or 0) < START_US + (load.files - 1) * SECOND_US and time.monotonic() < until:
+        time.sleep(0.05)
+        clock = engine.stream("trades").pipeline.progress.clock
