@@ -205,6 +205,7 @@ RUNNING = (
     ("add", SIGNS, PACE),
     ("add", "q", f"SELECT {SIGNS} FROM trades"),
     ("resume", "pace"),
+    ("policy", "HNR"),
     ("pause", "pace"),
     ("drop", SIGNS),
 )

@@ -6,6 +6,7 @@ file appeared that made its window final, to when a sink in memory was given the
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from bench._noting import NotingMemory
 from penstock.engine import Engine
 from penstock.sinks.memory import MemorySink
 from penstock.sinks.protocol import Progressing, SinkWriter
+from penstock.stream import evaluation_order
 
 START_US: Final = 1_767_571_200_000_000  # 2026-01-05
 SECOND_US: Final = 1_000_000
@@ -35,15 +37,15 @@ COLUMNS: Final = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
 class Neighbourhood:
     """How much comes, and who asks."""
 
-    rows: int = 2_000  # a file
+    rows: int = 4_000  # a file
     symbols: int = 3_000
     files: int = 60
     first: int = 20  # files whose answers are not counted: Java compiles, and costs are learnt
     every_seconds: float = 1.0
     alerts: int = 200
     reports: int = 40
-    report_slide: int = 15  # seconds: all reports fall due together
-    report_range: int = 120
+    report_slide: int = 5  # seconds: all reports fall due together
+    report_range: int = 60
     sleep_seconds: float = 2.0  # of the slow sink, for each of its answers
 
 
@@ -75,7 +77,7 @@ class SlowSink(MemorySink):
     def __init__(self, seconds: float) -> None:
         """Sleep so long."""
         super().__init__()
-        self.seconds = seconds
+        self.seconds, self.awake = seconds, threading.Event()
 
     def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
         """Open the writer of one stream."""
@@ -83,7 +85,7 @@ class SlowSink(MemorySink):
         deliver: Callable[..., None] = writer.deliver
 
         def slowly(number: int, tables: Sequence[pa.Table]) -> None:
-            time.sleep(self.seconds)
+            self.awake.wait(self.seconds)
             deliver(number, tables)
 
         writer.deliver = slowly
@@ -99,7 +101,7 @@ def write_file(folder: Path, number: int, load: Neighbourhood) -> None:
     table = pa.table(
         {
             "ts": pa.array(times + START_US + number * SECOND_US, pa.timestamp("us", tz="UTC")),
-            "symbol": pa.array(symbols[draw.zipf(1.3, load.rows) % load.symbols]),
+            "symbol": pa.array(symbols[draw.integers(0, load.symbols, load.rows)]),
             "price": np.round(draw.uniform(5, 500, load.rows), 2),
             "volume": draw.integers(1, 10_000, load.rows).astype(np.int32),
         }
@@ -127,12 +129,14 @@ def queries(load: Neighbourhood, *, reports: bool) -> dict[str, str]:
 def respond(
     session: SparkSession, load: Neighbourhood, *, reports: bool, policy: str = "Hybrid", lags: bool = True
 ) -> Responses:
-    """Run the stream once; without ``lags``, each batch is answered in one go before the next."""
+    """Run the stream once; without ``lags``, each batch is answered in one go before the next, as it was before."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
-    found = Responses()
+    found, usual = Responses(), evaluation_order.GROUP_S
     try:
+        vars(evaluation_order)["GROUP_S"] = usual if lags else math.inf
         (folder / "in").mkdir()
-        sinks = [NotingMemory(found.note), *([SlowSink(load.sleep_seconds)] if reports else [])]
+        slow = SlowSink(load.sleep_seconds)
+        sinks = [NotingMemory(found.note), *([slow] if reports else [])]
         with Engine(folder / "state", spark=session, sinks=sinks, policy=policy) as engine:
             engine.execute(
                 f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
@@ -144,8 +148,10 @@ def respond(
             if not lags:
                 engine.stream("trades").let_answers_lag(may=False)
             _let_files_appear(engine, folder / "in", load, found)
+            slow.awake.set()
             engine.stop()
     finally:
+        vars(evaluation_order)["GROUP_S"] = usual
         shutil.rmtree(folder, ignore_errors=True)
     return found
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from bench._results.always_on import churn, restart, soak
 from bench._results.groupings import groupings
 from bench._results.latency import latency
+from bench._results.live import live
 from bench._results.mixed import mixed
 from bench._results.peers import peers
 from bench._results.planner import planner
@@ -27,6 +28,7 @@ SECTIONS: Final[Mapping[str, Maker]] = {
     "groupings": groupings,
     "mixed": mixed,
     "latency": latency,
+    "live": live,
     "peers": peers,
     "planner": planner,
     "restart": restart,

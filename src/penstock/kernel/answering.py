@@ -40,7 +40,6 @@ class Spent:
 
     definition: int  # of one of their queries
     windows: int
-    answers: int
     seconds: float
 
 
@@ -100,7 +99,7 @@ class Answering:
         rows = [len(part.merged.evaluation) for part in parts]
         each = finishing / max(1, sum(rows) + len(rows))  # of a row; a part counts as one more
         self._spent += [
-            Spent(int(part.windows.definitions[0]), len(part.windows.ends), held, part.seconds + each * (held + 1))
+            Spent(int(part.windows.definitions[0]), len(part.windows.ends), part.seconds + each * (held + 1))
             for part, held in zip(parts, rows, strict=True)
             if len(part.windows.definitions)
         ]

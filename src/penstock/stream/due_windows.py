@@ -29,6 +29,7 @@ from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
 Until = Callable[[Tree, Definition], int]
+Floors = Mapping[LaneKey, int] | None  # the first time that each lane needs; None: times do not tell
 LOG = logging.getLogger("penstock")
 
 
@@ -59,12 +60,15 @@ class DueWindows:
         """List the windows that a batch makes final; None: no row of it has a usable time."""
         return [] if watermark_us is None else self.due(layout, watermark_us)
 
-    def release(self, layout: Layout) -> dict[LaneKey, int] | None:
-        """Let go of slices that no window needs; return the first time each lane needs, None: times do not tell."""
-        floors = self.progress.windows.floors(layout)
-        self.synopsis.expire(floors)
-        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
-        return floors
+    def needed_since(self, layout: Layout) -> Floors:
+        """Return the first time that each lane needs; None: times do not tell."""
+        return self.progress.windows.floors(layout)
+
+    def release(self, layout: Layout, floors: Floors) -> None:
+        """Let go of slices before the first time that each lane needs."""
+        if floors is not None:
+            self.synopsis.expire(floors)
+            self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
 
     def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
         """Keep what windows to come need of partials that are put together: all, where whole files go."""

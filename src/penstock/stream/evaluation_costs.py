@@ -21,17 +21,15 @@ GROUP_S: Final = 1e-6  # and of each group in it
 
 @dataclass(slots=True)
 class WindowCost:
-    """Seconds and answers of one window."""
+    """Seconds of one window."""
 
     seconds: float
-    answers: float
     known: bool = False  # measured, not guessed
 
-    def learn(self, seconds: float, answers: float) -> None:
+    def learn(self, seconds: float) -> None:
         """Take a new measurement."""
         share = NEW if self.known else 1.0
         self.seconds += share * (seconds - self.seconds)
-        self.answers += share * (answers - self.answers)
         self.known = True
 
 
@@ -62,7 +60,7 @@ class EvaluationCosts:
         for one in spent:
             known = self._of.get(one.definition)
             if known is not None and one.windows:
-                known.learn(one.seconds / one.windows, one.answers / one.windows)
+                known.learn(one.seconds / one.windows)
 
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""
@@ -77,6 +75,6 @@ class EvaluationCosts:
         key = lane.tree, lane.keys, None if column else lane, self.answering.shape_of(one.definition)
         if key not in self._together:
             groups = synopsis.most_groups(lane) if lane.keys else 1
-            self._together[key] = WindowCost(FIRST_S + GROUP_S * groups, float(groups))
+            self._together[key] = WindowCost(FIRST_S + GROUP_S * groups)
         self._of[one.definition.id] = self._together[key]
         return self._together[key]

@@ -20,7 +20,7 @@ from penstock.schedule.ordering import ordered
 from penstock.schedule.policy import Head, Policy
 from penstock.stream.evaluation_costs import EvaluationCosts
 
-GROUP_S: Final = 0.25  # that windows which are answered together are expected to take at most
+GROUP_S: Final = 0.1  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
 
 
@@ -30,16 +30,19 @@ class EvaluationItem:
 
     members: tuple[Pending, ...]
     seconds: float  # that they are expected to take
-    answers: float
     priority: float
     final_us: int  # when the first of them became final, by the clock
     due_us: int  # when the first of them is to be answered
 
     def head(self, now_us: int) -> Head:
-        """Describe the item as policies see it, in seconds."""
+        """Describe the item as policies see it, in seconds.
+
+        Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
+        urgent as one that often does, and a report of many rows is not more urgent for them.
+        """
         windows = sum(len(one.ends) for one in self.members)
         times = self.final_us / 1e6, float(windows), self.due_us / 1e6, now_us / 1e6
-        return Head(self.answers / windows, self.seconds, self.seconds, self.priority, 1.0, *times)
+        return Head(1.0, self.seconds, self.seconds, self.priority, 1.0, *times)
 
 
 class EvaluationOrder:
@@ -75,10 +78,9 @@ class EvaluationOrder:
     def item(self, members: Sequence[Pending], final_us: int, due_us: int | None = None) -> EvaluationItem:
         """Describe windows that are answered together; they are due as soon as the most urgent of them wants."""
         asked = [self.wanted(one.definition) for one in members]
-        answers = sum(self.costs.of(one).answers * len(one.ends) for one in members)
         due = final_us + min(soon for _, soon in asked) if due_us is None else due_us
         seconds, priority = max(LEAST_S, self.costs.seconds(members)), max(weight for weight, _ in asked)
-        return EvaluationItem(tuple(members), seconds, answers, priority, final_us, due)
+        return EvaluationItem(tuple(members), seconds, priority, final_us, due)
 
     def first(self, items: Sequence[EvaluationItem]) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one."""

@@ -62,7 +62,7 @@ class Pipeline:
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
-        self.upkeep: list[Callable[[], None]] = []  # to be done when no answer waits
+        self.upkeep: dict[str, Callable[[], None]] = {}  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
         self._looked = -1  # the last commit at which it was decided whether to compact
@@ -134,7 +134,10 @@ class Pipeline:
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
             self.committer.commit(Step("heartbeat", due, self.clock()), layout)
-            (self.committer.answer_later if self.lags else self.committer.answer)(due, layout)
+            if self.lags:
+                self._do_later({}, self.committer.answer_later(due, layout))
+            else:
+                self.committer.answer(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
 
@@ -243,8 +246,8 @@ class Pipeline:
                 putting_together = partial(self._compact, computed.layout)
                 tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
                 if self.lags:
-                    self.committer.answer_later(due, computed.layout, late)
-                    self.upkeep += [putting_together, tidying] if compact else [tidying]
+                    expiring = self.committer.answer_later(due, computed.layout, late)
+                    self._do_later({"compaction": putting_together, "tidying": tidying} if compact else {}, expiring)
                 else:
                     self.committer.answer(due, computed.layout, late, putting_together if compact else None)
                     tidying()
@@ -263,7 +266,7 @@ class Pipeline:
         """Do the next piece of what can wait."""
         with self.memory, self._whole():
             if self.upkeep:
-                self.upkeep.pop(0)()
+                self.upkeep.pop(next(iter(self.upkeep)))()
 
     def drain(self) -> None:
         """Answer all windows that are final."""
@@ -273,7 +276,15 @@ class Pipeline:
             if self.layout is not None:
                 self.committer.drain(self.layout)
             while self.upkeep:
-                self.upkeep.pop(0)()
+                self.upkeep.pop(next(iter(self.upkeep)))()
+
+    def _do_later(self, compaction: Mapping[str, Callable[[], None]], expiring: Callable[[], None]) -> None:
+        """Leave work that no answer needs; what is left from sixteen batches ago is done now."""
+        if compaction:
+            while self.upkeep:
+                self.upkeep.pop(next(iter(self.upkeep)))()
+        self.upkeep |= compaction
+        self.upkeep["expiry"] = expiring
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""

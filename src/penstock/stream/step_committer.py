@@ -24,7 +24,7 @@ from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.corrections import NO_LATE_ROWS, Corrections, LateRows
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
-from penstock.stream.due_windows import DueWindows
+from penstock.stream.due_windows import DueWindows, Floors
 from penstock.stream.executor_state import ExecutorState
 from penstock.stream.metrics import Metrics
 from penstock.stream.pauses import before_failures
@@ -100,15 +100,16 @@ class StepCommitter:
             self.expire(layout)
         self.charge(layout)
 
-    def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> None:
-        """Leave what is due to be answered; what late rows revise is answered now."""
+    def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> Callable[[], None]:
+        """Leave what is due to be answered; what late rows revise is answered now. Return what drops old partials."""
         with self.metrics.timed("answer"):
             self.correct(layout, late)
             self.unanswered.add(due, at_once=False)
+            expiring = self.expiring(layout)
             while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
                 self._answer_group(self.unanswered.take(), layout)
-            self.expire(layout)
         self.charge(layout)
+        return expiring
 
     def correct(self, layout: Layout, late: LateRows) -> None:
         """Revise the answers that late rows change."""
@@ -118,8 +119,8 @@ class StepCommitter:
 
     def drain(self, layout: Layout) -> None:
         """Answer all that is not answered, the most urgent first."""
-        while group := self.unanswered.take():
-            self._answer_group(group, layout)
+        while self.unanswered:  # of what is taken, all may be superseded
+            self._answer_group(self.unanswered.take(), layout)
         self.targets.look_after_sinks()
 
     def answer_next(self, layout: Layout, keys: Sequence[ItemKey]) -> None:
@@ -132,8 +133,7 @@ class StepCommitter:
         """Answer final windows that rows of a time and later would change; None: all."""
         with self.metrics.timed("answer"):
             due = self.unanswered.take_all() if time_us is None else self.unanswered.take_after(time_us)
-            if due:
-                self._answer_group(due, layout)
+            self._answer_group(due, layout)
 
     def answer_before_rows(self, layout: Layout, partials: pa.Table) -> None:
         """Answer final windows before late rows enter them: what they say does not depend on when they are answered.
@@ -161,6 +161,8 @@ class StepCommitter:
 
         They are answered in rounds that fit into memory; answers that are too many to be held wait in files.
         """
+        if not due and not late[0]:
+            return
         here = [one for one in due if self.synopsis.keeps(one.lane)]
         number, self._failed = self._next_number(), False
         written = list(self._written(due, layout, number)) if len(here) < len(due) else []
@@ -290,7 +292,19 @@ class StepCommitter:
 
     def expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""
-        if (floors := self.due_windows.release(layout)) is None:
+        self.expiring(layout)()
+
+    def expiring(self, layout: Layout) -> Callable[[], None]:
+        """Return what drops the slices and partials that are not needed now, to be called now or later.
+
+        What is answered after the last commit must not be counted: a restart that answers it again needs its partials.
+        """
+        return partial(self._drop, layout, self.due_windows.needed_since(layout))
+
+    def _drop(self, layout: Layout, floors: Floors) -> None:
+        """Drop slices and partials before the first time that each lane needs."""
+        self.due_windows.release(layout, floors)
+        if floors is None:
             return
         if self.synopsis.lanes.keys() <= floors.keys():
             self.commits.expire(min(floors.values(), default=1 << 62))

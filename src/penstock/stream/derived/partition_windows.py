@@ -8,9 +8,8 @@ from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.partitions import PartitionedSynopsis, Partitions
 from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey
 from penstock.store.commits import Commit
-from penstock.stream.due_windows import DueWindows
+from penstock.stream.due_windows import DueWindows, Floors
 
 
 class PartitionDueWindows(DueWindows):
@@ -24,10 +23,13 @@ class PartitionDueWindows(DueWindows):
         """List the windows that a batch makes final."""
         return self.grown(layout)
 
-    def release(self, layout: Layout) -> dict[LaneKey, int] | None:
+    def needed_since(self, layout: Layout) -> Floors:
+        """Return nothing: times do not tell what parts need."""
+        return None
+
+    def release(self, layout: Layout, floors: Floors) -> None:
         """Let go of slices that no window needs, part by part."""
         self._partitioned.let_go(layout)
-        return None
 
     def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
         """Keep what windows to come need of partials that are put together."""

@@ -1,0 +1,85 @@
+"""Writes the section on the live order of answers: alerts beside reports, and queries that are due together."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from bench._results.section import Chart, Document, Section, Table, table
+from penstock.report.charts import Bar, bar_chart
+
+ASKED = """\
+How long does a cheap alert wait beside dear reports? A stream runs in the background; a file of {rows:,} trades appears
+every second. {alerts:,} alerts are answered alone, then beside {reports:,} percentiles by {symbols:,} symbols that all
+fall due together, and a sink that sleeps {sleep:g} s for every batch of answers. Then {queries:,} queries of very
+different cost fall due at once, and every policy orders the same work; a query's slowdown is its wait over what its
+window takes by itself."""
+
+
+def live(document: Document) -> Section:
+    """Make the section."""
+    load, night = (document["measurements"]["workload"][name] for name in ("neighbours", "midnight"))
+    asked = ASKED.format(
+        rows=load["rows"],
+        alerts=load["alerts"],
+        reports=load["reports"],
+        symbols=load["symbols"],
+        sleep=load["sleep_seconds"],
+        queries=night["queries"],
+    )
+    return Section(
+        title="Live order of answers",
+        asked=asked,
+        command="penstock bench live --json bench/results/live.json",
+        tables=(_neighbours(document), _midnight(document)),
+        charts=(_chart(document),),
+    )
+
+
+def _median(rounds: list[dict[str, Any]], name: str) -> float | None:
+    """Return the median of a figure over all rounds."""
+    known = [one[name] for one in rounds if one[name] is not None]
+    return statistics.median(known) if known else None
+
+
+def _range(rounds: list[dict[str, Any]], name: str) -> str:
+    """Write the least and the greatest of a figure."""
+    return f"{min(one[name] for one in rounds):.2f} to {max(one[name] for one in rounds):.2f}"
+
+
+def _neighbours(document: Document) -> Table:
+    """List how long alerts and reports wait."""
+    rows = []
+    for name, rounds in document["measurements"]["neighbours"].items():
+        reports = _median(rounds, "reports_p50")
+        rows.append(
+            (
+                name,
+                f"{_median(rounds, 'p50'):.2f}",
+                f"{_median(rounds, 'p99'):.2f}",
+                _range(rounds, "p99"),
+                "" if reports is None else f"{reports:.2f}",
+            )
+        )
+    head = ("alerts", "p50", "p99", "p99, rounds", "reports, p50")
+    return table("Seconds from the file that made a window final to its answer in a sink:", head, rows)
+
+
+def _midnight(document: Document) -> Table:
+    """List the slowdowns under each policy."""
+    names = ("mean slowdown", "maximum slowdown", "l2 slowdown", "kept")
+    rows = [
+        (policy, *(f"{_median(rounds, name):,.2f}" for name in names))
+        for policy, rounds in document["measurements"]["midnight"].items()
+    ]
+    return table("Queries that are due together, by policy:", ("policy", *names[:-1], "deadlines kept"), rows)
+
+
+def _chart(document: Document) -> Chart:
+    """Draw the 99th percentiles of the alerts."""
+    bars = [
+        Bar(name, _median(rounds, "p99") or 0.0, f"{_median(rounds, 'p99'):.2f} s", colour=int(name != "Hybrid"))
+        for name, rounds in document["measurements"]["neighbours"].items()
+    ]
+    drawing = bar_chart("An alert beside reports, 99th percentile", bars, unit="seconds")
+    return Chart("live", "seconds that an alert waits, alone and beside reports under several policies", drawing)
