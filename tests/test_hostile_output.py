@@ -205,7 +205,7 @@ RUNNING = (
     ("add", SIGNS, PACE),
     ("add", "q", f"SELECT {SIGNS} FROM trades"),
     ("resume", "pace"),
-    ("policy", "HNR"),
+    ("policy", SIGNS),
     ("pause", "pace"),
     ("drop", SIGNS),
 )
