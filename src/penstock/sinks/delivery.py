@@ -63,7 +63,7 @@ class Delivery:
         return {o.name: o.failing for o in self.outlets if o.failing is not None}
 
     def deliver(self, number: int, tables: Tables) -> None:
-        """Leave a commit's answers for every sink, and wait for one that is too far behind; they must be logged."""
+        """Leave answers for every sink, and wait for one that is too far behind; they must be logged."""
         answers = self._logged(number, tables)
         for thread in self.threads:
             thread.give(answers)
@@ -116,7 +116,7 @@ class Delivery:
             thread.abandon()
 
     def taken(self) -> int:
-        """Return the last commit whose answers every sink holds for good."""
+        """Return the number of the last answers that every sink holds for good."""
         return min((o.taken for o in self.outlets), default=1 << 62)
 
     def _lacking(self) -> SinkError:
@@ -137,7 +137,7 @@ class Delivery:
         return ((number, self._named(tables)) for number, tables in self.answers.batches(after))
 
     def _logged(self, number: int, tables: Tables) -> LoggedAnswers:
-        """Tell how much a commit's answers are; the first sink that takes them has them named for all."""
+        """Tell how much answers are; the first sink that takes them has them named for all."""
         if isinstance(tables, LargeTables):  # read by each sink on its own, a table at a time
             rows = sum(part.holds.rows for part in tables.file.parts)
             return LoggedAnswers(number, lambda: self._named(tables), rows, 0)

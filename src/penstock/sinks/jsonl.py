@@ -52,7 +52,7 @@ class JsonLinesWriter(FolderWriter):
         self._file, self._length = (int(str(self.known.get(name, 0))) for name in ("file", "length"))
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Append a commit's answers and remember how long the file is."""
+        """Append answers and remember how long the file is."""
         if number <= self._delivered:
             return
         pieces = (table.slice(at, MOST_ROWS) for table in tables for at in range(0, table.num_rows, MOST_ROWS))

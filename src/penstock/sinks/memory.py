@@ -44,11 +44,11 @@ class MemoryWriter:
 
     @property
     def delivered(self) -> int:
-        """Return the last commit that is here."""
+        """Return the number of the last answers here."""
         return self._delivered
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Take a commit's answers."""
+        """Take answers."""
         if number > self._delivered:
             self._kept.extend(tables)
             self._delivered = number

@@ -49,12 +49,12 @@ class Outlet:
 
     @property
     def taken(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
+        """Return the number of the last answers that the sink holds for good."""
         writer = self._writer  # whoever asks for the status holds no lock
         return int(str(self.memory.read().get("delivered", -1))) if writer is None else writer.delivered
 
     def deliver(self, number: int, tables: Tables) -> None:
-        """Give a commit's answers, or if the sink has failed and it is time, all that it missed."""
+        """Give answers, or if the sink has failed and it is time, all that it missed."""
         if self._writer is None:
             self.attempt()
         elif number > self._given:

@@ -66,7 +66,7 @@ class ParquetWriter(FolderWriter):
         self._bytes, self._since, self._broken_off = 0, time.monotonic(), False
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Take a commit's answers; write when enough have come together."""
+        """Take answers; write when enough have come together."""
         if number <= self._last:
             return
         if not isinstance(tables, list):  # more than may be in memory at once
@@ -80,7 +80,7 @@ class ParquetWriter(FolderWriter):
             self.roll()
 
     def _pass_on(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Write a commit's answers table by table to files of its own, behind those that wait."""
+        """Write answers table by table to files of its own, behind those that wait."""
         self.roll()
         self._first, self._last = number, number
         self._publish(lambda: self._streamed(tables))

@@ -1,4 +1,4 @@
-"""Defines what a sink is: it takes the answers of a commit and keeps them exactly once."""
+"""Defines what a sink is: it takes answers, which are numbered, and keeps each exactly once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SinkWriter(Protocol):
 
     @property
     def delivered(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
+        """Return the number of the last answers that the sink holds for good."""
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Take the answers of a commit; their columns are query_name, window_start, window_end and the query's own.
+        """Take the answers of a number; their columns are query_name, window_start, window_end and the query's own.
 
         Answers of a query with late = 'revise' have revision and op (answer, revise or retract) after window_end.
         """

@@ -9,7 +9,7 @@ from penstock.sinks.protocol import Progressing, cannot_write
 
 
 class RecordedWriter:
-    """A writer that goes on behind the last commit of its record."""
+    """A writer that goes on behind the last number of its record."""
 
     def __init__(self, memory: Progressing) -> None:
         """Go on where the last record stands."""
@@ -18,7 +18,7 @@ class RecordedWriter:
 
     @property
     def delivered(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
+        """Return the number of the last answers that the sink holds for good."""
         return self._delivered
 
 

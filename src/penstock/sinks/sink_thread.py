@@ -22,9 +22,9 @@ LOOK_S: Final = 0.2  # between two looks of one who waits: a user can break off 
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswers:
-    """The answers of one commit, which are in the log, and how much they are."""
+    """Answers of one number, which are in the log, and how much they are."""
 
-    number: int  # of the commit
+    number: int
     named: Callable[[], Tables]  # writes them as sinks get them
     rows: int
     bytes: int  # in memory

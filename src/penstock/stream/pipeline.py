@@ -265,8 +265,7 @@ class Pipeline:
     def do_upkeep(self) -> None:
         """Do the next piece of what can wait."""
         with self.memory, self._whole():
-            if self.upkeep:
-                self.upkeep.pop(next(iter(self.upkeep)))()
+            self._do_upkeep(most=1)
 
     def drain(self) -> None:
         """Answer all windows that are final."""
@@ -275,16 +274,19 @@ class Pipeline:
         with self.memory, self._whole():
             if self.layout is not None:
                 self.committer.drain(self.layout)
-            while self.upkeep:
-                self.upkeep.pop(next(iter(self.upkeep)))()
+            self._do_upkeep()
 
     def _do_later(self, compaction: Mapping[str, Callable[[], None]], expiring: Callable[[], None]) -> None:
         """Leave work that no answer needs; what is left from sixteen batches ago is done now."""
         if compaction:
-            while self.upkeep:
-                self.upkeep.pop(next(iter(self.upkeep)))()
+            self._do_upkeep()
         self.upkeep |= compaction
         self.upkeep["expiry"] = expiring
+
+    def _do_upkeep(self, most: int | None = None) -> None:
+        """Do what can wait, all of it or so many pieces, in the order in which it was left."""
+        for name in list(self.upkeep)[:most]:
+            self.upkeep.pop(name)()
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
