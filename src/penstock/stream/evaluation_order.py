@@ -16,11 +16,10 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.model.window import RowsWindow
-from penstock.schedule.ordering import ordered
 from penstock.schedule.policy import Head, Policy
+from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, item_head
 from penstock.stream.evaluation_costs import EvaluationCosts
 
-GROUP_S: Final = 0.1  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
 
 
@@ -35,14 +34,9 @@ class EvaluationItem:
     due_us: int  # when the first of them is to be answered
 
     def head(self, now_us: int) -> Head:
-        """Describe the item as policies see it, in seconds.
-
-        Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
-        urgent as one that often does, and a report of many rows is not more urgent for them.
-        """
+        """Describe the item as policies see it."""
         windows = sum(len(one.ends) for one in self.members)
-        times = self.final_us / 1e6, float(windows), self.due_us / 1e6, now_us / 1e6
-        return Head(1.0, self.seconds, self.seconds, self.priority, 1.0, *times)
+        return item_head(self.seconds, self.priority, windows, self.final_us, self.due_us, now_us)
 
 
 class EvaluationOrder:
@@ -85,13 +79,9 @@ class EvaluationOrder:
     def first(self, items: Sequence[EvaluationItem]) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one."""
         now_us = self.clock()
-        places = ordered(self.policy(), [item.head(now_us) for item in items], self._turn % len(items))
-        number, total = 1, items[places[0]].seconds
-        while number < len(places) and total + items[places[number]].seconds <= GROUP_S:
-            total += items[places[number]].seconds
-            number += 1
-        self._turn += number
-        return places[:number]
+        places = first_group(self.policy(), [item.head(now_us) for item in items], self._turn, GROUP_S)
+        self._turn += len(places)
+        return places
 
     def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:
         """Cut an item that takes too long by the ends of its windows; those of one time are not cut."""
@@ -99,7 +89,7 @@ class EvaluationOrder:
             return item, None
         first = min(one.ends.first_us for one in item.members)
         last = max(int(one.ends.lasts[-1]) for one in item.members)
-        upto = first + int((last - first) * GROUP_S / item.seconds)
+        upto = cut_end(first, last, item.seconds, GROUP_S)
         now = [part for one in item.members if len((part := one.upto(upto)).ends)]
         later = [part for one in item.members if len((part := one.after(upto)).ends)]
         if not later:
