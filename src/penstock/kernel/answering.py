@@ -41,6 +41,7 @@ class Spent:
     definition: int  # of one of their queries
     windows: int
     seconds: float
+    evaluated: EvaluatedWindows | None = None  # of all of their queries; None: of that one only
 
 
 class Answering:
@@ -99,7 +100,9 @@ class Answering:
         rows = [len(part.merged.evaluation) for part in parts]
         each = finishing / max(1, sum(rows) + len(rows))  # of a row; a part counts as one more
         self._spent += [
-            Spent(int(part.windows.definitions[0]), len(part.windows.ends), part.seconds + each * (held + 1))
+            Spent(
+                int(part.windows.definitions[0]), len(part.windows.ends), part.seconds + each * (held + 1), part.windows
+            )
             for part, held in zip(parts, rows, strict=True)
             if len(part.windows.definitions)
         ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.evaluate.typed import Definition
-from penstock.kernel.answering import Answering
+from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
@@ -49,9 +49,11 @@ class EvaluationOrder:
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
         self._turn = 0
 
-    def learn(self) -> None:
-        """Learn from what the last windows took."""
-        self.costs.note(self.answering.spent())
+    def learn(self) -> list[Spent]:
+        """Learn from what the last windows took, and return it."""
+        spent = self.answering.spent()
+        self.costs.note(spent)
+        return spent
 
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""
