@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -125,7 +126,7 @@ def _gap_us(recording: Recording, groups: Sequence[Sequence[int]]) -> float:
     """Return the mean time between two groups of which the second one waited for the first alone."""
     edges = np.sort(np.array([(one.began_us, one.ended_us) for one in recording.steps], np.int64).ravel())
     gaps: list[int] = []
-    for before, after in zip(groups, groups[1:], strict=False):
+    for before, after in pairwise(groups):
         one, two = recording.windows[before[0]], recording.windows[after[0]]
         waited = any(recording.windows[place].final_us <= one.ended_us for place in after)
         between = edges.searchsorted([one.ended_us, two.began_us])

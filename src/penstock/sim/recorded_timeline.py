@@ -43,16 +43,16 @@ class PlacedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class RecordedTimeline:
     """The steps of all streams by the time from which they waited, and windows that no step made final."""
 
     steps: Sequence[PlacedStep]
     loose: Sequence[int]  # by when they became final
 
     @staticmethod
-    def of(recording: Recording) -> Timeline:
+    def of(recording: Recording) -> RecordedTimeline:
         """Find the step of every window and of every group."""
-        placed = [PlacedStep(step) for step in sorted(recording.steps, key=lambda step: step.wanted_us)]
+        placed = [PlacedStep(step) for step in sorted(recording.steps, key=lambda step: step.began_us)]
         of_stream: dict[tuple[int, str], _Steps] = {}
         for one in placed:
             of_stream.setdefault((one.step.run, one.step.stream), _Steps()).add(one)
@@ -66,7 +66,8 @@ class Timeline:
                 made_by.released.append(place)
         for places in by_group(recording.windows):
             _place_group(recording.windows, places, of_stream.get(_stream_of(recording.windows[places[0]]), nothing))
-        return Timeline(placed, sorted(loose, key=lambda place: recording.windows[place].final_us))
+        placed.sort(key=lambda one: one.step.wanted_us)
+        return RecordedTimeline(placed, sorted(loose, key=lambda place: recording.windows[place].final_us))
 
 
 class _Steps:

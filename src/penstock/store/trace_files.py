@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import StateError
 from penstock.schedule.recorded import RecordedStep, RecordedWindows, Recording
 from penstock.store.arrow_files import COMPRESSED
 from penstock.store.files import remove
-from penstock.store.trace_schema import ANSWERED, NAMES, RUN, SCHEMA, STEP, VERSION, VERSION_NOW, schema_of
+from penstock.store.folder import TRACE
+from penstock.store.trace_schema import ANSWERED, IN_ALL, NAMES, RUN, SCHEMA, STEP, VERSION, VERSION_NOW, schema_of
 
 TRACE_BYTES: Final = 64_000_000  # that all files together may have
 PARTS: Final = 16  # into how many files they are cut, so that little is lost when the oldest goes
 SUFFIX: Final = ".arrows"
 NAMED: Final = re.compile(r"(\d+)\.arrows")
 TraceRow = tuple[Any, ...]  # values of the columns, in their order
-
-
-def trace_folder(state: Path) -> Path:
-    """Return where the trace of a state folder is."""
-    return state / "trace"
 
 
 def answered_row(one: RecordedWindows) -> TraceRow:
@@ -98,15 +95,12 @@ def read_trace(state: Path, since_us: int | None = None, until_us: int | None = 
     windows: list[RecordedWindows] = []
     steps: list[RecordedStep] = []
     torn: list[str] = []
-    for _, path in _files(trace_folder(state)):
-        run, rows, whole = _read(path)
-        if not whole:
-            torn.append(path.name)
-        for row in rows:
+    for _, path in _files(state / TRACE):
+        for run, row in _rows(path, torn):
             if (since_us is None or row["ended_us"] >= since_us) and (until_us is None or row["since_us"] < until_us):
                 if row["kind"] == STEP:
                     steps.append(_step(run, row))
-                elif row["kind"] == ANSWERED:
+                else:
                     windows.append(_windows(run, row))
     if not windows:
         raise _nothing(state, since_us is not None or until_us is not None)
@@ -120,24 +114,34 @@ def _files(folder: Path) -> Iterator[tuple[int, Path]]:
     yield from sorted((int(match[1]), path) for match, path in found if path.is_file())
 
 
-def _read(path: Path) -> tuple[int, list[dict[str, Any]], bool]:
-    """Read the rows of a file as far as it is whole; also return its run, and whether all of it is whole."""
-    rows: list[dict[str, Any]] = []
+def _rows(path: Path, torn: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the rows of a file, each with its run, as far as the file is whole; name one that is not."""
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
             about = reader.schema.metadata or {}
             if about.get(VERSION) != VERSION_NOW or not reader.schema.equals(SCHEMA):
-                return 0, [], False
-            run = int(about[RUN])
-            try:
-                for batch in reader:
-                    batch.validate(full=True)
-                    rows += batch.to_pylist()
-            except (pa.ArrowException, OSError):
-                return run, rows, False
+                raise ValueError("it is of another version")
+            for batch in reader:
+                batch.validate(full=True)
+                _check_filled(batch)
+                yield from ((int(about[RUN]), row) for row in batch.to_pylist())
     except (pa.ArrowException, OSError, KeyError, ValueError):
-        return 0, [], False
-    return run, rows, True
+        torn.append(path.name)
+
+
+def _check_filled(batch: pa.RecordBatch) -> None:
+    """Refuse rows that lack what every row has, or every row of windows, or that no engine would write."""
+    steps, answered = (batch.filter(pc.equal(batch["kind"], kind)) for kind in (STEP, ANSWERED))
+    filled = [*(steps[name] for name in IN_ALL), *answered.columns]
+    if len(answered) + len(steps) < len(batch) or any(column.null_count for column in filled):
+        raise ValueError("it lacks values")
+    each = answered["windows"], pc.list_value_length(answered["queries"])
+    fine = [pc.all(pc.greater_equal(column, 1)) for column in each]
+    fine += [
+        pc.all(pc.and_(pc.is_finite(c), pc.greater_equal(c, 0))) for c in (answered["spent_s"], answered["priority"])
+    ]
+    if not all(one.as_py() is not False for one in fine):
+        raise ValueError("it holds what no engine writes")
 
 
 def _step(run: int, row: dict[str, Any]) -> RecordedStep:
@@ -155,7 +159,7 @@ def _windows(run: int, row: dict[str, Any]) -> RecordedWindows:
 
 def _nothing(state: Path, limited: bool) -> StateError:
     """Word the error for a state folder without a trace, or with none of a time."""
-    if limited and any(_files(trace_folder(state))):
+    if limited and any(_files(state / TRACE)):
         return StateError(f"the trace of {state} tells nothing of that time", hint="Leave --since and --until out.")
     what = f"the state folder {state} has no trace of what ran"
     hint = "An engine with this state folder records one while it answers windows, unless trace_bytes is 0."

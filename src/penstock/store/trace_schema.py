@@ -28,7 +28,7 @@ class TraceColumn:
 
 
 COLUMNS: Final = (
-    TraceColumn("kind", pa.string(), "`answered`: windows of one lane and shape; `step`: the stream took rows or the like"),
+    TraceColumn("kind", pa.string(), "`answered`: windows of one lane and shape; `step`: rows were filed, or the like"),
     TraceColumn("stream", pa.string(), "the stream"),
     TraceColumn("since_us", pa.int64(), "when the windows became final, or since when the step waited for its turn"),
     TraceColumn("began_us", pa.int64(), "when the group of windows, or the step, began"),
@@ -44,6 +44,7 @@ COLUMNS: Final = (
     TraceColumn("priority", pa.float64(), "the queries' priority"),
     TraceColumn("spent_s", pa.float64(), "seconds measured for merging and finishing them"),
 )
+IN_ALL: Final = ("kind", "stream", "since_us", "began_us", "ended_us")  # of which no row lacks a value
 NAMES: Final = tuple(column.name for column in COLUMNS)
 SCHEMA: Final = pa.schema([(column.name, column.type) for column in COLUMNS])
 

@@ -1,4 +1,4 @@
-"""Describes the work that a stream has done, for whoever observes it: groups of answers, batches, background work.
+"""Describes the work that a stream has done, for whoever observes it: groups of answers, batches, steps, background.
 
 A record is made when its work is done, in the thread that did it, so an observer must be quick and must not raise.
 Records hold what is there anyway: who wants to keep something of one copies it. Instants are by the engine's clock in
@@ -111,7 +111,17 @@ class BackgroundWork:
     definitions: Sequence[int] = ()  # whom it was done for; none: for all
 
 
-Work = AnsweredGroup | ProcessedBatch | BackgroundWork
+@dataclass(frozen=True, slots=True)
+class MemoryHold:
+    """A time in which a step of a stream had its memory for itself: only the step itself could answer windows."""
+
+    stream: str
+    wanted_us: int  # since when the step waited for the group that was being answered
+    began_us: int
+    ended_us: int
+
+
+Work = AnsweredGroup | ProcessedBatch | BackgroundWork | MemoryHold
 
 
 class WorkObserver(Protocol):

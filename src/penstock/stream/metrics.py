@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,11 @@ from penstock.kernel.pending import Pending
 from penstock.kernel.signing import Sent
 from penstock.model.instants import Clock
 from penstock.share.partial_schema import GROUPING, has_groupings
-from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, ProcessedBatch, WorkObserver
+from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, MemoryHold, ProcessedBatch, WorkObserver
 from penstock.stream.evaluation_order import EvaluationOrder
 from penstock.stream.step import Step
+
+SHORTEST_US: Final = 1_000  # of a step that observers are told of: a stream that waits looks twenty times a second
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Observing:
     def __init__(self, stream: str, clock: Clock, metrics: Metrics, observers: Sequence[WorkObserver]) -> None:
         """Begin with nothing done."""
         self.stream, self.clock, self.metrics, self.observers = stream, clock, metrics, observers
+        self._holds = 0  # of the stream's memory, one within the other
 
     def begin(self) -> Began:
         """Note that a piece of work begins."""
@@ -147,6 +151,19 @@ class Observing:
         )
         for observer in self.observers:
             observer.observe(work)
+
+    @contextmanager
+    def holding(self, wanted_us: int) -> Iterator[None]:
+        """Tell of a step that has the stream's memory when it is over, unless it is part of another or very short."""
+        began_us, self._holds = self.clock(), self._holds + 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            ended_us = self.clock()
+            if not self._holds and ended_us - began_us >= SHORTEST_US:
+                for observer in self.observers:
+                    observer.observe(MemoryHold(self.stream, wanted_us, began_us, ended_us))
 
     @contextmanager
     def background(self, name: str, definitions: Sequence[int] = ()) -> Iterator[None]:

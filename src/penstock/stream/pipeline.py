@@ -71,8 +71,9 @@ class Pipeline:
     @contextmanager
     def step(self) -> Iterator[None]:
         """Have all that is in memory for a step of the stream; answers that lag behind wait for it."""
+        wanted_us = self.clock()
         self._steps_waiting += 1
-        with self.memory:
+        with self.memory, self.observing.holding(wanted_us):
             self._steps_waiting -= 1
             yield
 
@@ -268,7 +269,7 @@ class Pipeline:
 
     def do_upkeep(self) -> None:
         """Do the next piece of what can wait."""
-        with self.memory, self._whole():
+        with self.memory, self.observing.holding(self.clock()), self._whole():
             self._do_upkeep(most=1)
 
     def drain(self) -> None:
