@@ -129,7 +129,7 @@ def _gap_us(recording: Recording, groups: Sequence[Sequence[int]]) -> float:
     for before, after in pairwise(groups):
         one, two = recording.windows[before[0]], recording.windows[after[0]]
         waited = any(recording.windows[place].final_us <= one.ended_us for place in after)
-        between = edges.searchsorted([one.ended_us, two.began_us])
-        if waited and one.run == two.run and between[0] == between[1]:
+        alone = edges.searchsorted(one.ended_us, "left") == edges.searchsorted(two.began_us, "right")
+        if waited and alone and one.run == two.run:
             gaps.append(max(0, two.began_us - one.ended_us))
     return float(np.mean(gaps)) if gaps else 0.0
