@@ -29,7 +29,7 @@ from tests.stream.made import MadeStream, row
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHOSEN = ["FCFS", "SRPT", "LSF", "HNR", "BSD", "EDF", "Hybrid"]
+CHOSEN = ["RR", "FCFS", "SRPT", "LSF", "HNR", "BSD", "EDF", "Hybrid"]
 COSTS_S = {"reports": 0.3, "alerts": 0.02, "totals": 0.15, "marks": 0.05, "lows": 0.06}  # of a window
 QUERIES = {
     "reports": "SELECT sum(v) AS s FROM s [RANGE 20 s SLIDE 10 s] WITH (deadline = '2 s')",
@@ -38,7 +38,6 @@ QUERIES = {
     "marks": "SELECT max(v) AS m FROM s [RANGE 2 s SLIDE 1 s] WITH (deadline = '1 s')",
     "lows": "SELECT min(v) AS m FROM s [RANGE 10 s SLIDE 2 s]",
 }
-WARM_S = 100.0  # by the clock of the stream: what was answered before has taught what everything costs
 
 
 class ScriptedStream:
@@ -89,9 +88,9 @@ class ScriptedStream:
             self.answer_next()
 
     def recorded(self, state: Path) -> Recording:
-        """Read the trace from when everything is known."""
+        """Read the trace."""
         self.recorder.close()
-        return read_trace(state, since_us=epoch_us(WARM_S))
+        return read_trace(state)
 
 
 def epoch_us(second: float) -> int:
@@ -106,11 +105,10 @@ def test_a_replay_under_the_policy_that_ran_chooses_and_answers_as_the_stream_di
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = ScriptedStream(tmp_path, policy, monkeypatch)
-    stream.run((0.0, 0.5), (1.0, 20.5), (WARM_S - 1, 20.6))
-    stream.run(*BATCHES)
+    stream.run((0.0, 0.5), (1.0, 20.5), *BATCHES)
     recording = stream.recorded(tmp_path / "state")
     costs = RecordedCosts.of(recording)
-    assert costs.group.at(1.0) == pytest.approx(0.0, abs=1e-3)
+    assert costs.group_us == pytest.approx(0.0, abs=1e-3)
     assert costs.gap_us == 0
     again = replay(recording, POLICIES[policy], costs)
     live: dict[int, set[int]] = {}
@@ -120,9 +118,11 @@ def test_a_replay_under_the_policy_that_ran_chooses_and_answers_as_the_stream_di
     assert len(live) > 10
     for part in again.answered:
         one = recording.windows[part.place]
-        assert (part.final_us, part.due_us, part.done_us) == (one.final_us, one.due_us, pytest.approx(one.ended_us, abs=20))
+        assert (part.final_us, part.due_us) == (one.final_us, one.due_us)
+        assert abs(part.done_us - one.ended_us) <= 20
     same, lived = replayed_figures(recording, costs, again), live_figures(recording, costs)
-    assert (same.response.mean, same.kept) == (pytest.approx(lived.response.mean), lived.kept)
+    assert same.response.mean == pytest.approx(lived.response.mean)
+    assert same.kept == lived.kept
 
 
 def test_a_replay_tells_what_the_stream_does_under_another_policy(
@@ -130,19 +130,18 @@ def test_a_replay_tells_what_the_stream_does_under_another_policy(
 ) -> None:
     means: dict[str, float] = {}
     recordings: dict[str, Recording] = {}
-    for policy in ("FCFS", "SRPT"):
+    for policy in ("FCFS", "EDF"):
         (tmp_path / policy).mkdir()
         stream = ScriptedStream(tmp_path / policy, policy, monkeypatch)
-        stream.run((0.0, 0.5), (1.0, 20.5), (WARM_S - 1, 20.6))
-        stream.run(*BATCHES)
+        stream.run((0.0, 0.5), (1.0, 20.5), *BATCHES)
         recordings[policy] = stream.recorded(tmp_path / policy / "state")
         live = live_figures(recordings[policy], RecordedCosts.of(recordings[policy]))
         means[policy] = live.response.mean or 0.0
-    for policy, other in (("FCFS", "SRPT"), ("SRPT", "FCFS")):
+    for policy, other in (("FCFS", "EDF"), ("EDF", "FCFS")):
         recording, costs = recordings[policy], RecordedCosts.of(recordings[policy])
         found = replayed_figures(recording, costs, replay(recording, POLICIES[other], costs))
         assert found.response.mean == pytest.approx(means[other], rel=0.05)
-    assert abs(means["SRPT"] / means["FCFS"] - 1) > 0.05
+    assert means["EDF"] < 0.95 * means["FCFS"]
 
 
 def test_windows_of_one_item_that_are_alike_are_one_row_with_all_their_queries(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class RecordedWindows:
     final_us: int
     due_us: int
     priority: float
+    expected_s: float  # that the engine believed all of them would take
     spent_s: float  # measured for all of them
 
     @property

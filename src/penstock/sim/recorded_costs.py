@@ -1,8 +1,9 @@
 """Works out from a trace what answering windows costs: each window, each run of an item, each group.
 
-A group takes longer than its windows do: answers are logged, left for sinks, and the next group is chosen. An item's
-run may cost something however many windows it has. Both are fitted as seconds = fixed + each · amount; where the trace
-never shows one item with two numbers of windows, its fixed part is unknown, and taken for nothing.
+A group takes longer than its windows do: answers are logged and left for sinks. What groups take at least beyond their
+windows is the cost of a group; all else that a group took is its windows', in proportion to what was measured for each.
+An item's run may cost something however many windows it has: that is fitted as seconds = fixed + each · windows. Where
+the trace never shows an item with two numbers of windows, its fixed part is unknown, and taken for nothing.
 """
 
 from __future__ import annotations
@@ -48,21 +49,19 @@ def fitted(amounts: Sequence[float], costs: Sequence[float]) -> CostLine | None:
 class RecordedCosts:
     """What a trace tells of costs, in microseconds."""
 
-    group: CostLine  # of a group beyond its windows, by what these take
+    group_us: float  # of a group beyond its windows: the low quartile
     gap_us: float  # from the end of a group to the beginning of the next while something waits
     set_up: dict[ItemOf, float]  # the fixed part of an item's run; missing where it is unknown
     each: tuple[float, ...]  # of one window of each of its queries beyond the fixed part, by place in the recording
-    spent: tuple[float, ...]  # seconds of one answer as measured, which the engine learns from, by place
     ideal: dict[ItemOf, float]  # of a run by itself: the low quartile of its runs, and what a group takes at least
 
     @staticmethod
     def of(recording: Recording) -> RecordedCosts:
         """Work out the costs of a recording."""
         windows, groups = recording.windows, by_group(recording.windows)
-        own = _own_us(windows, groups)
-        amounts = [sum(own[place] for place in places) for places in groups]
-        rest = [_length(windows[places[0]]) - amount for places, amount in zip(groups, amounts, strict=True)]
-        line = fitted(amounts, rest) or CostLine(max(0.0, float(np.mean(rest))) if rest else 0.0, 0.0)
+        rest = [_length(windows[places[0]]) - 1e6 * sum(windows[p].spent_s for p in places) for places in groups]
+        group_us = max(0.0, float(np.quantile(rest, 0.25))) if rest else 0.0
+        own = _own_us(windows, groups, group_us)
         runs = [_runs(windows, places, own) for places in groups]
         by_item: dict[ItemOf, list[tuple[float, float]]] = {}
         for item, seen in (found for run in runs for found in run.items()):
@@ -75,11 +74,10 @@ class RecordedCosts:
                 fixed = set_up.get(item, 0.0) * one.answers / run[item][0]
                 each[place] = max(0.0, own[place] - fixed) / one.windows
         ideal = {
-            item: max(LEAST_US, line.fixed + float(np.quantile([cost for _, cost in some], 0.25)))
+            item: max(LEAST_US, group_us + float(np.quantile([cost for _, cost in some], 0.25)))
             for item, some in by_item.items()
         }
-        spent = tuple(one.spent_s / one.answers for one in windows)
-        return RecordedCosts(line, _gap_us(recording, groups), set_up, tuple(each), spent, ideal)
+        return RecordedCosts(group_us, _gap_us(recording, groups), set_up, tuple(each), ideal)
 
 
 def item_of(one: RecordedWindows) -> ItemOf:
@@ -100,14 +98,15 @@ def by_group(windows: Sequence[RecordedWindows]) -> list[list[int]]:
     return list(found.values())
 
 
-def _own_us(windows: Sequence[RecordedWindows], groups: Sequence[Sequence[int]]) -> list[float]:
-    """Return what the windows at each place took: what was measured, unless several threads took less together."""
-    own = [one.spent_s * 1e6 for one in windows]
+def _own_us(windows: Sequence[RecordedWindows], groups: Sequence[Sequence[int]], group_us: float) -> list[float]:
+    """Divide what each group took beyond ``group_us`` among its windows, as it was measured."""
+    own = [0.0] * len(windows)
     for places in groups:
-        measured, length = sum(own[place] for place in places), _length(windows[places[0]])
-        if measured > length:
-            for place in places:
-                own[place] *= length / measured
+        left = max(0.0, _length(windows[places[0]]) - group_us)
+        spent, answers = sum(windows[p].spent_s for p in places), sum(windows[p].answers for p in places)
+        for place in places:
+            one = windows[place]
+            own[place] = left * (one.spent_s / spent if spent > 0 else one.answers / answers)
     return own
 
 

@@ -47,7 +47,7 @@ class RecordedTimeline:
     """The steps of all streams by the time from which they waited, and windows that no step made final."""
 
     steps: Sequence[PlacedStep]
-    loose: Sequence[int]  # by when they became final
+    loose: Sequence[int]
 
     @staticmethod
     def of(recording: Recording) -> RecordedTimeline:
@@ -67,7 +67,7 @@ class RecordedTimeline:
         for places in by_group(recording.windows):
             _place_group(recording.windows, places, of_stream.get(_stream_of(recording.windows[places[0]]), nothing))
         placed.sort(key=lambda one: one.step.wanted_us)
-        return RecordedTimeline(placed, sorted(loose, key=lambda place: recording.windows[place].final_us))
+        return RecordedTimeline(placed, loose)
 
 
 class _Steps:

@@ -2,8 +2,9 @@
 
 The rules are those of the live desk: one group is answered at a time and is not interrupted, a step of a stream goes
 before the next group of that stream, windows of one item that wait together run together, and what fits into one go is
-a group. Both choose, cut and learn costs by the same code (:mod:`penstock.schedule.work_groups`, ``learnt_costs``).
-Steps are wanted when they were: whether a policy would have had a batch read earlier or later is not known.
+a group. Both choose and cut by the same code (:mod:`penstock.schedule.work_groups`), and by what the engine believed
+that windows cost. Steps are wanted when they were: whether a policy would have had a batch read earlier or later is not
+known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.schedule.learnt_costs import WindowCost
 from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedWindows, Recording
 from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, item_head
@@ -74,7 +74,6 @@ class _Desk:
     waiting: dict[Stream, dict[ItemOf, _Item]] = field(default_factory=dict)
     free_us: dict[Stream, int] = field(default_factory=dict)  # when a stream's memory is free
     turns: dict[Stream, int] = field(default_factory=dict)
-    learnt: dict[ItemOf, WindowCost] = field(default_factory=dict)
     answered: list[ReplayedWindows] = field(default_factory=list)
     groups: list[tuple[ItemOf, ...]] = field(default_factory=list)
     busy_us: float = 0.0
@@ -102,7 +101,8 @@ class _Replay:
 
     def run(self, report: Callable[[float], None]) -> Replayed:
         """Let steps and groups take turns until all windows are answered."""
-        steps, loose, desk = list(reversed(self.timeline.steps)), list(reversed(self.timeline.loose)), self.desk
+        steps, desk = list(reversed(self.timeline.steps)), self.desk
+        loose = sorted(self.timeline.loose, key=self._listed, reverse=True)
         now_us, told = 0, 0
         while steps or loose or any(desk.waiting.values()):
             while loose and self.windows[loose[-1]].final_us <= now_us:
@@ -128,13 +128,17 @@ class _Replay:
         stream = placed.step.run, placed.step.stream
         now_us = max(placed.step.wanted_us, self.desk.free_us.get(stream, 0))
         now_us = self._force(stream, placed.forced, now_us) + placed.hold_us
-        released = sorted(placed.released, key=lambda place: self.windows[place].final_us)
+        released = sorted(placed.released, key=self._listed)
         self._release([(p, now_us - placed.before_end_us(self.windows[p].final_us)) for p in released])
         if placed.answered is not None:
             while self.desk.waiting.get(stream):
                 now_us = self._answer(self._chosen({stream: self.desk.waiting[stream]}, now_us), now_us)
             now_us += placed.tail_us
         self.desk.free_us[stream] = now_us
+
+    def _listed(self, place: int) -> tuple[int, int]:
+        """Return in which order the engine lists windows that become final together: by their queries."""
+        return self.windows[place].final_us, self.windows[place].queries[0]
 
     def _force(self, stream: Stream, places: Iterable[int], now_us: int) -> int:
         """Answer what still waits of some windows, as one group; return the time after it."""
@@ -160,22 +164,22 @@ class _Replay:
             known = items.get(key)
             if known is None:
                 due_us = min(portion.due_us for portion in portions)
-                items[key] = self._item(key, portions, portions[0].final_us, due_us)
+                items[key] = self._item(portions, portions[0].final_us, due_us)
             else:
-                items[key] = self._item(key, [*known.portions, *portions], known.final_us, known.due_us)
+                items[key] = self._item([*known.portions, *portions], known.final_us, known.due_us)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _item(self, key: ItemOf, portions: list[Portion], final_us: int, due_us: int) -> _Item:
+    def _item(self, portions: list[Portion], final_us: int, due_us: int) -> _Item:
         """Describe windows that wait together, as the engine does."""
-        answers = sum(self._answers(portion) for portion in portions)
-        seconds = max(LEAST_S, self._learnt(key, portions[0]).seconds * answers)
+        seconds = max(LEAST_S, sum(self._expected_s(portion) for portion in portions))
         priority = max(self.windows[portion.place].priority for portion in portions)
         return _Item(portions, seconds, priority, final_us, due_us)
 
-    def _learnt(self, key: ItemOf, portion: Portion) -> WindowCost:
-        """Return what a window of an item is believed to cost; before its first run, what that run took."""
-        return self.desk.learnt.setdefault(key, WindowCost(self.costs.spent[portion.place]))
+    def _expected_s(self, portion: Portion) -> float:
+        """Return what the engine believed that some windows would take."""
+        one = self.windows[portion.place]
+        return one.expected_s * portion.windows / one.windows
 
     def _chosen(self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int) -> dict[ItemOf, list[Portion]]:
         """Take the windows that are answered next: of one stream, that of the most urgent item."""
@@ -200,7 +204,7 @@ class _Replay:
             upto = cut_end(first, last, item.seconds)
             cut = [self._cut_portion(portion, upto) for portion in item.portions]
             if later := [after for _, after in cut if after.windows]:
-                items[key] = self._item(key, later, item.final_us, item.due_us)
+                items[key] = self._item(later, item.final_us, item.due_us)
                 return [before for before, _ in cut if before.windows]
         del items[key]
         return item.portions
@@ -229,13 +233,9 @@ class _Replay:
             own += sum(self.costs.each[portion.place] * portion.windows for portion in portions)
             if key not in self.costs.set_up and not self._is_as_recorded(portions):
                 desk.unknown += sum(self._answers(portion) for portion in portions)
-        done_us = now_us + round(self.costs.group.at(own) + own)
-        for key, portions in taken.items():
-            answers = sum(self._answers(portion) for portion in portions)
-            measured = sum(self.costs.spent[portion.place] * self._answers(portion) for portion in portions)
-            self._learnt(key, portions[0]).learn(measured / answers)
-            for one in portions:
-                desk.answered.append(ReplayedWindows(one.place, one.windows, one.final_us, one.due_us, done_us))
+        done_us = now_us + round(self.costs.group_us + own)
+        for one in (portion for portions in taken.values() for portion in portions):
+            desk.answered.append(ReplayedWindows(one.place, one.windows, one.final_us, one.due_us, done_us))
         desk.groups.append(tuple(taken))
         desk.busy_us += own
         desk.free_us[next(iter(taken))[:2]] = done_us

@@ -25,6 +25,7 @@ TRACE_BYTES: Final = 64_000_000  # that all files together may have
 PARTS: Final = 16  # into how many files they are cut, so that little is lost when the oldest goes
 SUFFIX: Final = ".arrows"
 NAMED: Final = re.compile(r"(\d+)\.arrows")
+NUMBERS: Final = ("priority", "expected_s", "spent_s")  # that are at least nothing
 TraceRow = tuple[Any, ...]  # values of the columns, in their order
 
 
@@ -34,7 +35,7 @@ def answered_row(one: RecordedWindows) -> TraceRow:
     ends = one.windows, one.first_end_us, one.last_end_us
     return (
         *(ANSWERED, one.stream, *times, one.policy, one.group, one.item, one.queries, *ends),
-        *(one.due_us, one.priority, one.spent_s),
+        *(one.due_us, one.priority, one.expected_s, one.spent_s),
     )
 
 
@@ -137,9 +138,7 @@ def _check_filled(batch: pa.RecordBatch) -> None:
         raise ValueError("it lacks values")
     each = answered["windows"], pc.list_value_length(answered["queries"])
     fine = [pc.all(pc.greater_equal(column, 1)) for column in each]
-    fine += [
-        pc.all(pc.and_(pc.is_finite(c), pc.greater_equal(c, 0))) for c in (answered["spent_s"], answered["priority"])
-    ]
+    fine += [pc.all(pc.and_(pc.is_finite(answered[name]), pc.greater_equal(answered[name], 0))) for name in NUMBERS]
     if not all(one.as_py() is not False for one in fine):
         raise ValueError("it holds what no engine writes")
 
@@ -153,8 +152,8 @@ def _windows(run: int, row: dict[str, Any]) -> RecordedWindows:
     """Read windows that were answered."""
     group = run, row["group"], row["stream"], row["policy"], row["began_us"], row["ended_us"]
     ends = row["windows"], row["first_end_us"], row["last_end_us"]
-    asked = row["since_us"], row["due_us"], row["priority"], row["spent_s"]
-    return RecordedWindows(*group, row["item"], tuple(row["queries"]), *ends, *asked)
+    asked = row["since_us"], row["due_us"], row["priority"]
+    return RecordedWindows(*group, row["item"], tuple(row["queries"]), *ends, *asked, row["expected_s"], row["spent_s"])
 
 
 def _nothing(state: Path, limited: bool) -> StateError:

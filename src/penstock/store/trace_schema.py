@@ -42,6 +42,7 @@ COLUMNS: Final = (
     TraceColumn("last_end_us", pa.int64(), "end of the last window"),
     TraceColumn("due_us", pa.int64(), "when they were wanted"),
     TraceColumn("priority", pa.float64(), "the queries' priority"),
+    TraceColumn("expected_s", pa.float64(), "seconds that they were expected to take when they were chosen"),
     TraceColumn("spent_s", pa.float64(), "seconds measured for merging and finishing them"),
 )
 IN_ALL: Final = ("kind", "stream", "since_us", "began_us", "ended_us")  # of which no row lacks a value

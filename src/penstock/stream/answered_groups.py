@@ -7,8 +7,8 @@ microseconds; seconds are by a clock that only goes forward, and only their diff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -53,6 +53,7 @@ class AnsweredGroup:
     deadlines_us: Sequence[int]  # how soon after they are final the windows of each are wanted
     shapes: Sequence[int]
     spent: Sequence[Spent]  # seconds measured by lane and shape; their sum is less than the whole
+    believed: Mapping[int, float] = field(default_factory=dict)  # seconds of a window as expected before, by definition
 
     @property
     def seconds(self) -> float:

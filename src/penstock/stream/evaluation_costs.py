@@ -7,15 +7,30 @@ together too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import Pending
-from penstock.schedule.learnt_costs import WindowCost
 
+NEW: Final = 0.25  # how much the last time counts against the ones before
 FIRST_S: Final = 50e-6  # of a window that was never answered,
 GROUP_S: Final = 1e-6  # and of each group in it
+
+
+@dataclass(slots=True)
+class WindowCost:
+    """Seconds of one window."""
+
+    seconds: float
+    known: bool = False  # measured, not guessed
+
+    def learn(self, seconds: float) -> None:
+        """Take a new measurement."""
+        share = NEW if self.known else 1.0
+        self.seconds += share * (seconds - self.seconds)
+        self.known = True
 
 
 class EvaluationCosts:

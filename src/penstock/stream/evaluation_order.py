@@ -16,10 +16,12 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.model.window import RowsWindow
+from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
-from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, item_head
+from penstock.schedule.work_groups import cut_end, first_group, item_head
 from penstock.stream.evaluation_costs import EvaluationCosts
 
+GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -95,6 +95,10 @@ class Observing:
         each = (time.perf_counter() - began.seconds) / max(1, windows)
         return [Spent(one.definition.id, len(one.ends), each * len(one.ends)) for one in due]
 
+    def believed(self, due: Sequence[Pending], order: EvaluationOrder) -> dict[int, float]:
+        """Return how long a window of each query is expected to take, for observers, before it is known better."""
+        return {one.definition.id: order.costs.of(one).seconds for one in due} if self.observers else {}
+
     def group(
         self,
         began: Began,
@@ -102,6 +106,7 @@ class Observing:
         due: Sequence[Pending],
         order: EvaluationOrder,
         spent: Sequence[Spent],
+        believed: Mapping[int, float],
         *,
         revised: bool,
     ) -> None:
@@ -124,6 +129,7 @@ class Observing:
             [order.wanted(one.definition)[1] for one in due],
             [order.answering.shape_of(one.definition) for one in due],
             spent,
+            believed,
         )
         for observer in self.observers:
             observer.observe(work)

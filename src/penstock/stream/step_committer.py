@@ -168,6 +168,7 @@ class StepCommitter:
         if not due and not late[0]:
             return
         began, number, self._failed = self.observing.begin(), self._next_number(), False
+        believed = self.observing.believed(due, self.order)
         tables, written, spent = self._computed(due, layout, late, number)
         self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
         rows = sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
@@ -180,7 +181,8 @@ class StepCommitter:
             with self.metrics.timed("sink"):
                 self.targets.deliver(number, self.answers.large(number) or tables)
         logged = (number, rows) if tables or written else (None, 0)
-        self.observing.group(began, logged, self._before_failures(due), self.order, spent, revised=bool(late[0]))
+        answered = self._before_failures(due)
+        self.observing.group(began, logged, answered, self.order, spent, believed, revised=bool(late[0]))
 
     def _computed(
         self, due: Sequence[Pending], layout: Layout, late: LateRows, number: int

@@ -98,17 +98,18 @@ class TraceRecorder:
             yield step_row(RecordedStep(self.run, work.stream, work.wanted_us, work.began_us, work.ended_us))
             return
         group, self._groups = self._groups, self._groups + 1
-        alike: dict[tuple[int, Ends, Wanted], tuple[list[int], float]] = {}
+        alike: dict[tuple[int, Ends, Wanted], tuple[list[int], float, float]] = {}
         for one, run in zip(work.due, work.runs(), strict=True):
             ends = run.windows, one.ends.first_us, int(one.ends.lasts[-1])
             wanted = run.final_us, run.due_us, float(priority_of(one.definition.query))
             key = self._item(work.stream, run), ends, wanted
-            queries, seconds = alike.get(key, ([], 0.0))
+            queries, expected_s, spent_s = alike.get(key, ([], 0.0, 0.0))
             queries.append(run.definition)
-            alike[key] = queries, seconds + run.seconds
+            expected_s += work.believed.get(run.definition, 0.0) * run.windows
+            alike[key] = queries, expected_s, spent_s + run.seconds
         whole = self.run, group, work.stream, policy, work.began_us, work.ended_us
-        for (item, ends, wanted), (queries, seconds) in alike.items():
-            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *ends, *wanted, seconds))
+        for (item, ends, wanted), (queries, *seconds) in alike.items():
+            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *ends, *wanted, *seconds))
 
     def _item(self, stream: str, run: AnsweredRun) -> int:
         """Return the number of an item; of those that are long gone, a later one has another."""
