@@ -22,7 +22,7 @@ from rich.table import Table
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
-from bench._live.replay import REPLAYED, apart, compared, recorded
+from bench._live.replay import REPLAYED, apart, compared, medians, recorded
 from bench._measure import Figures, Progress
 from bench._report import print_targets
 from penstock.spark.session.embedded import embedded
