@@ -98,6 +98,7 @@ class Observing:
         due: Sequence[Pending],
         order: EvaluationOrder,
         spent: Sequence[Spent],
+        watermark_us: int | None,
         *,
         revised: bool,
     ) -> None:
@@ -116,9 +117,10 @@ class Observing:
             self.metrics.log - began.log_s,
             self.metrics.sink - began.sink_s,
             logged[1],
+            watermark_us,
             due,
-            [order.wanted(one.definition)[1] for one in due],
-            [order.answering.shape_of(one.definition) for one in due],
+            order.deadlines_us(due),
+            order.answering.shapes_of([one.definition for one in due]),
             spent,
         )
         for observer in self.observers:
