@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
+from penstock.control.metrics import EngineMetrics, metrics_of
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import PenstockError, StateError
@@ -293,6 +294,11 @@ class Engine(Registering):
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
         return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running)
+
+    def metrics(self) -> EngineMetrics:
+        """Tell how soon queries are answered and what the share of each is, counted from the engine's start."""
+        figures = self.streams.settings.figures
+        return metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""

@@ -191,7 +191,7 @@ class MadeJob(BatchJob):
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         layout = layout.listed({})
         invalid, partials = without_reasons(made_partials(layout, batch, judged), judged.clock_us)
-        sent = SimpleNamespace(sent=Sent(partials.num_rows))
+        sent = SimpleNamespace(sent=Sent(partials.num_rows, bytes=partials.nbytes))
         job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
 

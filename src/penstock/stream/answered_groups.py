@@ -49,6 +49,7 @@ class AnsweredGroup:
     log_s: float  # of which the answers were written to the log
     sink_s: float  # of which they were left for the sinks
     rows: int  # of answers
+    watermark_us: int | None  # of the stream meanwhile
     due: Sequence[Pending]  # what was answered; of a query that failed, what comes before its failure
     deadlines_us: Sequence[int]  # how soon after they are final the windows of each are wanted
     shapes: Sequence[int]

@@ -100,12 +100,21 @@ class EvaluationOrder:
             return item, None
         return self.item(now, item.final_us, item.due_us), self.item(later, item.final_us, item.due_us)
 
+    def deadlines_us(self, due: Iterable[Pending]) -> list[int]:
+        """Return how soon after they are final the windows of some queries are wanted."""
+        known = self._asked
+        return [(known.get(one.definition.id) or self.wanted(one.definition))[1] for one in due]
+
     def wanted(self, definition: Definition) -> tuple[float, int]:
         """Return a query's priority, and how soon after a window is final its answer should be there."""
         known = self._asked.get(definition.id)
         if known is None:
-            window, deadline = definition.query.window, option_us(definition.query, "deadline")
-            slide = 0 if isinstance(window, RowsWindow) else window.slide
-            known = float(priority_of(definition.query)), slide if deadline is None else deadline
-            self._asked[definition.id] = known
+            known = self._asked[definition.id] = float(priority_of(definition.query)), deadline_us_of(definition)
         return known
+
+
+def deadline_us_of(definition: Definition) -> int:
+    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
+    window, deadline = definition.query.window, option_us(definition.query, "deadline")
+    slide = 0 if isinstance(window, RowsWindow) else window.slide
+    return slide if deadline is None else deadline

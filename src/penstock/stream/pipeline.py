@@ -48,7 +48,8 @@ class Pipeline:
         self.commits, self.answers, self.places = given.commits, given.answers, given.places
         self.clock, self.steady = settings.clock, settings.steady
         self.metrics, self.intake = Metrics(), Intake(settings.session, given.stream, given.places)
-        self.observing = Observing(given.stream.name, self.clock, self.metrics, settings.observers)
+        observers = (settings.figures, *settings.observers)
+        self.observing = Observing(given.stream.name, self.clock, self.metrics, observers)
         self.memory = threading.RLock()  # of whoever reads or changes what is in memory; free while a job runs
         self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it

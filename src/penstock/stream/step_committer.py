@@ -181,8 +181,8 @@ class StepCommitter:
             with self.metrics.timed("sink"):
                 self.targets.deliver(number, self.answers.large(number) or tables)
         logged = (number, rows) if tables or written else (None, 0)
-        answered = self._before_failures(due)
-        self.observing.group(began, logged, answered, self.order, spent, believed, revised=bool(late[0]))
+        done, watermark_us = self._before_failures(due), self.progress.clock.watermark_us
+        self.observing.group(began, logged, done, self.order, spent, watermark_us, believed, revised=bool(late[0]))
 
     def _computed(
         self, due: Sequence[Pending], layout: Layout, late: LateRows, number: int
@@ -216,7 +216,7 @@ class StepCommitter:
         """Tell up to which end each query is answered: one that failed, up to its failure."""
         paused, covered = self.progress.windows.paused, dict[int, int]()
         for one in due:
-            number, last = one.definition.id, int(one.ends.lasts[-1])
+            number, last = one.definition.id, one.ends.last_us
             covered[number] = min(last, paused[number].until_us) if number in paused else last
         return covered
 
