@@ -1,8 +1,9 @@
 """Runs an engine in the background under several policies: noisy neighbours, and many queries that are due together.
 
 *Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once and a sink
-that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. Nothing
-here asserts a time: runs take turns, medians are compared, and a round during which others used the machine is told.
+that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. *Replay*:
+the same work recorded under some policies, and each trace replayed under all of them. Nothing here asserts a time: runs
+take turns, medians are compared, and a round during which others used the machine is told.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rich.table import Table
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
+from bench._live.replay import REPLAYED, apart, compared, medians, recorded
 from bench._measure import Figures, Progress
 from bench._report import print_targets
 from penstock.spark.session.embedded import embedded
@@ -36,6 +38,7 @@ class Workload:
     neighbours: Neighbourhood = field(default_factory=Neighbourhood)
     midnight: Midnight = field(default_factory=Midnight)
     rounds: int = ROUNDS
+    replays: int = 2  # rounds of recording and replaying
 
 
 def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> None:
@@ -44,7 +47,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     workload = usual
     if rows is not None and rows != usual.neighbours.rows:
         few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2)
-        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), 1)
+        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), 1, 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)
 
@@ -55,6 +58,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench = Bench(workload, session, scratch, say, save=save)
         bench.take(_neighbours)
         bench.take(_midnight)
+        bench.take(_replay)
         return bench.figures
 
 
@@ -159,6 +163,38 @@ def _midnight(bench: Bench[Workload]) -> None:
     expect("midnight: deadlines kept by FCFS", _median(found["FCFS"], "kept"), "<=", 0.6)
 
 
+# -- replay ----------------------------------------------------------------------------------------------------------
+
+
+def _replay(bench: Bench[Workload]) -> None:
+    """Record the same work under some policies in turns, and replay each trace under all of them."""
+    rounds: list[dict[str, Any]] = []
+    for number in range(bench.workload.replays):
+        with Quiet() as quiet:
+            recordings = {name: recorded(bench.session, bench.workload.midnight, name) for name in REPLAYED}
+        rounds.append({"rows": compared(recordings), "foreign": quiet.foreign})
+        bench.say(f"round {number + 1}, replay: recorded under {', '.join(REPLAYED)}, foreign {quiet.foreign}")
+    kept = [one["rows"] for one in rounds if one["foreign"] <= FOREIGN] or [one["rows"] for one in rounds]
+    rows = medians(kept)
+    bench.figures.measurements["replay"] = {"rows": rows, "rounds": rounds}
+    expect = bench.figures.expect
+    expect("replay under the policy that ran: mean response, apart from live", apart(rows, "mean"), "<=", 0.1)
+    expect("replay under the policy that ran: p95 response, apart from live", apart(rows, "p95"), "<=", 0.15)
+    wrong = sum(row["right"] is False for row in rows)
+    expect("replay under another policy: differences above 15 % predicted with the wrong sign", wrong, "<=", 0)
+
+
+def _print_replay(console: Console, rows: list[dict[str, Any]]) -> None:
+    """Print what was predicted beside what came."""
+    table = Table(title="Mean response in seconds, live and replayed", title_justify="left")
+    names = ("ran", "replayed", "live mean", "replayed mean", "live p95", "replayed p95", "predicted", "came", "right")
+    for head in names:
+        table.add_column(head, justify="left" if head in ("ran", "replayed") else "right")
+    for row in rows:
+        table.add_row(*("" if row[name] is None else str(row[name]) for name in names))
+    console.print(table)
+
+
 def _print(figures: Figures) -> None:
     """Print what was found."""
     console = Console()
@@ -174,4 +210,5 @@ def _print(figures: Figures) -> None:
         for name, some in rounds.items():
             table.add_row(name, *("" if some[0][n] is None else f"{_median(some, n):.3f}" for n in names))
         console.print(table)
+    _print_replay(console, figures.measurements["replay"]["rows"])
     print_targets(console, figures.targets)

@@ -31,7 +31,7 @@ def live(document: Document) -> Section:
         title="Live order of answers",
         asked=asked,
         command="penstock bench live --json bench/results/live.json",
-        tables=(_neighbours(document), _midnight(document)),
+        tables=(_neighbours(document), _midnight(document), *_replay(document)),
         charts=(_chart(document),),
     )
 
@@ -73,6 +73,34 @@ def _midnight(document: Document) -> Table:
         for policy, rounds in document["measurements"]["midnight"].items()
     ]
     return table("Queries that are due together, by policy:", ("policy", *names[:-1], "deadlines kept"), rows)
+
+
+def _replay(document: Document) -> tuple[Table, ...]:
+    """List what replays of traces predicted beside what came; a run from before traces were kept has none."""
+    if "replay" not in document["measurements"]:
+        return ()
+    rows = [
+        (
+            row["ran"],
+            row["replayed"],
+            *(_seconds(row[name]) for name in ("live mean", "replayed mean", "live p95", "replayed p95")),
+            *("" if row["ran"] == row["replayed"] else _percent(row[name]) for name in ("predicted", "came")),
+        )
+        for row in document["measurements"]["replay"]["rows"]
+    ]
+    head = ("trace of", "replayed under", "mean, live", "mean, replayed", "p95, live", "p95, replayed")
+    what = "Seconds of response in a trace of what ran, and in its replay under that policy and others:"
+    return (table(what, (*head, "predicted change of the mean", "the change that came"), rows),)
+
+
+def _seconds(value: float | None) -> str:
+    """Write seconds, or that they are not known."""
+    return "unknown" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    """Write a change, or that it is not known."""
+    return "unknown" if value is None else f"{value:+.0%}"
 
 
 def _chart(document: Document) -> Chart:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
+from penstock.control.metrics import EngineMetrics, metrics_of
 from penstock.control.serving import Serving
 from penstock.control.status import status_of
 from penstock.errors import PenstockError, StateError
@@ -58,12 +59,15 @@ from penstock.statements.user_functions import UserFunctions
 from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
+from penstock.store.trace_files import TRACE_BYTES
 from penstock.stream.admitted import Admitted
+from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
+from penstock.stream.trace_recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,14 +90,15 @@ class Engine(Registering):
         aggregation: Aggregation = "auto",
         sink_backlog: int = SINK_BACKLOG,
         policy: str = DEFAULT_POLICY,
+        trace_bytes: int = TRACE_BYTES,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
         A query whose range holds more than ``windows_at_a_time`` slides is refused. Rows become partials where that
         costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
-        answers to take. What is due is answered in the order that ``policy`` says. ``spread_over`` is the old name of
-        ``max_driver_groups``.
+        answers to take. What is due is answered in the order that ``policy`` says. A state folder keeps a trace of what
+        ran, of ``trace_bytes`` at most; 0: none. ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
@@ -113,7 +118,8 @@ class Engine(Registering):
         tables, typer = LookupTables(self.session), Typer(self.session)
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         common = *shared, self.sinks, self.strategy, kernel, clock
-        settings = StreamSettings(*common, max_driver_groups, aggregation, sink_backlog, self._policy)
+        limits = max_driver_groups, aggregation, sink_backlog
+        settings = StreamSettings(*common, *limits, self._policy, observers=self._trace(trace_bytes))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)
@@ -126,6 +132,14 @@ class Engine(Registering):
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self.catalog.restore(self._binder.typed)
         self._functions.provide()
+
+    def _trace(self, most_bytes: int) -> list[WorkObserver]:
+        """Record what runs in the state folder, if there is one and it is wanted."""
+        if self._folder is None or most_bytes <= 0:
+            return []
+        recorder = TraceRecorder(self._folder.trace, self._policy.current, most_bytes)
+        self._held.callback(recorder.close)
+        return [recorder]
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -280,6 +294,11 @@ class Engine(Registering):
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
         return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running)
+
+    def metrics(self) -> EngineMetrics:
+        """Tell how soon queries are answered and what the share of each is, counted from the engine's start."""
+        figures = self.streams.settings.figures
+        return metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""

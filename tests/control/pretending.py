@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog
 from penstock.catalog.catalog import Origin
+from penstock.control.metrics import EngineMetrics, QueryMetrics, Seconds
 from penstock.control.status import SinkStatus, StreamFacts, status_at
 from penstock.errors import StateError
-from penstock.evaluate.typed import TypedQuery
+from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.binding.bind import bind
 from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
@@ -23,6 +24,7 @@ from penstock.schedule.live_policy import live_policy_named
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
 from penstock.stream.clock import StreamClock
+from penstock.stream.figures.summary import Distribution
 from penstock.stream.progress import Progress
 from tests.shell import PATIENCE_S
 
@@ -39,6 +41,15 @@ class Entered:
 
     def __str__(self) -> str:
         return f"answers from {self.first_end_us} on: {self.why}"
+
+
+def figures_of(definition: Definition, number: int) -> QueryMetrics:
+    """Make up figures of a query, all of them as many seconds as its number, but for what it was late by."""
+    figure = Distribution(number, number * 1.0, number * 1.0, number * 1.0, number * 0.5, number * 0.9, number * 1.0)
+    seconds = Seconds(number * 1.0, number * 0.1, number * 0.01, number * 2.0)
+    late = replace(figure, sum=0.0, max=0.0, p50=0.0, p95=0.0, p99=0.0) if number == 1 else figure
+    named = definition.name, definition.query.stream, definition.id, 100 * number, number - 1, number, 60.0, 0.5
+    return QueryMetrics(*named, figure, figure, late, figure, number * 60.0, seconds, number * 1e3, number * 1e6)
 
 
 @dataclass
@@ -114,6 +125,11 @@ class Pretended:
         if folder.exists():
             raise StateError(f"{folder} exists already", hint="Choose a new one.")
         folder.mkdir()
+
+    def metrics(self) -> EngineMetrics:
+        """Tell figures that grow with the number of the query: its first has the least of everything."""
+        queries = [d for name in self.catalog.query_names() for d in [self.catalog.query(name)]]
+        return EngineMetrics(NOW, self.policy, (), tuple(figures_of(d, 1 + place) for place, d in enumerate(queries)))
 
     def status(self) -> dict[str, Any]:
         standing = StreamFacts(self.progress, self.sinks)

@@ -43,6 +43,7 @@ from penstock.store.commits import DiskCommitLog
 from penstock.store.invalid import AHEAD, without_reasons
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.batch_job import BatchJob, BatchPartials
 from penstock.stream.context import StreamContext
 from penstock.stream.past_rows import Places
@@ -190,7 +191,7 @@ class MadeJob(BatchJob):
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         layout = layout.listed({})
         invalid, partials = without_reasons(made_partials(layout, batch, judged), judged.clock_us)
-        sent = SimpleNamespace(sent=Sent(partials.num_rows))
+        sent = SimpleNamespace(sent=Sent(partials.num_rows, bytes=partials.nbytes))
         job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
 
@@ -229,8 +230,9 @@ class MadeStream:
         strategy: Strategy = "shared paired",
         kernel: Any = "fast",
         clock: ManualClock | None = None,
+        observers: Sequence[WorkObserver] = (),
     ) -> None:
-        self.folder, self.strategy, self.kernel = folder, strategy, kernel
+        self.folder, self.strategy, self.kernel, self.observers = folder, strategy, kernel, observers
         self.clock = ManualClock("9999-01-01") if clock is None else clock
         self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
         self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
@@ -249,9 +251,8 @@ class MadeStream:
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
         places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))
         catalog = CommittedCatalog(self.catalog, "s")
-        context = StreamContext(
-            self.stream, StreamSettings(*common), commits, answers, places, targets, catalog, OF_TIME, MadeJob
-        )
+        settings = StreamSettings(*common, observers=self.observers)
+        context = StreamContext(self.stream, settings, commits, answers, places, targets, catalog, OF_TIME, MadeJob)
         pipeline = Pipeline(context)
         self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
         self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})

@@ -29,3 +29,12 @@ def about(length_us: int) -> str:
             rest = length_us % unit // smaller
             return f"{length_us // unit:,} {name}" + (f" {rest} {smaller_name}" if rest else "")
     return f"{length_us / SECOND:.3g} s"
+
+
+def span(seconds: float) -> str:
+    """Write a length as a figure tells it: ``80 ms``, ``1.2 s``, ``2 h 5 min``."""
+    if seconds < 0.001:
+        return "under 1 ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 60 else about(round(seconds * SECOND))

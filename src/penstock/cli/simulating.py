@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from penstock.cli.arguments import Until, read_until
 from penstock.cli.printing import say, say_json, unmarked
 from penstock.printable import shown
 
@@ -19,20 +20,59 @@ if TYPE_CHECKING:
     from penstock.sim.metrics import SimOutcome
 
 
-@click.command(short_help="Try scheduling policies on recorded or drawn arrivals.")
-@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="SCENARIO.yml")
+@click.command(short_help="Try scheduling policies on recorded or drawn arrivals, or on what an engine did.")
+@click.argument(
+    "path", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="[SCENARIO.yml]", required=False
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write table and plots as a page.")
-def sim(path: Path, as_json: bool, html: Path | None) -> None:
-    """Simulate the queries of SCENARIO.yml under each of its policies.
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="STATE",
+    help="Replay what an engine did, as its state folder tells; a project names its own.",
+)
+@click.option("--policy", metavar="NAMES", help="With --trace: policies to replay it under, such as HNR,BSD,EDF.")
+@click.option("--since", callback=read_until, metavar="WHEN", help="With --trace: leave out what was before.")
+@click.option("--until", callback=read_until, metavar="WHEN", help="With --trace: leave out what came later.")
+def sim(
+    path: Path | None,
+    as_json: bool,
+    html: Path | None,
+    trace: Path | None,
+    policy: str | None,
+    since: Until | None,
+    until: Until | None,
+) -> None:
+    """Simulate the queries of SCENARIO.yml under each of its policies, or replay what an engine did under others.
 
-    The same seed gives the same figures. Needs no Spark.
+    The same seed gives the same figures. Needs no Spark. With --trace, what ran and what would have stand side by
+    side; WHEN is a time (2026-01-05T15:00:00, UTC unless it says otherwise) or so long ago ('1 h').
 
     \b
     Examples:
       penstock sim examples/policies.yml
       penstock sim examples/policies.yml --html policies.html
+      penstock sim --trace state --policy HNR,BSD,EDF
+      penstock sim --trace market --since '1 d'
     """
+    if (path is None) == (trace is None):
+        raise click.UsageError("name a scenario, or a state folder with --trace")
+    if trace is not None:
+        from penstock.cli.replaying import replay_trace
+
+        if html is not None:
+            raise click.UsageError("--html needs a scenario")
+        replay_trace(trace, policy, since, until, as_json=as_json)
+        return
+    if (policy, since, until) != (None, None, None):
+        raise click.UsageError("--policy, --since and --until need --trace")
+    assert path is not None
+    _simulate(path, as_json, html)
+
+
+def _simulate(path: Path, as_json: bool, html: Path | None) -> None:
+    """Simulate a scenario, and print it."""
     from penstock.project.scenario import read_scenario
 
     scenario, reading = read_scenario(path)

@@ -6,7 +6,7 @@ import textwrap
 from typing import Any, Final
 
 from penstock.cli.arguments import number_of
-from penstock.cli.moments import about, clock_time, moment
+from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
 from penstock.printable import shown, visible
@@ -55,12 +55,22 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lagging = f"; {stream['lagging']:,} of them lag behind" if stream.get("lagging") else ""
     lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {stream['open_windows']:,} windows open")
+    if stream["answered"]["windows"]:
+        lines += _wrapped("answers", _answered(stream["answered"]))
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{number_of(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines
+
+
+def _answered(answered: dict[str, Any]) -> str:
+    """Word how soon windows were answered."""
+    late = answered["past_deadline"]
+    kept = f"{late:,} past their deadline" if late else "all before their deadline"
+    within = f"95 % within {span(answered['response_p95_s'])}"
+    return f"{number_of(answered['windows'], 'window', 'windows')} since the start, {within}; {kept}"
 
 
 def _behind(stream: dict[str, Any]) -> str:

@@ -22,9 +22,10 @@ MOST_ANSWER_BYTES: Final = 64 << 20
 BUSY_S: Final = 5.0  # to wait for another process's short transaction
 KEPT_US: Final = 3_600_000_000  # answers are there for an hour, for a requester that was slow
 
-# What an engine does for others. `status` is answered at once whatever else goes on; the last two may take long.
+# What an engine does for others. The first two are answered at once whatever else goes on; the last two may take long.
 VERBS: Final = (
     "status",
+    "metrics",
     "create",
     "alter",
     "drop",

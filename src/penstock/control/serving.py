@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from penstock.catalog.catalog import Origin
+from penstock.control.metrics import EngineMetrics
 from penstock.control.requests import VERBS, Request, RequestBox
 from penstock.errors import PenstockError, RequestFailed, Unsupported
 from penstock.evaluate.expressions.ddl import type_name
@@ -23,9 +24,9 @@ POLL_S: Final = 0.1
 PATIENCE_S: Final = 10.0  # for requests at work when the engine stops
 LOOK_POLLS: Final = 10  # a file's time is not exact: two changes may look like one
 TIDY_POLLS: Final = 6_000
-NOW: Final = ("status", "policy")
+NOW: Final = ("status", "metrics", "policy")
 LONG: Final = ("backfill", "backup")
-QUIET: Final = ("status", "ask", "execute")  # change nothing: not worth a line in the log
+QUIET: Final = ("status", "metrics", "ask", "execute")  # change nothing: not worth a line in the log
 
 
 class Route(Protocol):
@@ -81,6 +82,9 @@ class Served(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Tell how everything stands."""
+
+    def metrics(self) -> EngineMetrics:
+        """Tell how soon queries are answered, and what the share of each is."""
 
 
 class Serving:
@@ -168,6 +172,8 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
     match request.verb:
         case "status":
             return engine.status()
+        case "metrics":
+            return engine.metrics().as_dict()
         case "create":
             name = _word(request, "query")
             return entered(name, engine.create_query(name, _word(request, "text"), origin="added"))

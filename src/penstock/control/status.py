@@ -10,10 +10,11 @@ from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us
-from penstock.model.derived import source_of
+from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.store.commits import BY_HAND
+from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -56,6 +57,7 @@ class StreamStatus:
     state_bytes: int = 0  # of frequency tables, sketches and users' states in memory
     invalid_reasons: Mapping[str, Any] = field(default_factory=dict)  # see :func:`reasons_of`
     lagging: int = 0  # queries that have final windows which are not answered yet
+    answered: AnswerTimes = NO_ANSWERS  # since the engine's start
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class QueryStatus:
     text: str
     too_late: int = 0  # rows that came when a window of it that holds them was final
     superseded: int = 0  # windows that a fresher one was answered in place of
+    answered: AnswerTimes = NO_ANSWERS  # since the engine's start
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class StreamFacts:
     sinks: Sequence[SinkStatus] = ()
     failure: str | None = None
     state_bytes: int = 0
+    answered: Mapping[int, AnswerTimes] = field(default_factory=dict)  # by definition
+    in_all: AnswerTimes = NO_ANSWERS
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -115,7 +120,10 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
     reason = None if failure is None else str(getattr(failure, "what", failure))
-    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
+    name, watermark = at_work.stream.name, progress.clock.watermark_us
+    table = at_work.pipeline.given.settings.figures.of(name).copied()
+    answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
+    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes, *answered)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -134,13 +142,13 @@ def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: 
     streams, queries = [], []
     for name in catalog.stream_names():
         standing, definitions = standings.get(name, StreamFacts()), catalog.definitions(name)
-        mine = [_query(catalog, definition, standing.progress) for definition in definitions]
+        mine = [_query(catalog, definition, standing) for definition in definitions]
         streams.append(_stream(catalog, name, mine, definitions, standing, clock_us))
         queries += mine
     for line in catalog.line_names():
-        progress, leader = (standings.get(name, StreamFacts()).progress for name in (line, source_of(line)))
-        late = leader.windows.too_late  # late rows of the stream are never numbered
-        mine = [_query(catalog, definition, progress) for definition in catalog.definitions(line)]
+        standing, leader = (standings.get(name, StreamFacts()) for name in (line, source_of(line)))
+        late = leader.progress.windows.too_late  # late rows of the stream are never numbered
+        mine = [_query(catalog, definition, standing) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
@@ -172,6 +180,7 @@ def _stream(
         state_bytes=standing.state_bytes,
         invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
         lagging=len(progress.windows.unanswered),
+        answered=standing.in_all,
     )
 
 
@@ -181,8 +190,9 @@ def reasons_of(progress: Progress, stream: Stream) -> dict[str, Any]:
     return {**told, "max_ahead_us": stream.max_ahead_us}
 
 
-def _query(catalog: Catalog, definition: Definition, progress: Progress) -> QueryStatus:
+def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> QueryStatus:
     """Tell how a query is."""
+    progress = standing.progress
     query, lifetime = definition.query, option_us(definition.query, "lifetime")
     paused = progress.windows.paused.get(definition.id)
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
@@ -208,6 +218,7 @@ def _query(catalog: Catalog, definition: Definition, progress: Progress) -> Quer
         text=query.text,
         too_late=progress.windows.too_late.get(definition.id, 0),
         superseded=progress.windows.skipped.get(definition.id, 0),
+        answered=standing.answered.get(definition.id, NO_ANSWERS),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,6 +41,7 @@ class Spent:
     definition: int  # of one of their queries
     windows: int
     seconds: float
+    evaluated: EvaluatedWindows | None = None  # of all of their queries; None: of that one only
 
 
 class Answering:
@@ -94,12 +95,19 @@ class Answering:
         """Return the number of a query's shape."""
         return self._kind(definition).number
 
+    def shapes_of(self, definitions: Iterable[Definition]) -> list[int]:
+        """Return the numbers of queries' shapes."""
+        known = self._kinds
+        return [(known.get(one.id) or self._kind(one)).number for one in definitions]
+
     def _note(self, parts: Sequence[MergedWindows], finishing: float) -> None:
         """Note what parts took: merging them, and their share of the time in which all were finished."""
         rows = [len(part.merged.evaluation) for part in parts]
         each = finishing / max(1, sum(rows) + len(rows))  # of a row; a part counts as one more
         self._spent += [
-            Spent(int(part.windows.definitions[0]), len(part.windows.ends), part.seconds + each * (held + 1))
+            Spent(
+                int(part.windows.definitions[0]), len(part.windows.ends), part.seconds + each * (held + 1), part.windows
+            )
             for part, held in zip(parts, rows, strict=True)
             if len(part.windows.definitions)
         ]

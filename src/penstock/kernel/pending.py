@@ -44,6 +44,7 @@ class Pending:
     silent: int = 0  # empty windows right before the first of them
     first_row: int | None = None  # of windows of rows: none begins before it
     starts: Int64Array | None = None  # of ends that are listed one by one, where these do not tell
+    final_us: int = 0  # when they became final, by the clock; after a restart: when they were listed again
 
     def record(self) -> DueRecord:
         """Write what a restart lists windows by that became final just now: first end, windows, until, empty before."""

@@ -72,6 +72,10 @@ class Synopsis(BreakableLanes):
         """Return about how much memory frequency tables, sketches and other states take."""
         return sum(lane.state_bytes for lane in list(self.lanes.values()))  # asked for while a batch may open lanes
 
+    def bytes_by_lane(self) -> dict[LaneKey, int]:
+        """Return about how much memory each lane takes."""
+        return {key: lane.nbytes for key, lane in list(self.lanes.items())}
+
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""
         return self._groups[key.tree, key.keys]

@@ -20,10 +20,12 @@ from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
 from penstock.sinks.registry import DeclaredSink
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
+from penstock.store.trace_files import TRACE_BYTES
 
 LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
-LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog")
+LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog", "trace_bytes")
+MAY_BE_NOTHING: Final = ("trace_bytes",)  # 0 switches it off
 DEFAULT_SETTINGS: Final = ("strategy", "policy", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
@@ -53,6 +55,7 @@ class ProjectSettings:
     windows_at_a_time: int = WINDOWS_AT_A_TIME
     sink_backlog: int = SINK_BACKLOG
     policy: str = DEFAULT_POLICY
+    trace_bytes: int = TRACE_BYTES
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
@@ -99,7 +102,7 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
         except PenstockError as error:
             reading.complain(error.what, entries["policy"][1], detail=error.detail, hint=error.hint)
     for name in [name for name in LIMITS if name in entries]:
-        if (limit := reading.whole(entries[name][1], name, least=1)) is not None:
+        if (limit := reading.whole(entries[name][1], name, least=int(name not in MAY_BE_NOTHING))) is not None:
             found[name] = limit
     return found
 

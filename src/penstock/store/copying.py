@@ -20,6 +20,7 @@ from penstock.model.instants import wall_clock_us
 from penstock.store.changes import copy_changes
 from penstock.store.faults import reached
 from penstock.store.files import MEND, damaged, read_record, sync_folder, write_record
+from penstock.store.folder import TRACE
 from penstock.store.verifying import Verified, check_format, verify_state
 
 SEAL: Final = "backup.json"  # in a backup: every file with its length and checksum
@@ -128,9 +129,13 @@ def _check_new(target: Path) -> None:
 
 
 def _in_order(source: Path) -> Iterator[str]:
-    """List the files to copy: Spark's marks of finished batches, ours, then the rest of Spark's."""
+    """List the files to copy: Spark's marks of finished batches, ours, then the rest of Spark's.
+
+    The trace is left out: no engine goes on from it, and its files come and go while one runs.
+    """
     names = sorted(p.relative_to(source).as_posix() for p in source.rglob("*") if p.is_file())
-    wanted = [n for n in names if n not in LEFT_OUT and not n.endswith((".draft", ".tmp", ".tmp.crc"))]
+    ours = [n for n in names if n not in LEFT_OUT and not n.startswith(f"{TRACE}/")]
+    wanted = [n for n in ours if not n.endswith((".draft", ".tmp", ".tmp.crc"))]
 
     def turn(name: str) -> int:
         """Tell when a file is copied."""

@@ -20,6 +20,7 @@ from penstock.store.files import damaged, read_record, write_record
 from penstock.store.migration import migrate
 
 FORMAT: Final = 3
+TRACE: Final = "trace"  # the folder in which it is recorded what ran
 PATIENCE: Final = 5  # times that a held lock is tried again: one who only looks who owns it lets go at once
 MADE_LATER: Final = ("catalog.db", "catalog.log", "commits", "answers", "sinks")  # than the format marker
 
@@ -110,6 +111,11 @@ class StateFolder:
     def keys(self, stream: str) -> Path:
         """Return where the keys are by which a stream knows duplicates."""
         return self.path / "keys" / stream
+
+    @property
+    def trace(self) -> Path:
+        """Return where it is recorded what ran."""
+        return self.path / TRACE
 
     @property
     def sinks(self) -> Path:

@@ -22,6 +22,7 @@ from penstock.evaluate.windows.due import (
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import source_of
+from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Tree
@@ -39,6 +40,7 @@ class DueWindows:
 
     progress: Progress
     synopsis: Synopsis
+    clock: Clock = wall_clock_us  # tells when windows become final
     reports: list[str] = field(default_factory=list)
 
     def report(self, definition: Definition, text: str, event: str = "report") -> None:
@@ -80,7 +82,7 @@ class DueWindows:
 
     def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
         """List the windows that a commit found due; what was told of them then is not told again."""
-        found = []
+        found, now_us = [], self.clock()
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 for record in commit.due.get(str(definition.id), ()):
@@ -91,18 +93,18 @@ class DueWindows:
                         due = DueEnds(EndRuns(firsts, counts, definition.query.window.slide), 0, 0)
                     else:
                         due = self._ends(tree, definition, (record[0], until), silent)
-                    found += self._pending(tree, definition, due, until, silent)
+                    found += self._pending(tree, definition, due, now_us, until, silent)
         return found
 
     def between(self, layout: Layout, ends: Mapping[int, tuple[int, int]]) -> list[Pending]:
         """List the windows of some queries, definition → first and last end, that others' progress is not moved by."""
-        found = []
+        found, now_us = [], self.clock()
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 if definition.id in ends:
                     due = self._ends(tree, definition, ends[definition.id], 0)
                     self._tell_of(definition, due)
-                    found += self._pending(tree, definition, due, ends[definition.id][1])
+                    found += self._pending(tree, definition, due, now_us, ends[definition.id][1])
         return found
 
     def open_windows(self, layout: Layout) -> int:
@@ -122,7 +124,7 @@ class DueWindows:
 
     def _due(self, layout: Layout, until: Until) -> list[Pending]:
         """List each query's windows up to a time of its own."""
-        found = []
+        found, now_us = [], self.clock()
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 target = min(until(tree, definition), self.progress.windows.last_own_end(definition))
@@ -135,7 +137,7 @@ class DueWindows:
                     self._tell_of(definition, due)
                     self.progress.windows.next_ends[definition.id] = due.next_end_us
                     self.progress.windows.note_silence(definition.id, Silence(due.silent, silent.skipped + due.skipped))
-                    found += self._pending(tree, definition, due, target, silent.empty)
+                    found += self._pending(tree, definition, due, now_us, target, silent.empty)
                 self.progress.windows.first_ends.setdefault(definition.id, first)
         return found
 
@@ -151,13 +153,14 @@ class DueWindows:
             self.report(definition, f": the stream was silent, {due.skipped:,} empty windows skipped{rest}")
 
     def _pending(
-        self, tree: Tree, definition: Definition, due: DueEnds, until_us: int, silent: int = 0
+        self, tree: Tree, definition: Definition, due: DueEnds, final_us: int, until_us: int, silent: int = 0
     ) -> list[Pending]:
         """Say what is to be answered of a query: nothing of a paused one from its failure on."""
         window, first_row = definition.query.window, None
         if isinstance(window, RowsWindow):  # its rows are its own
             first_row = self.progress.windows.starts.get(definition.id) or 0
-        found = Pending(definition, tree.lane_key(definition), due.ends, until_us, silent, first_row)
+        lane = tree.lane_key(definition)
+        found = Pending(definition, lane, due.ends, until_us, silent, first_row, final_us=final_us)
         paused = self.progress.windows.paused.get(definition.id)
         found = found if paused is None else found.upto(paused.until_us)
         return [found] if len(found.ends) else []

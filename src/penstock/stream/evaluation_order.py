@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.evaluate.typed import Definition
-from penstock.kernel.answering import Answering
+from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.model.window import RowsWindow
-from penstock.schedule.ordering import ordered_without_starving
+from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
+from penstock.schedule.work_groups import cut_end, first_group, item_head
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts
 
-GROUP_S: Final = 0.05  # that windows which are answered together are expected to take at most
+GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
 
 
@@ -36,14 +37,9 @@ class EvaluationItem:
     due_us: int  # when the first of them is to be answered
 
     def head(self, now_us: int) -> Head:
-        """Describe the item as policies see it, in seconds.
-
-        Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
-        urgent as one that often does, and a report of many rows is not more urgent for them.
-        """
+        """Describe the item as policies see it."""
         windows = sum(len(one.ends) for one in self.members)
-        times = self.final_us / 1e6, float(windows), self.due_us / 1e6, now_us / 1e6
-        return Head(1.0, self.seconds, self.seconds, self.priority, 1.0, *times)
+        return item_head(self.seconds, self.priority, windows, self.final_us, self.due_us, now_us)
 
 
 class EvaluationOrder:
@@ -56,9 +52,11 @@ class EvaluationOrder:
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
         self._turn = 0
 
-    def learn(self) -> None:
-        """Learn from what the last windows took."""
-        self.costs.note(self.answering.spent())
+    def learn(self) -> list[Spent]:
+        """Learn from what the last windows took, and return it."""
+        spent = self.answering.spent()
+        self.costs.note(spent)
+        return spent
 
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""
@@ -90,15 +88,9 @@ class EvaluationOrder:
         """
         now_us = self.clock()
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
-        heads = [*(item.head(now_us) for item in items), *beside]
-        chosen, total = list[int](), 0.0
-        for place in ordered_without_starving(self.policy(), heads, self._turn % len(items)):
-            if place >= len(items) or (chosen and total + items[place].seconds > GROUP_S):
-                break
-            chosen.append(place)
-            total += items[place].seconds
-        self._turn += len(chosen)
-        return chosen
+        places = first_group(self.policy(), [item.head(now_us) for item in items], self._turn, GROUP_S, beside)
+        self._turn += len(places)
+        return places
 
     def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:
         """Cut an item that takes too long by the ends of its windows; those of one time are not cut."""
@@ -106,7 +98,7 @@ class EvaluationOrder:
             return item, None
         first = min(one.ends.first_us for one in item.members)
         last = max(int(one.ends.lasts[-1]) for one in item.members)
-        upto = first + int((last - first) * GROUP_S / item.seconds)
+        upto = cut_end(first, last, item.seconds, GROUP_S)
         now = [part for one in item.members if len((part := one.upto(upto)).ends)]
         later = [part for one in item.members if len((part := one.after(upto)).ends)]
         if not later:
@@ -119,12 +111,21 @@ class EvaluationOrder:
         self.under_way.priority = max((weight for weight, _ in asked), default=1.0)
         self.under_way.soon_us = min((soon for _, soon in asked), default=0)
 
+    def deadlines_us(self, due: Iterable[Pending]) -> list[int]:
+        """Return how soon after they are final the windows of some queries are wanted."""
+        known = self._asked
+        return [(known.get(one.definition.id) or self.wanted(one.definition))[1] for one in due]
+
     def wanted(self, definition: Definition) -> tuple[float, int]:
         """Return a query's priority, and how soon after a window is final its answer should be there."""
         known = self._asked.get(definition.id)
         if known is None:
-            window, deadline = definition.query.window, option_us(definition.query, "deadline")
-            slide = 0 if isinstance(window, RowsWindow) else window.slide
-            known = float(priority_of(definition.query)), slide if deadline is None else deadline
-            self._asked[definition.id] = known
+            known = self._asked[definition.id] = float(priority_of(definition.query)), deadline_us_of(definition)
         return known
+
+
+def deadline_us_of(definition: Definition) -> int:
+    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
+    window, deadline = definition.query.window, option_us(definition.query, "deadline")
+    slide = 0 if isinstance(window, RowsWindow) else window.slide
+    return slide if deadline is None else deadline

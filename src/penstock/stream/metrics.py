@@ -1,13 +1,26 @@
-"""Measures what a pipeline has done: seconds by step, batches and answers."""
+"""Measures what a pipeline has done: seconds by step, batches and answers; tells observers of each piece of work."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
+from penstock.kernel.answering import Spent
+from penstock.kernel.pending import Pending
 from penstock.kernel.signing import Sent
+from penstock.model.instants import Clock
+from penstock.share.partial_schema import GROUPING, has_groupings
+from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, MemoryHold, ProcessedBatch, WorkObserver
+from penstock.stream.evaluation_order import EvaluationOrder
+from penstock.stream.step import Step
+
+SHORTEST_US: Final = 1_000  # of a step that observers are told of: a stream that waits looks twenty times a second
 
 
 @dataclass(slots=True)
@@ -46,3 +59,133 @@ class Metrics:
         began = time.perf_counter()
         yield
         setattr(self, step, getattr(self, step) + time.perf_counter() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """When a piece of work began, and what was measured until then."""
+
+    clock_us: int
+    seconds: float
+    processor_s: float
+    job_s: float
+    ingest_s: float
+    commit_s: float
+    log_s: float
+    sink_s: float
+
+
+class Observing:
+    """Tells observers of each piece of work of one stream when it is done."""
+
+    def __init__(self, stream: str, clock: Clock, metrics: Metrics, observers: Sequence[WorkObserver]) -> None:
+        """Begin with nothing done."""
+        self.stream, self.clock, self.metrics, self.observers = stream, clock, metrics, observers
+        self._holds = 0  # of the stream's memory, one within the other
+
+    def begin(self) -> Began:
+        """Note that a piece of work begins."""
+        seconds = self.metrics
+        steps = seconds.job, seconds.ingest, seconds.commit, seconds.log, seconds.sink
+        return Began(self.clock(), time.perf_counter(), time.thread_time(), *steps)
+
+    def spent_on(self, due: Sequence[Pending], began: Began) -> list[Spent]:
+        """Divide what the executors took to answer windows among their queries: windows cost the same."""
+        windows = sum(len(one.ends) for one in due)
+        each = (time.perf_counter() - began.seconds) / max(1, windows)
+        return [Spent(one.definition.id, len(one.ends), each * len(one.ends)) for one in due]
+
+    def believed(self, due: Sequence[Pending], order: EvaluationOrder) -> dict[int, float]:
+        """Return how long a window of each query is expected to take, for observers, before it is known better."""
+        return {one.definition.id: order.costs.of(one).seconds for one in due} if self.observers else {}
+
+    def group(
+        self,
+        began: Began,
+        logged: tuple[int | None, int],
+        due: Sequence[Pending],
+        order: EvaluationOrder,
+        spent: Sequence[Spent],
+        watermark_us: int | None,
+        believed: Mapping[int, float],
+        *,
+        revised: bool,
+    ) -> None:
+        """Tell that windows, or revisions, were answered; ``logged``: number and rows of the answers in the log."""
+        if not self.observers:
+            return
+        work = AnsweredGroup(
+            self.stream,
+            "revisions" if revised else "windows",
+            logged[0],
+            began.clock_us,
+            self.clock(),
+            began.seconds,
+            time.perf_counter(),
+            time.thread_time() - began.processor_s,
+            self.metrics.log - began.log_s,
+            self.metrics.sink - began.sink_s,
+            logged[1],
+            watermark_us,
+            due,
+            order.deadlines_us(due),
+            order.answering.shapes_of([one.definition for one in due]),
+            spent,
+            believed,
+        )
+        for observer in self.observers:
+            observer.observe(work)
+
+    def batch(self, began: Began, step: Step, number: int, rows: int) -> None:
+        """Tell that the rows of a batch are filed and committed."""
+        computed, metrics = step.computed, self.metrics
+        if not self.observers or computed is None or step.batch is None:
+            return
+        work = ProcessedBatch(
+            self.stream,
+            number,
+            step.batch,
+            began.clock_us,
+            self.clock(),
+            began.seconds,
+            time.perf_counter(),
+            metrics.job - began.job_s,
+            metrics.ingest - began.ingest_s,
+            metrics.commit - began.commit_s,
+            rows,
+            computed.job.signing.sent.bytes,
+            _by_grouping(computed.partials, len(computed.layout.members)),
+            computed.layout,
+        )
+        for observer in self.observers:
+            observer.observe(work)
+
+    @contextmanager
+    def holding(self, wanted_us: int) -> Iterator[None]:
+        """Tell of a step that has the stream's memory when it is over, unless it is part of another or very short."""
+        began_us, self._holds = self.clock(), self._holds + 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            ended_us = self.clock()
+            if not self._holds and ended_us - began_us >= SHORTEST_US:
+                for observer in self.observers:
+                    observer.observe(MemoryHold(self.stream, wanted_us, began_us, ended_us))
+
+    @contextmanager
+    def background(self, name: str, definitions: Sequence[int] = ()) -> Iterator[None]:
+        """Tell of work that no answer waits for when it is done; of what is done for all, name nobody."""
+        began_us, began_s = self.clock(), time.perf_counter()
+        yield
+        work = BackgroundWork(self.stream, name, began_us, self.clock(), began_s, time.perf_counter(), definitions)
+        for observer in self.observers:
+            observer.observe(work)
+
+
+def _by_grouping(partials: pa.Table, count: int) -> list[int]:
+    """Count the partials of each grouping."""
+    if not has_groupings(partials):
+        return [partials.num_rows]
+    counts = np.bincount(partials[GROUPING].to_numpy(), minlength=count)
+    return [int(number) for number in counts]

@@ -24,7 +24,7 @@ from penstock.stream.due_windows import LOG
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
-from penstock.stream.metrics import Metrics
+from penstock.stream.metrics import Began, Metrics, Observing
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
@@ -48,6 +48,8 @@ class Pipeline:
         self.commits, self.answers, self.places = given.commits, given.answers, given.places
         self.clock, self.steady = settings.clock, settings.steady
         self.metrics, self.intake = Metrics(), Intake(settings.session, given.stream, given.places)
+        observers = (settings.figures, *settings.observers)
+        self.observing = Observing(given.stream.name, self.clock, self.metrics, observers)
         self.memory = threading.RLock()  # of whoever reads or changes what is in memory; free while a job runs
         self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
@@ -56,7 +58,7 @@ class Pipeline:
 
     def _begin(self) -> None:
         """Start with nothing seen."""
-        parts = build_parts(self.given, self.intake, self.metrics)
+        parts = build_parts(self.given, self.intake, self.metrics, self.observing)
         self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
@@ -70,8 +72,9 @@ class Pipeline:
     @contextmanager
     def step(self) -> Iterator[None]:
         """Have all that is in memory for a step of the stream; answers that lag behind wait for it."""
+        wanted_us = self.clock()
         self._steps_waiting += 1
-        with self.memory:
+        with self.memory, self.observing.holding(wanted_us):
             self._steps_waiting -= 1
             yield
 
@@ -103,6 +106,7 @@ class Pipeline:
 
     def process(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "") -> None:
         """Take one batch: partials, synopsis, commit, answers."""
+        offered = self.observing.begin()
         with self.step():
             self._mend()
         if batch_id <= self.progress.clock.batch:
@@ -111,7 +115,7 @@ class Pipeline:
             what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         with self.committer.order.under_way.taken():
-            self._take(batch, batch_id, snapshot, source)
+            self._take(batch, batch_id, snapshot, source, offered)
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
@@ -182,7 +186,8 @@ class Pipeline:
         self.drain()
         if self.progress.clock.watermark_us is None or not (asking := self.admission.going_back(chosen, layout)):
             return {}
-        past = self.admission.read(asking, layout, snapshot.tables, accept=accept)
+        with self.observing.background("backfill", tuple(asking)):
+            past = self.admission.read(asking, layout, snapshot.tables, accept=accept)
         with self._whole():
             step = self.admission.take_further_back(past, layout, Step("backfill", (), self.clock()))
             self.committer.commit(step, layout)
@@ -211,7 +216,7 @@ class Pipeline:
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
-    def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str) -> None:
+    def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str, offered: Began) -> None:
         """Take one batch whole; while its job runs, final windows of earlier ones may be answered."""
         with self.step():
             layout, clock = self.plan(snapshot), self.clock()
@@ -243,6 +248,7 @@ class Pipeline:
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
+                self.observing.batch(offered, step, number, arrived.rows)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
                 putting_together = partial(self._compact, computed.layout)
                 tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
@@ -265,7 +271,7 @@ class Pipeline:
 
     def do_upkeep(self) -> None:
         """Do the next piece of what can wait."""
-        with self.memory, self._whole():
+        with self.memory, self.observing.holding(self.clock()), self._whole():
             self._do_upkeep(most=1)
 
     def drain(self) -> None:
@@ -287,7 +293,8 @@ class Pipeline:
     def _do_upkeep(self, most: int | None = None) -> None:
         """Do what can wait, all of it or so many pieces, in the order in which it was left."""
         for name in list(self.upkeep)[:most]:
-            self.upkeep.pop(name)()
+            with self.observing.background(name):
+                self.upkeep.pop(name)()
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""

@@ -133,4 +133,5 @@ class StreamRegistry:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
         for known in [known for known in self.runners if source_of(known).lower() == name.lower()]:
             self.runners.pop(known).leave()
+            self.settings.figures.streams.pop(known, None)
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

@@ -18,8 +18,10 @@ from penstock.sinks.protocol import Sink
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
+from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.background_calibration import BackgroundCalibration
 from penstock.stream.desk import Desk
+from penstock.stream.figures.stream_figures import EngineFigures
 from penstock.stream.machine_speed import stored_rates
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class StreamSettings:
     sink_backlog: int = SINK_BACKLOG  # answers that wait for a sink, beyond which its stream waits
     policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
     desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
+    figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
+    observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures
     rates: Rates = field(default_factory=stored_rates)
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 

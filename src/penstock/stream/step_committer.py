@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.kernel.answering import Answering, Due, Failure
+from penstock.kernel.answering import Answering, Due, Failure, Spent
 from penstock.kernel.arrived import first_time
 from penstock.kernel.defect_bisection import answer_apart
 from penstock.kernel.defects import defect_of
@@ -26,7 +26,7 @@ from penstock.stream.corrections import NO_LATE_ROWS, Corrections, LateRows
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows, Floors
 from penstock.stream.executor_state import ExecutorState
-from penstock.stream.metrics import Metrics
+from penstock.stream.metrics import Metrics, Observing
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
 from penstock.stream.unanswered import UnansweredWindows
@@ -50,14 +50,18 @@ class StepCommitter:
         shown: Said,
         unanswered: UnansweredWindows,
         metrics: Metrics,
+        observing: Observing,
         checkpoint: Path,
     ) -> None:
-        """Write to two logs; ``targets`` take answers to what is ``unanswered``, as ``shown`` lets users see them."""
+        """Write to two logs; ``targets`` take answers to what is ``unanswered``, as ``shown`` lets users see them.
+
+        What is done is measured by ``metrics``, and ``observing`` tells of each group of answers.
+        """
         self.commits, self.answers, self.due_windows, self.answering = commits, answers, due_windows, answering
         self.executor_state, self.targets, self.shown = executor_state, targets, shown
         self.progress, self.synopsis = due_windows.progress, due_windows.synopsis
         self.unanswered, self.order = unanswered, unanswered.order
-        self.metrics, self.checkpoint = metrics, checkpoint
+        self.metrics, self.observing, self.checkpoint = metrics, observing, checkpoint
         self.corrections = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
         self._defective = False  # a query was paused by a defect, and no commit tells so yet
@@ -163,24 +167,45 @@ class StepCommitter:
         """
         if not due and not late[0]:
             return
-        here = [one for one in due if self.synopsis.keeps(one.lane)]
-        number, self._failed = self._next_number(), False
-        written = list(self._written(due, layout, number)) if len(here) < len(due) else []
+        began, number, self._failed = self.observing.begin(), self._next_number(), False
+        believed = self.observing.believed(due, self.order)
+        tables, written, spent = self._computed(due, layout, late, number)
+        self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
+        rows = sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
+        if tables or written:
+            with self.metrics.timed("log"):
+                corrected = bool(late[0]) and not self._failed
+                made = Made(self.progress.clock.number, self._covered(due), corrected=corrected)
+                self.answers.append(number, tables, written, made)
+            self.metrics.answers += rows
+            with self.metrics.timed("sink"):
+                self.targets.deliver(number, self.answers.large(number) or tables)
+        logged = (number, rows) if tables or written else (None, 0)
+        done, watermark_us = self._before_failures(due), self.progress.clock.watermark_us
+        self.observing.group(began, logged, done, self.order, spent, watermark_us, believed, revised=bool(late[0]))
+
+    def _computed(
+        self, due: Sequence[Pending], layout: Layout, late: LateRows, number: int
+    ) -> tuple[list[pa.Table], list[AnswerPart], list[Spent]]:
+        """Compute the answers of a group, as tables and as parts that are in files already, and what they took."""
+        away, began = [one for one in due if not self.synopsis.keeps(one.lane)], self.observing.begin()
+        written = list(self._written(away, layout, number)) if away else []
+        elsewhere = self.observing.spent_on(away, began)
+        here = [one for one in due if self.synopsis.keeps(one.lane)] if away else due
         tables: list[pa.Table] = []
         for answered, failures in self._answered(here, layout, late):
             if tables and self.rounds.are_much(tables) and (parts := self.answers.spill(number, tables)) is not None:
                 written, tables = [*written, *parts], []
             tables = alike_together([*tables, *self._settled(answered, failures, layout)])
-        self.order.learn()
-        self.metrics.evaluations, self.metrics.shared = self.answering.evaluations, self.answering.shared
-        if not tables and not written:
-            return
-        with self.metrics.timed("log"):
-            made = Made(self.progress.clock.number, self._covered(due), corrected=bool(late[0]) and not self._failed)
-            self.answers.append(number, tables, written, made)
-        self.metrics.answers += sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
-        with self.metrics.timed("sink"):
-            self.targets.deliver(number, self.answers.large(number) or tables)
+        return tables, written, [*self.order.learn(), *elsewhere]
+
+    def _before_failures(self, due: Sequence[Pending]) -> Sequence[Pending]:
+        """Leave out the windows that were not answered because their queries failed in this group."""
+        if not self._failed:
+            return due
+        paused = self.progress.windows.paused
+        cut = [one.upto(paused[d].until_us) if (d := one.definition.id) in paused else one for one in due]
+        return [one for one in cut if len(one.ends)]
 
     def _next_number(self) -> int:
         """Return the number of the next answers: as long as a commit has one group, that of the commit."""
@@ -191,7 +216,7 @@ class StepCommitter:
         """Tell up to which end each query is answered: one that failed, up to its failure."""
         paused, covered = self.progress.windows.paused, dict[int, int]()
         for one in due:
-            number, last = one.definition.id, int(one.ends.lasts[-1])
+            number, last = one.definition.id, one.ends.last_us
             covered[number] = min(last, paused[number].until_us) if number in paused else last
         return covered
 
@@ -250,10 +275,9 @@ class StepCommitter:
         self.order.forget(current)
         self.said.forget_others(current)
 
-    def _written(self, due: Sequence[Pending], layout: Layout, number: int) -> Sequence[AnswerPart]:
+    def _written(self, away: Sequence[Pending], layout: Layout, number: int) -> Sequence[AnswerPart]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""
         assert self.executor_state is not None
-        away = [one for one in due if not self.synopsis.keeps(one.lane)]
         while away:
             try:
                 answered = self.executor_state.answer(away, layout, number)

@@ -18,7 +18,7 @@ from penstock.stream.executor_state import ExecutorState, open_executor_state
 from penstock.stream.grouping_plan import GroupingChooser
 from penstock.stream.intake import Intake
 from penstock.stream.leftovers import Leftovers
-from penstock.stream.metrics import Metrics
+from penstock.stream.metrics import Metrics, Observing
 from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
 from penstock.stream.step_committer import StepCommitter
@@ -44,11 +44,11 @@ class StreamParts:
     code_ahead: CodeAhead
 
 
-def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> StreamParts:
+def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observing: Observing) -> StreamParts:
     """Build the parts of a stream of which nothing was seen yet."""
     settings, kind = given.settings, given.windows
     synopsis, progress = kind.synopsis(settings.kernel), Progress()
-    due_windows = kind.due_windows(progress, synopsis)
+    due_windows = kind.due_windows(progress, synopsis, settings.clock)
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
@@ -67,6 +67,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         lambda tables: kind.shown(tables, due_windows),
         UnansweredWindows(answering, settings.policy.current, settings.clock, progress.windows),
         metrics,
+        observing,
         given.places.checkpoint,
     )
     return StreamParts(

@@ -124,4 +124,5 @@ class UnansweredWindows:
 def _last_of(one: Pending) -> Pending:
     """Keep the last window alone."""
     end = int(one.ends.lasts[-1])
-    return Pending(one.definition, one.lane, EndRuns.between(end, end, one.ends.slide_us), one.until_us)
+    ends = EndRuns.between(end, end, one.ends.slide_us)
+    return Pending(one.definition, one.lane, ends, one.until_us, final_us=one.final_us)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.kernel.partitions import PartitionedSynopsis
 from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.model.derived import is_apart, is_line
+from penstock.model.instants import Clock
 from penstock.stream.derived.partition_windows import PartitionDueWindows
 from penstock.stream.derived.row_times import dated
 from penstock.stream.due_windows import DueWindows
@@ -22,7 +23,7 @@ class WindowKind:
     """How the partials of a stream are kept, its windows found due, and its answers shown to users."""
 
     synopsis: Callable[[Kernel], Synopsis]
-    due_windows: Callable[[Progress, Synopsis], DueWindows]
+    due_windows: Callable[[Progress, Synopsis, Clock], DueWindows]
     shown: Callable[[Sequence[pa.Table], DueWindows], list[pa.Table]]
 
 

@@ -43,6 +43,11 @@ class Bundle:
         self._columns.pop(column.number, None)
 
     @property
+    def width(self) -> int:
+        """Return how many columns there are, at least one."""
+        return max(1, len(self._columns))
+
+    @property
     def is_empty(self) -> bool:
         """Tell whether no column is left."""
         return not self._columns
@@ -157,3 +162,8 @@ class ColumnLane:
     def state_bytes(self) -> int:
         """Return nothing: lanes with states are no columns of a bundle."""
         return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the column's part of the memory that the bundle takes."""
+        return self.bundle.lane.nbytes // self.bundle.width

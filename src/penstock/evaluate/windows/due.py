@@ -45,6 +45,11 @@ class EndRuns:
         return int(self.firsts[0])
 
     @property
+    def last_us(self) -> int:
+        """Return the last end."""
+        return int(self.firsts[-1]) + (int(self.counts[-1]) - 1) * self.slide_us
+
+    @property
     def lasts(self) -> Int64Array:
         """Return the last end of each run."""
         return self.firsts + (self.counts - 1) * self.slide_us

@@ -88,6 +88,10 @@ class Lane(Protocol):
     def state_bytes(self) -> int:
         """Return about how much memory frequency tables, sketches and other states of the lane take."""
 
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory the lane takes in all."""
+
 
 class Structure(Protocol):
     """One component of a dense lane, as an array of slices by columns that answers stretches of slices."""
@@ -106,6 +110,10 @@ class Structure(Protocol):
 
     def cells(self) -> Planes:
         """Return what each slice holds, [slice, column]."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory it takes."""
 
 
 class DenseLane:
@@ -216,6 +224,12 @@ class DenseLane:
         return sum(
             structure.nbytes for structure in self._structures if isinstance(structure, LazyStateTree | FrequencyIndex)
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory the lane takes, with what has arrived but is not yet in the arrays."""
+        arrived = sum(partials.nbytes for partials, _ in list(self._pending))
+        return arrived + int(self._labels.nbytes) + sum(structure.nbytes for structure in self._structures)
 
     @property
     def cells(self) -> int:

@@ -29,6 +29,11 @@ class Partials:
         """Count the rows."""
         return len(self.labels)
 
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory the rows take, states not counted."""
+        return int(self.labels.nbytes + self.groups.nbytes) + sum(int(p.nbytes) for part in self.planes for p in part)
+
     def take(self, rows: Order | npt.NDArray[np.bool_]) -> Partials:
         """Return some of the rows."""
         planes = tuple(tuple(plane[rows] for plane in part) for part in self.planes)

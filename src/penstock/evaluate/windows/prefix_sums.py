@@ -37,6 +37,11 @@ class PrefixSums:
         """Return for how many columns there is memory, used or not."""
         return min(sums.shape[1] for sums in self._sums)
 
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory the sums take."""
+        return sum(int(sums.nbytes) for sums in self._sums)
+
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         between = len(rows) > 0 and rows[-1] != self._slices - 1

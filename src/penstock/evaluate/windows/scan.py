@@ -125,6 +125,11 @@ class ScanLane:
         return sum(bytes_of(part.planes[place][0]) for part in parts for place in states)
 
     @property
+    def nbytes(self) -> int:
+        """Return about how much memory the lane takes."""
+        return sum(part.nbytes for part in (self._stored, *self._pending)) + self.state_bytes
+
+    @property
     def cells(self) -> int:
         """Return how many partials are stored."""
         return len(self._settle())

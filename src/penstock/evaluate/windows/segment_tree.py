@@ -30,6 +30,11 @@ class SegmentTree:
         self._levels: list[Planes] = [component.identities((1, 0))]
         self._stale = (0, 0)  # the slices, from one before another, above which nodes are not computed yet
 
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory the levels take."""
+        return sum(int(plane.nbytes) for level in self._levels for plane in level)
+
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         self._grow(slices, columns)

@@ -44,7 +44,8 @@ class PartitionDueWindows(DueWindows):
             for definition in tree.definitions:
                 starts, ends = parts.due(definition)
                 if len(ends) and definition.id not in self.progress.windows.paused:
-                    found.append(Pending(definition, tree.lane_key(definition), EndRuns.listed(ends), starts=starts))
+                    lane, listed = tree.lane_key(definition), EndRuns.listed(ends)
+                    found.append(Pending(definition, lane, listed, starts=starts, final_us=self.clock()))
         return found
 
     def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:

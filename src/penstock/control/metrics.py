@@ -1,0 +1,224 @@
+"""Reports the figures of an engine, its streams and its queries, as frozen values.
+
+All of them count from the engine's start, but for ``skipped``, which a query keeps over restarts. What streams measure
+as a whole is divided among their queries, so the queries' shares add up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isinf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.catalog import Catalog
+from penstock.errors import UnknownQuery, nearest
+from penstock.evaluate.typed import Definition
+from penstock.model.arrays import FloatArray
+from penstock.model.derived import is_line, source_of
+from penstock.stream.evaluation_order import deadline_us_of
+from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
+from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
+
+if TYPE_CHECKING:
+    from penstock.stream.figures.stream_figures import EngineFigures
+    from penstock.stream.pipeline import Pipeline
+    from penstock.stream.runner import StreamRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Seconds by step: Spark's job, filing partials, committing them, answering windows; the log is part of that."""
+
+    job: float
+    ingest: float
+    commit: float
+    answer: float
+
+    @property
+    def total(self) -> float:
+        """Return the seconds of all steps."""
+        return self.job + self.ingest + self.commit + self.answer
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMetrics:
+    """How soon a query's windows are answered, and what its share of everything is."""
+
+    query: str
+    stream: str
+    definition: int
+    windows: int  # answered
+    past_deadline: int  # of them
+    skipped: int  # for fresher ones
+    deadline_s: float
+    ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
+    response: Distribution  # seconds from final to left for the sinks
+    slowdown: Distribution  # response over the ideal time
+    tardiness: Distribution  # seconds after the deadline
+    staleness: Distribution  # seconds of the stream's time that an answer was old when a newer one came
+    stale_s: float | None  # how far the newest answer is behind the watermark now
+    seconds: Seconds  # its share
+    bytes_sent: float  # its share of what Spark sent to the driver
+    memory_bytes: float  # its share of the partials in memory
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMetrics:
+    """What a stream has done as a whole."""
+
+    stream: str
+    batches: int
+    answers: int
+    lagging: int  # queries with final windows that are not answered
+    waiting_s: float  # that answering these is expected to take
+    response: Distribution  # of the windows of all queries that it has now
+    past_deadline: int  # of these windows
+    seconds: Seconds
+    log_s: float  # of the seconds of answering
+    background_s: Mapping[str, float]  # upkeep and reading of the past
+    bytes_sent: int
+    memory_bytes: int
+    unshared: Seconds  # of queries that are gone, or before there was one
+    unshared_bytes: float  # sent for them
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMetrics:
+    """The figures of an engine at a time of its clock."""
+
+    clock_us: int
+    policy: str
+    streams: tuple[StreamMetrics, ...]
+    queries: tuple[QueryMetrics, ...]
+
+    @property
+    def seconds(self) -> Seconds:
+        """Return the seconds of all streams."""
+        each = [stream.seconds for stream in self.streams]
+        return Seconds(*(sum(getattr(one, step) for one in each) for step in ("job", "ingest", "commit", "answer")))
+
+    def query(self, name: str) -> QueryMetrics:
+        """Return the figures of a query as it is now."""
+        found = [one for one in self.queries if one.query == name]
+        if not found:
+            names = [one.query for one in self.queries]
+            raise UnknownQuery(f'there are no figures of a query "{name}"', hint=nearest(name, names))
+        return max(found, key=lambda one: one.definition)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Write it as JSON can hold it."""
+        found = _plain(self)
+        assert isinstance(found, dict)
+        return {**found, "seconds": _plain(self.seconds)}
+
+
+def metrics_of(
+    catalog: Catalog, at_work: Mapping[str, StreamRunner], figures: EngineFigures, clock_us: int, policy: str
+) -> EngineMetrics:
+    """Read the figures of all streams at work; a batch keeps nobody waiting, so they may be a moment apart."""
+    streams: list[StreamMetrics] = []
+    queries: list[QueryMetrics] = []
+    for name, runner in sorted(at_work.items()):
+        reading = _Reading(name, runner.pipeline, figures)
+        streams.append(reading.stream())
+        queries += reading.queries(catalog.definitions(name))
+    return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
+
+
+class _Reading:
+    """What one stream has measured, at one moment."""
+
+    def __init__(self, name: str, pipeline: Pipeline, figures: EngineFigures) -> None:
+        """Read what was measured as a whole, and divide it."""
+        self.name, self.pipeline, self.metrics = name, pipeline, pipeline.metrics
+        self.memory = pipeline.synopsis.bytes_by_lane()
+        mine = figures.of(name)
+        self.table, self.background = mine.copied(), dict(mine.background_s)
+        self.whole = (self.metrics.job, self.metrics.ingest, self.metrics.commit, self.metrics.answer)
+        self.shares, self.unshared = _divided(self.table, (*self.whole, self.metrics.bytes))
+
+    def stream(self) -> StreamMetrics:
+        """Tell what the stream has done."""
+        unanswered = self.pipeline.committer.unanswered
+        return StreamMetrics(
+            stream=self.name,
+            batches=self.metrics.batches,
+            answers=self.metrics.answers,
+            lagging=len(self.pipeline.progress.windows.unanswered),
+            waiting_s=sum(item.seconds for item in list(unanswered.items.values())),
+            response=together(self.table, RESPONSE),
+            past_deadline=int(self.table.late.sum()),
+            seconds=Seconds(*self.whole),
+            log_s=self.metrics.log,
+            background_s=self.background,
+            bytes_sent=self.metrics.bytes,
+            memory_bytes=sum(self.memory.values()),
+            unshared=Seconds(*self.unshared[:4].tolist()),
+            unshared_bytes=float(self.unshared[4]),
+        )
+
+    def queries(self, definitions: Sequence[Definition]) -> list[QueryMetrics]:
+        """Tell the figures of the stream's queries; of one that is not in the table, nothing was measured yet."""
+        table, skipped, by_rows = self.table, self.pipeline.progress.windows.skipped, is_line(self.name)
+        figures = [by_query(table, figure) for figure in (RESPONSE, SLOWDOWN, TARDINESS, STALENESS)]
+        stale = {} if by_rows else stale_s(table, self.pipeline.progress.clock.watermark_us)
+        ideal, memory, late = table.ideal_s(np.arange(len(table.late))).tolist(), self._memory(), table.late.tolist()
+        shares, found = self.shares.tolist(), []
+        for definition in definitions:
+            number, row = definition.id, table.rows.get(definition.id)
+            told = [one.get(number, NO_VALUES) for one in figures]
+            *seconds, sent = [0.0] * 5 if row is None else shares[row]
+            found.append(
+                QueryMetrics(
+                    query=definition.name,
+                    stream=source_of(self.name),
+                    definition=number,
+                    windows=told[RESPONSE].count,
+                    past_deadline=0 if row is None else late[row],
+                    skipped=skipped.get(number, 0),
+                    deadline_s=deadline_us_of(definition) / 1e6,
+                    ideal_s=None if row is None or isinf(ideal[row]) else ideal[row],
+                    response=told[RESPONSE],
+                    slowdown=told[SLOWDOWN],
+                    tardiness=told[TARDINESS],
+                    staleness=NO_VALUES if by_rows else told[STALENESS],
+                    stale_s=stale.get(number),
+                    seconds=Seconds(*seconds),
+                    bytes_sent=sent,
+                    memory_bytes=memory.get(number, 0.0),
+                )
+            )
+        return found
+
+    def _memory(self) -> dict[int, float]:
+        """Divide the memory of each lane evenly among its queries."""
+        trees = [] if self.pipeline.layout is None else self.pipeline.layout.plan.trees
+        return {
+            one.id: self.memory.get(key, 0) / len(users)
+            for tree in trees
+            for key, users in tree.lanes.items()
+            for one in users
+        }
+
+
+def _divided(table: FigureTable, whole: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """Raise the seconds of steps and the bytes that were charged to the whole that was measured; also return the rest.
+
+    What a step takes besides the work that is charged piece by piece (putting in order, expiry, commits of changes) is
+    divided as that work is.
+    """
+    measured, charged = np.asarray(whole, np.float64), np.column_stack([table.seconds, table.bytes_sent])
+    total = charged.sum(axis=0) + np.append(table.gone, table.gone_bytes)
+    shares = charged * np.divide(measured, total, out=np.zeros(len(measured)), where=total > 0)
+    return np.asarray(shares, np.float64), np.asarray(measured - shares.sum(axis=0), np.float64)
+
+
+def _plain(value: object) -> object:
+    """Write values as JSON can hold them; a thousand queries are thousands of values, and asdict copies each."""
+    names = getattr(type(value), "__slots__", None)
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value

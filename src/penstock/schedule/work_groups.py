@@ -1,0 +1,42 @@
+"""Chooses which items of work run together in one go; the live engine and the replay of a trace both choose by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.schedule.ordering import ordered_without_starving
+from penstock.schedule.policy import Head, Policy
+
+GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
+
+
+def item_head(seconds: float, priority: float, windows: int, final_us: int, due_us: int, now_us: int) -> Head:
+    """Describe an item of due windows as policies see it, in seconds.
+
+    Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
+    urgent as one that often does, and a report of many rows is not more urgent for them.
+    """
+    return Head(1.0, seconds, seconds, priority, 1.0, final_us / 1e6, float(windows), due_us / 1e6, now_us / 1e6)
+
+
+def first_group(
+    policy: Policy, heads: Sequence[Head], turn: int, most_s: float = GROUP_S, beside: Sequence[Head] = ()
+) -> list[int]:
+    """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
+
+    ``turn`` is the place whose turn it is, for policies by which queries take turns. Work that runs ``beside`` is not
+    among what can be chosen; where it comes before all items, none is.
+    """
+    chosen, total = list[int](), 0.0
+    for place in ordered_without_starving(policy, [*heads, *beside], turn % len(heads)):
+        if place >= len(heads) or (chosen and total + heads[place].cost > most_s):
+            break
+        chosen.append(place)
+        total += heads[place].cost
+    return chosen
+
+
+def cut_end(first_us: int, last_us: int, seconds: float, most_s: float = GROUP_S) -> int:
+    """Return up to which end windows that take too long together, ``first_us`` to ``last_us``, run in one go."""
+    return first_us + int((last_us - first_us) * most_s / seconds)

@@ -1,0 +1,266 @@
+"""Replays a trace of a live engine under a policy: the same windows become final, and the policy orders them anew.
+
+The rules are those of the live desk: one group is answered at a time and is not interrupted, a step of a stream goes
+before the next group of that stream, windows of one item that wait together run together, and what fits into one go is
+a group. Both choose and cut by the same code (:mod:`penstock.schedule.work_groups`), and by what the engine believed
+that windows cost. Steps are wanted when they were: whether a policy would have had a batch read earlier or later is not
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.schedule.policy import Policy
+from penstock.schedule.recorded import RecordedWindows, Recording
+from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, item_head
+from penstock.sim.recorded_costs import ItemOf, RecordedCosts, item_of
+from penstock.sim.recorded_timeline import PlacedStep, RecordedTimeline
+
+LEAST_S: Final = 1e-6
+Stream = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Some windows of each query at a place of a recording: those from ``first`` on, so many."""
+
+    place: int
+    first: int
+    windows: int
+    final_us: int  # in the replay
+    due_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedWindows:
+    """Windows that were answered in a replay."""
+
+    place: int  # in the recording
+    windows: int  # of each query
+    final_us: int
+    due_us: int
+    done_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay gave."""
+
+    policy: str
+    answered: Sequence[ReplayedWindows]  # in the order in which they were answered
+    groups: Sequence[tuple[ItemOf, ...]]  # the items of each group, in the order in which they ran
+    busy_us: float  # that windows took, without what groups and steps do
+    unknown: int  # answers that ran together with others, or apart, as the trace never shows it
+
+
+@dataclass(slots=True)
+class _Item:
+    """Windows that wait together."""
+
+    portions: list[Portion]
+    seconds: float
+    priority: float
+    final_us: int
+    due_us: int
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What waits, and what has become of the rest."""
+
+    waiting: dict[Stream, dict[ItemOf, _Item]] = field(default_factory=dict)
+    free_us: dict[Stream, int] = field(default_factory=dict)  # when a stream's memory is free
+    turns: dict[Stream, int] = field(default_factory=dict)
+    answered: list[ReplayedWindows] = field(default_factory=list)
+    groups: list[tuple[ItemOf, ...]] = field(default_factory=list)
+    busy_us: float = 0.0
+    unknown: int = 0
+
+
+def replay(
+    recording: Recording,
+    policy: Policy,
+    costs: RecordedCosts | None = None,
+    report: Callable[[float], None] = lambda share: None,
+) -> Replayed:
+    """Answer the windows of a recording in the order of a policy; ``report`` is told the share that is done."""
+    return _Replay(recording, policy, RecordedCosts.of(recording) if costs is None else costs).run(report)
+
+
+class _Replay:
+    """One replay."""
+
+    def __init__(self, recording: Recording, policy: Policy, costs: RecordedCosts) -> None:
+        """Begin before the first step."""
+        self.windows, self.policy, self.costs = recording.windows, policy, costs
+        self.timeline, self.desk = RecordedTimeline.of(recording), _Desk()
+        self.together = _answers_together(recording.windows)
+
+    def run(self, report: Callable[[float], None]) -> Replayed:
+        """Let steps and groups take turns until all windows are answered."""
+        steps, desk = list(reversed(self.timeline.steps)), self.desk
+        loose = sorted(self.timeline.loose, key=self._listed, reverse=True)
+        now_us, told = 0, 0
+        while steps or loose or any(desk.waiting.values()):
+            while loose and self.windows[loose[-1]].final_us <= now_us:
+                self._release([(place := loose.pop(), self.windows[place].final_us)])
+            while steps and steps[-1].step.wanted_us <= now_us:
+                self._take(steps.pop())
+            ready = {one: items for one, items in desk.waiting.items() if items and desk.free_us.get(one, 0) <= now_us}
+            if ready:
+                now_us = self._answer(self._chosen(ready, now_us), now_us)
+            else:
+                soon = [desk.free_us.get(one, 0) for one, items in desk.waiting.items() if items]
+                soon += [steps[-1].step.wanted_us] if steps else []
+                now_us = min([*soon, self.windows[loose[-1]].final_us] if loose else soon, default=now_us)
+            if len(desk.answered) > told + 1_000:
+                told = len(desk.answered)
+                report(min(1.0, told / len(self.windows)))
+        return Replayed(self.policy.name, desk.answered, desk.groups, desk.busy_us, desk.unknown)
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def _take(self, placed: PlacedStep) -> None:
+        """Let a step run: what its rows would change is answered first, then what it makes final waits."""
+        stream = placed.step.run, placed.step.stream
+        now_us = max(placed.step.wanted_us, self.desk.free_us.get(stream, 0))
+        now_us = self._force(stream, placed.forced, now_us) + placed.hold_us
+        released = sorted(placed.released, key=self._listed)
+        self._release([(p, now_us - placed.before_end_us(self.windows[p].final_us)) for p in released])
+        if placed.answered is not None:
+            while self.desk.waiting.get(stream):
+                now_us = self._answer(self._chosen({stream: self.desk.waiting[stream]}, now_us), now_us)
+            now_us += placed.tail_us
+        self.desk.free_us[stream] = now_us
+
+    def _listed(self, place: int) -> tuple[int, int]:
+        """Return in which order the engine lists windows that become final together: by their queries."""
+        return self.windows[place].final_us, self.windows[place].queries[0]
+
+    def _force(self, stream: Stream, places: Iterable[int], now_us: int) -> int:
+        """Answer what still waits of some windows, as one group; return the time after it."""
+        wanted, items = set(places), self.desk.waiting.get(stream, {})
+        taken: dict[ItemOf, list[Portion]] = {}
+        for key, item in list(items.items()):
+            if mine := [portion for portion in item.portions if portion.place in wanted]:
+                taken[key] = mine
+                item.portions = [portion for portion in item.portions if portion.place not in wanted]
+                if not item.portions:
+                    del items[key]
+        return self._answer(taken, now_us) if taken else now_us
+
+    def _release(self, released: Sequence[tuple[int, int]]) -> None:
+        """Let windows wait from when they became final, beside those of their item that wait already."""
+        fresh: dict[ItemOf, list[Portion]] = {}
+        for place, final_us in released:
+            one = self.windows[place]
+            due_us = one.due_us + final_us - one.final_us
+            fresh.setdefault(item_of(one), []).append(Portion(place, 0, one.windows, final_us, due_us))
+        for key, portions in fresh.items():
+            items = self.desk.waiting.setdefault(key[:2], {})
+            known = items.get(key)
+            if known is None:
+                due_us = min(portion.due_us for portion in portions)
+                items[key] = self._item(portions, portions[0].final_us, due_us)
+            else:
+                items[key] = self._item([*known.portions, *portions], known.final_us, known.due_us)
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def _item(self, portions: list[Portion], final_us: int, due_us: int) -> _Item:
+        """Describe windows that wait together, as the engine does."""
+        seconds = max(LEAST_S, sum(self._expected_s(portion) for portion in portions))
+        priority = max(self.windows[portion.place].priority for portion in portions)
+        return _Item(portions, seconds, priority, final_us, due_us)
+
+    def _expected_s(self, portion: Portion) -> float:
+        """Return what the engine believed that some windows would take."""
+        one = self.windows[portion.place]
+        return one.expected_s * portion.windows / one.windows
+
+    def _chosen(self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int) -> dict[ItemOf, list[Portion]]:
+        """Take the windows that are answered next: of one stream, that of the most urgent item."""
+        known = [(key, item) for items in waiting.values() for key, item in items.items()]
+        heads = [
+            item_head(item.seconds, item.priority, self._windows(item), item.final_us, item.due_us, now_us)
+            for _, item in known
+        ]
+        asked = known[0][0][:2]
+        places = first_group(self.policy, heads, self.desk.turns.get(asked, 0))
+        self.desk.turns[asked] = self.desk.turns.get(asked, 0) + len(places)
+        stream = known[places[0]][0][:2]
+        keys = [known[place][0] for place in places if known[place][0][:2] == stream]
+        return {key: self._cut(waiting[stream], key) for key in keys}
+
+    def _cut(self, items: dict[ItemOf, _Item], key: ItemOf) -> list[Portion]:
+        """Take an item, or of one that takes too long the windows that end first."""
+        item = items[key]
+        if item.seconds > GROUP_S:
+            ends = [self._ends(portion) for portion in item.portions]
+            first, last = min(first for first, _ in ends), max(last for _, last in ends)
+            upto = cut_end(first, last, item.seconds)
+            cut = [self._cut_portion(portion, upto) for portion in item.portions]
+            if later := [after for _, after in cut if after.windows]:
+                items[key] = self._item(later, item.final_us, item.due_us)
+                return [before for before, _ in cut if before.windows]
+        del items[key]
+        return item.portions
+
+    def _cut_portion(self, portion: Portion, upto_us: int) -> tuple[Portion, Portion]:
+        """Cut windows into those that end by a time and those that end after it."""
+        first, last = self._ends(portion)
+        slide = (last - first) // (portion.windows - 1) if portion.windows > 1 else 1
+        number = 0 if upto_us < first else min(portion.windows, (upto_us - first) // max(1, slide) + 1)
+        place, times = portion.place, (portion.final_us, portion.due_us)
+        before = Portion(place, portion.first, number, *times)
+        return before, Portion(place, portion.first + number, portion.windows - number, *times)
+
+    def _ends(self, portion: Portion) -> tuple[int, int]:
+        """Return the first and the last end of some windows, which lie at even distances."""
+        one = self.windows[portion.place]
+        slide = (one.last_end_us - one.first_end_us) // (one.windows - 1) if one.windows > 1 else 0
+        first = one.first_end_us + slide * portion.first
+        return first, first + slide * (portion.windows - 1)
+
+    def _answer(self, taken: dict[ItemOf, list[Portion]], now_us: int) -> int:
+        """Answer a group of a stream: all of it is there at its end; return when the next one may begin."""
+        desk, own = self.desk, 0.0
+        for key, portions in taken.items():
+            own += self.costs.set_up.get(key, 0.0)
+            own += sum(self.costs.each[portion.place] * portion.windows for portion in portions)
+            if key not in self.costs.set_up and not self._is_as_recorded(portions):
+                desk.unknown += sum(self._answers(portion) for portion in portions)
+        done_us = now_us + round(self.costs.group_us + own)
+        for one in (portion for portions in taken.values() for portion in portions):
+            desk.answered.append(ReplayedWindows(one.place, one.windows, one.final_us, one.due_us, done_us))
+        desk.groups.append(tuple(taken))
+        desk.busy_us += own
+        desk.free_us[next(iter(taken))[:2]] = done_us
+        return done_us + round(self.costs.gap_us)
+
+    def _is_as_recorded(self, portions: Sequence[Portion]) -> bool:
+        """Tell whether windows run together that ran together, and no others."""
+        groups = {self.windows[portion.place].group for portion in portions}
+        one = self.windows[portions[0].place]
+        known = self.together[item_of(one), one.group]
+        return len(groups) == 1 and sum(self._answers(portion) for portion in portions) == known
+
+    def _answers(self, portion: Portion) -> int:
+        """Count the windows of all queries."""
+        return portion.windows * len(self.windows[portion.place].queries)
+
+    def _windows(self, item: _Item) -> int:
+        """Count the windows of all queries of an item."""
+        return sum(self._answers(portion) for portion in item.portions)
+
+
+def _answers_together(windows: Sequence[RecordedWindows]) -> dict[tuple[ItemOf, int], int]:
+    """Count the answers of every run of an item."""
+    found: dict[tuple[ItemOf, int], int] = {}
+    for one in windows:
+        key = item_of(one), one.group
+        found[key] = found.get(key, 0) + one.answers
+    return found

@@ -1,0 +1,1 @@
+"""Figures of queries: how soon they are answered, and what their share of the work is."""

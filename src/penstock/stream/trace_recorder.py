@@ -1,0 +1,123 @@
+"""Records what the streams of an engine do in a trace, which can be replayed under another policy.
+
+What is observed waits in memory; a thread of its own makes rows of it and writes them about once a second. A trace that
+cannot be written ends with a warning: no stream waits for it or fails with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from penstock.language.options import priority_of
+from penstock.model.instants import wall_clock_us
+from penstock.schedule.policy import Policy
+from penstock.schedule.recorded import RecordedStep, RecordedWindows
+from penstock.share.plan import LaneKey
+from penstock.store.trace_files import TRACE_BYTES, TraceRow, TraceWriter, answered_row, step_row
+from penstock.stream.answered_groups import AnsweredGroup, AnsweredRun, MemoryHold, Work
+
+LOG: Final = logging.getLogger("penstock")
+WRITTEN_EVERY_S: Final = 1.0
+MOST_WAITING: Final = 10_000  # pieces of work, beyond which what comes is not recorded
+MOST_ITEMS: Final = 50_000  # that are remembered by their numbers
+Ends = tuple[int, int, int]  # windows, and the first and the last end of them
+Wanted = tuple[int, int, float]  # when windows became final and are due, and their priority
+
+
+class TraceRecorder:
+    """Writes down which windows were answered when, how long it took, and which steps they had to wait for."""
+
+    def __init__(self, folder: Path, policy: Callable[[], Policy], most_bytes: int = TRACE_BYTES) -> None:
+        """Record into a folder; the thread starts with the first piece of work."""
+        self.policy, self.run = policy, wall_clock_us()
+        self._writer = TraceWriter(folder, self.run, most_bytes)
+        self._waiting: deque[tuple[AnsweredGroup | MemoryHold, str]] = deque()
+        self._items: dict[tuple[str, LaneKey, int], int] = {}
+        self._numbers = self._groups = 0  # given out so far
+        self._came, self._closing = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self.failure: Exception | None = None  # what ended the trace
+
+    def observe(self, work: Work) -> None:
+        """Take note of a group of answers, or of a step."""
+        if not isinstance(work, AnsweredGroup | MemoryHold) or self.failure or len(self._waiting) >= MOST_WAITING:
+            return
+        self._waiting.append((work, self.policy().name))
+        if not self._came.is_set():
+            self._came.set()
+            self._start()
+
+    def close(self) -> None:
+        """Write what waits, and end the thread; nothing is recorded after that."""
+        self._closing.set()
+        self._came.set()
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _start(self) -> None:
+        """Start the thread, once."""
+        with self._starting:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._write_on, name="penstock-trace", daemon=True)
+                self._thread.start()
+
+    def _write_on(self) -> None:
+        """Write what has come, about once a second, until the end."""
+        try:
+            while not self._closing.is_set():
+                self._came.wait()
+                self._closing.wait(WRITTEN_EVERY_S)
+                self._came.clear()
+                self._write()
+            self._write()
+            self._writer.close()
+        except Exception as error:  # whatever it is: a trace may be lost, and streams go on
+            self.failure = error
+            self._waiting.clear()
+            LOG.warning(f"no trace is recorded any more: {error}", extra={"event": "report"})
+
+    def _write(self) -> None:
+        """Write all that waits."""
+        rows: list[TraceRow] = []
+        while self._waiting:
+            rows += self._rows(*self._waiting.popleft())
+        if rows:
+            self._writer.append(rows)
+
+    def _rows(self, work: AnsweredGroup | MemoryHold, policy: str) -> Iterator[TraceRow]:
+        """Make rows of a piece of work: one for all windows of an item that are alike, or one for a step."""
+        if isinstance(work, MemoryHold):
+            yield step_row(RecordedStep(self.run, work.stream, work.wanted_us, work.began_us, work.ended_us))
+            return
+        group, self._groups = self._groups, self._groups + 1
+        alike: dict[tuple[int, Ends, Wanted], tuple[list[int], float, float]] = {}
+        for one, run in zip(work.due, work.runs(), strict=True):
+            ends = run.windows, one.ends.first_us, int(one.ends.lasts[-1])
+            wanted = run.final_us, run.due_us, float(priority_of(one.definition.query))
+            key = self._item(work.stream, run), ends, wanted
+            queries, expected_s, spent_s = alike.get(key, ([], 0.0, 0.0))
+            queries.append(run.definition)
+            expected_s += work.believed.get(run.definition, 0.0) * run.windows
+            alike[key] = queries, expected_s, spent_s + run.seconds
+        whole = self.run, group, work.stream, policy, work.began_us, work.ended_us
+        for (item, ends, wanted), (queries, *seconds) in alike.items():
+            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *ends, *wanted, *seconds))
+
+    def _item(self, stream: str, run: AnsweredRun) -> int:
+        """Return the number of an item; of those that are long gone, a later one has another."""
+        key = stream, run.lane, run.shape
+        number = self._items.get(key)
+        if number is None:
+            if len(self._items) >= MOST_ITEMS:
+                self._items.clear()
+            number = self._items[key] = self._numbers
+            self._numbers += 1
+        return number
