@@ -18,6 +18,7 @@ from penstock.errors import UnknownQuery, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.arrays import FloatArray
 from penstock.model.derived import is_line, source_of
+from penstock.stream.derived.row_times import RULERS
 from penstock.stream.evaluation_order import deadline_us_of
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
@@ -53,7 +54,7 @@ class QueryMetrics:
     windows: int  # answered
     past_deadline: int  # of them
     skipped: int  # for fresher ones
-    deadline_s: float
+    deadline_s: float | None  # None: windows of rows have none, unless the query says so
     ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
     response: Distribution  # seconds from final to left for the sinks
     slowdown: Distribution  # response over the ideal time
@@ -179,7 +180,7 @@ class _Reading:
                     windows=told[RESPONSE].count,
                     past_deadline=0 if row is None else late[row],
                     skipped=skipped.get(number, 0),
-                    deadline_s=deadline_us_of(definition) / 1e6,
+                    deadline_s=deadline_us_of(definition) / 1e6 or None,
                     ideal_s=None if row is None or isinf(ideal[row]) else ideal[row],
                     response=told[RESPONSE],
                     slowdown=told[SLOWDOWN],
@@ -195,13 +196,13 @@ class _Reading:
 
     def _memory(self) -> dict[int, float]:
         """Divide the memory of each lane evenly among its queries."""
-        trees = [] if self.pipeline.layout is None else self.pipeline.layout.plan.trees
-        return {
-            one.id: self.memory.get(key, 0) / len(users)
-            for tree in trees
-            for key, users in tree.lanes.items()
-            for one in users
-        }
+        found: dict[int, float] = {}
+        for tree in () if self.pipeline.layout is None else self.pipeline.layout.plan.trees:
+            for key, users in tree.lanes.items():
+                for one in users:  # what tells the times of a query's row numbers is the query's
+                    part = self.memory.get(key, 0) / len(users)
+                    found[one.id % RULERS] = found.get(one.id % RULERS, 0.0) + part
+        return found
 
 
 def _divided(table: FigureTable, whole: Sequence[float]) -> tuple[FloatArray, FloatArray]:
