@@ -34,6 +34,11 @@ class EvaluationItem:
     final_us: int  # when the first of them became final, by the clock
     due_us: int  # when the first of them is to be answered
 
+    @property
+    def number(self) -> int:
+        """Return the number of its first query: items take turns by it, and among equals the lower one goes first."""
+        return self.members[0].definition.id
+
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it, in seconds.
 
@@ -53,7 +58,7 @@ class EvaluationOrder:
         self.policy, self.clock, self.answering = policy, clock, answering
         self.costs = EvaluationCosts(answering)
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
-        self._turn = 0
+        self._last = -1  # the item that ran last, by its number
 
     def learn(self) -> None:
         """Learn from what the last windows took."""
@@ -84,13 +89,14 @@ class EvaluationOrder:
 
     def first(self, items: Sequence[EvaluationItem]) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one."""
-        now_us = self.clock()
-        places = ordered(self.policy(), [item.head(now_us) for item in items], self._turn % len(items))
+        now_us, named = self.clock(), sorted(range(len(items)), key=lambda place: items[place].number)
+        turn = next((turn for turn, place in enumerate(named) if items[place].number > self._last), 0)
+        places = [named[at] for at in ordered(self.policy(), [items[place].head(now_us) for place in named], turn)]
         number, total = 1, items[places[0]].seconds
         while number < len(places) and total + items[places[number]].seconds <= GROUP_S:
             total += items[places[number]].seconds
             number += 1
-        self._turn += number
+        self._last = items[places[number - 1]].number
         return places[:number]
 
     def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:
