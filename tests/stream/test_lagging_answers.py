@@ -157,3 +157,19 @@ def test_a_stream_that_fails_to_log_an_answer_says_so_at_its_next_step_and_goes_
         made.pipeline.answer_next(list(made.pipeline.committer.unanswered.items))
     made.feed(row(25))  # what failed in the middle is mended first: the window is answered
     assert made.timeline("q")[0] == (10.0, 1)
+
+
+def test_what_was_promised_to_a_query_while_windows_waited_outlives_the_process(tmp_path: Path) -> None:
+    #   rows  1   13   25   38 | the windows up to 20 and 30 wait, so their rows are there for a query that comes now
+    from tests.store.dying import Died, dying_at
+
+    made = opened(tmp_path / "made", lags=True, queries={"q": "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]"})
+    made.feed(row(1), row(13))
+    made.pipeline.drain()
+    made.feed(row(25), row(38))
+    with dying_at(0, "commit.after"), pytest.raises(Died):
+        made.create("new", "SELECT count(*) AS n FROM s [RANGE 20 s SLIDE 10 s]")
+    made.reopen()
+    made.runner.settle()
+    assert made.pipeline.progress.windows.first_ends[made.catalog.query("new").id] == 30 * SECOND
+    assert made.timeline("new") == [(30.0, 2)]
