@@ -69,9 +69,9 @@ class EvaluationOrder:
         self.costs.forget(current)
         self._asked = {number: asked for number, asked in self._asked.items() if number in current}
 
-    def is_quick(self, due: Sequence[Pending]) -> bool:
+    def is_quick(self, whole: EvaluationItem) -> bool:
         """Tell whether windows are answered in one go: there is nothing to be won by an order, or they need it."""
-        return self.costs.seconds(due) <= GROUP_S or any(one.is_dated for one in due)
+        return whole.seconds <= GROUP_S or any(one.is_dated for one in whole.members)
 
     def together(self, due: Iterable[Pending]) -> dict[ItemKey, list[Pending]]:
         """Put windows of one lane and shape together."""
