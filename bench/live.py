@@ -2,8 +2,9 @@
 
 *Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once and a sink
 that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. *Replay*:
-the same work recorded under some policies, and each trace replayed under all of them. Nothing here asserts a time: runs
-take turns, medians are compared, and a round during which others used the machine is told.
+the same work recorded under some policies, and each trace replayed under all of them. *Freshness*: dashboards that ask
+for twice of what can be answered, as exact and as fresh queries. *The desk*: what choosing costs. Nothing here asserts
+a time: runs take turns, medians are compared, and a round during which others used the machine is told.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
+from bench._live.desk_costs import DeskLoad, choosing, throughput
+from bench._live.freshness import Overload, dashboards_for, stale
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
@@ -37,6 +40,8 @@ class Workload:
 
     neighbours: Neighbourhood = field(default_factory=Neighbourhood)
     midnight: Midnight = field(default_factory=Midnight)
+    freshness: Overload = field(default_factory=Overload)
+    desk: DeskLoad = field(default_factory=DeskLoad)
     rounds: int = ROUNDS
     replays: int = 2  # rounds of recording and replaying
 
@@ -47,7 +52,9 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     workload = usual
     if rows is not None and rows != usual.neighbours.rows:
         few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2)
-        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), 1, 1)
+        overload = Overload(rows, 50, 8, 4, 0.5, 5, 2, 40, 10)
+        desk = DeskLoad(10 * rows, 4, 2, 8, 50, 1)
+        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), overload, desk, 1, 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)
 
@@ -59,6 +66,8 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench.take(_neighbours)
         bench.take(_midnight)
         bench.take(_replay)
+        bench.take(_freshness)
+        bench.take(_desk)
         return bench.figures
 
 
@@ -195,12 +204,59 @@ def _print_replay(console: Console, rows: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
+# -- freshness -------------------------------------------------------------------------------------------------------
+
+
+def _freshness(bench: Bench[Workload]) -> None:
+    """Run the same dashboards as exact and as fresh queries, under twice the load."""
+    load, expect = bench.workload.freshness, bench.figures.expect
+    many, each = dashboards_for(bench.session, load)
+    bench.figures.measurements["dashboards"] = {"number": many, "seconds of one window": each}
+    bench.say(f"{many} dashboards, {each * 1e3:.1f} ms a window")
+    found = {name: list[dict[str, Any]]() for name in ("exact", "fresh")}
+    for name, rounds in found.items():
+        with Quiet() as quiet:
+            told = stale(bench.session, load, many, fresh=name == "fresh")
+        rounds.append(told | {"foreign": quiet.foreign})
+        bench.say(f"dashboards, {name}: {rounds[-1]}")
+    bench.figures.measurements["freshness"] = found
+    exact, fresh = found["exact"][0], found["fresh"][0]
+    expect("staleness under twice the load, fresh / exact", fresh["staleness"] / exact["staleness"], "<=", 0.6)
+    lost = sum(one["lost answers of exact queries"] for one in (exact, fresh))
+    expect("answers that exact queries lost", lost, "<=", 0)
+    expect("windows of fresh queries neither answered nor counted", fresh["neither answered nor counted"], "<=", 0)
+    expect("seconds of the stream that wait to be read, mean, fresh", fresh["unread"], "<=", 2 * load.every_seconds)
+
+
+# -- the desk --------------------------------------------------------------------------------------------------------
+
+
+def _desk(bench: Bench[Workload]) -> None:
+    """Compare throughput with the order of urgency and in one go, in turns; then time choosing itself."""
+    load, found = bench.workload.desk, {name: list[dict[str, Any]]() for name in ("in order of urgency", "in one go")}
+    for turn in range(load.turns):
+        for name, rounds in found.items():
+            with Quiet() as quiet:
+                rate = throughput(bench.session, load, ordered=name == "in order of urgency")
+            rounds.append({"rows a second": round(rate), "foreign": quiet.foreign})
+            bench.say(f"turn {turn + 1}, {name}: {rate:,.0f} rows/s")
+    chosen = choosing(bench.session, load)
+    bench.say(f"choosing among {load.queries:,} queries: {chosen}")
+    bench.figures.measurements |= {"desk": found, "choosing": chosen}
+    slower = _median(found["in one go"], "rows a second") / _median(found["in order of urgency"], "rows a second")
+    bench.figures.expect("throughput in one go / in order of urgency", slower, "<=", 1.03)
+    milliseconds = chosen["milliseconds a batch"]
+    bench.figures.expect(f"milliseconds of choosing a batch, {load.queries:,} queries", milliseconds, "<=", 2.0)
+
+
 def _print(figures: Figures) -> None:
     """Print what was found."""
     console = Console()
     for title, what in (
         ("Seconds until an alert is answered", "neighbours"),
         ("Slowdown of queries that are due together", "midnight"),
+        ("Dashboards under twice the load, seconds of the stream", "freshness"),
+        ("What the order of urgency costs", "desk"),
     ):
         table = Table(title=title, title_justify="left")
         rounds = figures.measurements[what]

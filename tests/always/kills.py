@@ -1,6 +1,7 @@
 """Real ends of real processes: an engine is killed again and again, and its sinks must hold what the model holds.
 
 ``python -m tests.always.kills --kills 200 --json FILE`` runs it by hand; begun again with the same folder, it goes on.
+With ``--lagging``, answers lag behind rows, and what the dead had not answered is read from the state folder.
 The engine runs in a process group of its own, its JVM included, and notes in one shared byte what it is doing, so
 that the moment of death is known from what the dead left behind.
 """
@@ -25,12 +26,14 @@ from typing import Any, Final
 
 import psutil
 
+from tests.always.behind import queries_behind
 from tests.always.delivered import delivered, lines_in, tables_in
-from tests.always.victim import KINDS, Marks, expected, live, opened, write_file
+from tests.always.victim import KINDS, LAGGING, Marks, expected, live, opened, write_file
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 INSIDE: Final = ("batch", "commit", "answers", "sinks")  # a batch or a commit
 TARGETS: Final = (*INSIDE, *INSIDE, *INSIDE, "recovering", "any")
+LAGGING_TARGETS: Final = (*INSIDE, "answers", "recovering", "any", "any")
 AHEAD: Final = 12  # files that wait for an engine when it starts
 LONGEST_S: Final = 500.0  # that an engine may take to come to where it is to die, on a busy machine
 
@@ -43,6 +46,7 @@ class Kill:
     phase: str
     batches: int
     seconds: float
+    waiting: int = 0  # queries with windows that were final and not answered
 
     @property
     def inside(self) -> bool:
@@ -53,7 +57,8 @@ class Kill:
         return self.aimed in INSIDE and not self.inside
 
     def __str__(self) -> str:
-        return f"in {self.phase}, after {self.batches} batches, {self.seconds:.1f} s"
+        behind = f", {self.waiting} queries behind" if self.waiting else ""
+        return f"in {self.phase}, after {self.batches} batches, {self.seconds:.1f} s{behind}"
 
 
 class Killing:
@@ -80,14 +85,15 @@ class Killing:
             self._add_file()
         began = time.monotonic()
         self.marks.clear()
-        child = self._start(*["--behind"] * (number >= 1))
-        drawn = draw.choice(TARGETS)
+        child = self._start(*["--behind"] * (number >= 1), "--life", str(number))
+        drawn = draw.choice(LAGGING_TARGETS if self.kind == LAGGING else TARGETS)
         aimed = self.aims[number] if number < len(self.aims) else drawn
         try:
             self._await(child, aimed, draw)
         finally:
             end_group(child)
-        kill = Kill(aimed, self.marks.phase, self.marks.batches, round(time.monotonic() - began, 2))
+        seconds, waiting = round(time.monotonic() - began, 2), queries_behind(self.folder / "state")
+        kill = Kill(aimed, self.marks.phase, self.marks.batches, seconds, waiting)
         self.kills.append(kill)
         self.list.write_text(json.dumps([asdict(each) for each in self.kills]))
         for _ in range(kill.batches):
@@ -110,7 +116,7 @@ class Killing:
 
     def _await(self, child: subprocess.Popen[bytes], aimed: str, draw: random.Random) -> None:
         """Wait until the engine does what is aimed at, in some batch of its life."""
-        wished, until = draw.randint(0, 4), time.monotonic() + LONGEST_S
+        wished, until = draw.randint(0, 2 if self.kind == LAGGING else 4), time.monotonic() + LONGEST_S
         if aimed == "recovering":
             self._until(child, lambda: self.marks.phase != "starting", until)
             time.sleep(draw.uniform(0, 0.6))
@@ -157,7 +163,7 @@ class Killing:
             time.sleep(0.0002)
 
     def _add_file(self) -> None:
-        write_file(self.folder / "files", self.files)
+        write_file(self.folder / "files", self.files, self.kind)
         self.files += 1
 
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
@@ -194,18 +200,24 @@ def _group_of(pid: int) -> int | None:
 
 
 def run(
-    folder: Path, kills: int, *, seed: int = 4, aims: Sequence[str] = (), say: Callable[[str], None] = print
+    folder: Path,
+    kills: int,
+    *,
+    seed: int = 4,
+    aims: Sequence[str] = (),
+    kinds: Sequence[str] = KINDS,
+    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Kill until there were enough deaths of both kinds, let the last engines finish, and compare.
+    """Kill until there were enough deaths of all kinds, let the last engines finish, and compare.
 
-    Both kinds take turns in ``aims``: what the first deaths are aimed at.
+    The kinds take turns in ``aims``: what the first deaths are aimed at.
     """
     died: list[Kill] = []
     answers: Counter[str] = Counter()
     files = 0
-    for part, kind in enumerate(KINDS):
-        killing = Killing(folder / kind, kind, seed, aims[part :: len(KINDS)])
-        share = kills // 2 if part else kills - kills // 2
+    for part, kind in enumerate(kinds):
+        killing = Killing(folder / kind, kind, seed, aims[part :: len(kinds)])
+        share = len(range(part, kills, len(kinds)))
         try:
             while len(killing.kills) < share:
                 kill = killing.once()
@@ -219,6 +231,7 @@ def run(
         "kills": len(died),
         "inside": sum(k.inside for k in died),
         "missed": sum(k.missed for k in died),
+        "behind": sum(k.waiting > 0 for k in died),
         "inside_share": round(sum(k.inside for k in died) / max(1, len(died)), 3),
         "phases": dict(Counter(k.phase for k in died).most_common()),
         "files": files,
@@ -233,13 +246,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "penstock-kills")
     parser.add_argument("--seed", type=int, default=4)
+    parser.add_argument("--lagging", action="store_true", help="kill engines whose answers lag behind their rows")
     parser.add_argument("--live", nargs=2, metavar=("FOLDER", "KIND"), help=argparse.SUPPRESS)
     parser.add_argument("--behind", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--life", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.live:
-        live(Path(given.live[0]), given.live[1], add_behind=given.behind)
+        live(Path(given.live[0]), given.live[1], add_behind=given.behind, life=given.life)
         return
-    figures = run(given.folder, given.kills, seed=given.seed, say=lambda text: print(text, flush=True))
+    kinds = (LAGGING,) if given.lagging else KINDS
+    figures = run(given.folder, given.kills, seed=given.seed, kinds=kinds, say=lambda text: print(text, flush=True))
     print(json.dumps(figures, indent=2))
     if given.json:
         given.json.write_text(json.dumps(figures, indent=2) + "\n")

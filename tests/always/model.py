@@ -321,6 +321,8 @@ class Model:
         if keep is None or standing.paused:
             return []
         low = before - keep if standing.revised_from is None else max(before - keep, standing.revised_from - 1)
+        if standing.until is not None:  # a backfill may have made windows that it answered its successor's
+            before = min(before, standing.until - 1 + standing.question.range_us)
         return [end for end in standing.question.ends_holding(ts) if low < end <= before and end in standing.answered]
 
     def _corrects(self, row: Row, before: int | None) -> bool:

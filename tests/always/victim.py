@@ -8,8 +8,9 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow.parquet as pq
 
@@ -32,12 +33,21 @@ STREAM: Final = (
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # Either duplicates are told apart as rows come, or a query comes that asks for the past, which duplicates rule out.
 KINDS: Final = ("keys", "past")
+# A third kind dies while windows wait to be answered: few rows are late, and the desk is slow.
+LAGGING: Final = "lagging"
+LATE_EVERY: Final = 4  # files of that kind
+SLOW_S: Final = 0.4  # that its desk may wait before it answers a window
 QUESTIONS: Final = {
     "all": Question(10 * SECOND, 5 * SECOND, 0, (), ("count(*)", "sum(v)")),
     "odd": Question(13 * SECOND, 3 * SECOND, 1_500_000, (), ("max(v)",), "v > 3"),
     "keys": Question(20 * SECOND, 10 * SECOND, 0, ("k",), ("count(*)", "min(v)")),
     "pairs": Question(4 * SECOND, 4 * SECOND, 0, ("k", "j"), ("sum(v)",), None, "count(*) > 1"),
     "mended": Question(10 * SECOND, 10 * SECOND, 0, ("k",), ("count(*)", "sum(v)"), None, None, 30 * SECOND),
+}
+URGENT: Final = {
+    "odd": ("priority = 5", "deadline = '100 ms'"),
+    "keys": ("priority = 2",),
+    "all": ("deadline = '2 s'",),
 }
 # Entered on the way and answered from the first row on. Its rows are never late: when it came makes no difference.
 BEHIND: Final = Question(15 * SECOND, 5 * SECOND, 0, (), ("count(*)",), "k = 'z'", options=("from = 'beginning'",))
@@ -46,17 +56,19 @@ BEHIND: Final = Question(15 * SECOND, 5 * SECOND, 0, (), ("count(*)",), "k = 'z'
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def rows_of(number: int) -> list[Row]:
+def rows_of(number: int, kind: str = "") -> list[Row]:
     """Make the rows of a file: most on time, some late, one without a time now and then, some twice."""
     draw, base = random.Random(number), START_US + number * STEP_US
     rows: list[Row] = [] if number else [_row(99, base - 16 * SECOND, None, draw)]  # no later row is earlier
+    punctual = kind == LAGGING and number % LATE_EVERY > 0
     for place in range(draw.randint(6, 12)):
         far = draw.choice([draw.randint(-3_000_000, 5_000_000), draw.randint(-15_000_000, -3_000_000)])
+        far = draw.randint(0, 5_000_000) if punctual else far
         ts = None if draw.random() < 0.03 else base + far
         rows.append(_row(number * 100 + place, ts, draw.choice([None, "a", "b", "c"]), draw))
     rows += [_row(number * 100 + 50 + i, base + draw.randint(0, 4_999_999), "z", draw) for i in range(3)]
-    if number and draw.random() < 0.5:
-        rows.append(draw.choice(rows_of(number - 1)))
+    if number and not punctual and draw.random() < 0.5:
+        rows.append(draw.choice(rows_of(number - 1, kind)))
     return rows
 
 
@@ -65,10 +77,10 @@ def _row(number: int, ts: int | None, key: str | None, draw: random.Random) -> R
     return {"id": number, "ts": ts, "k": key, "j": draw.randint(0, 2), "v": value}
 
 
-def write_file(folder: Path, number: int) -> None:
+def write_file(folder: Path, number: int, kind: str = "") -> None:
     """Let a file appear, whole, and younger than the ones before it."""
     draft, path = folder / f".{number:06d}.draft", folder / f"{number:06d}.parquet"
-    pq.write_table(batch_of(rows_of(number)), draft)
+    pq.write_table(batch_of(rows_of(number, kind)), draft)
     os.utime(draft, (START_US // SECOND + number, START_US // SECOND + number))
     draft.replace(path)
 
@@ -79,7 +91,7 @@ def expected(kind: str, files: int) -> Model:
     for name, question in [*QUESTIONS.items(), *([("behind", BEHIND)] if kind == "past" else [])]:
         model.create(name, question, None)
     for number in range(files):
-        model.batch(rows_of(number), 1 << 60)
+        model.batch(rows_of(number, kind), 1 << 60)
     model.flush()
     return model
 
@@ -120,7 +132,7 @@ class Marks:
         self._file.close()
 
 
-def live(folder: Path, kind: str, *, add_behind: bool) -> None:
+def live(folder: Path, kind: str, *, add_behind: bool, life: int = 0) -> None:
     """Run an engine on the folder's files until it is killed, and mark what it does."""
     from penstock.spark.session.embedded import embedded
     from penstock.store import faults
@@ -131,6 +143,8 @@ def live(folder: Path, kind: str, *, add_behind: bool) -> None:
     faults.hook = lambda point: _note(marks, point)
     with opened(folder, kind, add_behind=add_behind) as engine:
         _mark_batches(engine.stream("s").pipeline, marks)
+        if kind == LAGGING:
+            _answer_slowly(engine, life)
         engine.start()
         while engine.running:
             time.sleep(0.1)
@@ -155,7 +169,8 @@ def opened(folder: Path, kind: str, *, add_behind: bool) -> Iterator[Engine]:
         known = {d.name for d in engine.catalog.definitions("s")}
         for name, question in QUESTIONS.items():
             if name not in known:
-                engine.create_query(name, question.sql())
+                urgent = URGENT.get(name, ()) if kind == LAGGING else ()
+                engine.create_query(name, replace(question, options=urgent).sql())
         if add_behind and kind == "past" and "behind" not in known:
             engine.create_query("behind", BEHIND.sql())
         yield engine
@@ -167,6 +182,23 @@ def _note(marks: Marks, point: str) -> None:
     known = {"partials": "commit", "commit": "commit", "answers": "answers", "sink": "sinks", "catalog": "catalog"}
     if marks.phase != "recovering":
         marks.phase = known.get(kind, marks.phase)
+
+
+def _answer_slowly(engine: Engine, life: int) -> None:
+    """Let every life choose by another policy, window by window, and be slow: windows wait when it dies."""
+    from penstock.schedule.ordering import LIVE
+    from penstock.stream import evaluation_order
+
+    draw, pipeline = random.Random(life), cast(Any, engine.stream("s").pipeline)
+    engine.set_policy(draw.choice(sorted(LIVE)))
+    cast(Any, evaluation_order).GROUP_S = 0.0
+    answer_next: Callable[..., None] = pipeline.answer_next
+
+    def slowly(keys: Any) -> None:
+        time.sleep(draw.uniform(0, SLOW_S))
+        answer_next(keys)
+
+    pipeline.answer_next = slowly
 
 
 def _mark_batches(pipeline: Any, marks: Marks) -> None:

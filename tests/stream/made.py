@@ -20,6 +20,7 @@ from penstock.language.binding.bind import bind
 from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream, Table
+from penstock.schedule.live_policy import LivePolicy
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByDivision
 from penstock.share.partial_schema import (
@@ -46,9 +47,10 @@ from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.batch_job import BatchJob, BatchPartials
 from penstock.stream.context import StreamContext
-from penstock.stream.past_rows import Places
+from penstock.stream.past_rows import PastRows, Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_changes import QueryChanges
+from penstock.stream.query_windows import NEVER
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
@@ -195,6 +197,29 @@ class MadeJob(BatchJob):
         job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
 
+    def of_the_past(self, rows: Any, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
+        """Make the partials of rows of the past, none of which is late."""
+        judged = Bounds(-NEVER, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        layout = layout.listed({})
+        job = SimpleNamespace(layout=layout, invalid=None, signing=SimpleNamespace(sent=Sent(0)))
+        return BatchPartials(cast(Any, job), judged, made_partials(layout, rows, judged), {}, {})
+
+
+class MadePast(PastRows):
+    """Has all rows of the batches that were committed."""
+
+    def __init__(self, given: PastRows, pipeline: Pipeline, batches: Mapping[int, Sequence[Row]]) -> None:
+        super().__init__(given.session, given.stream, given.places)
+        self.pipeline, self.batches = pipeline, batches
+
+    def rows(self, since_us: int | None, before_us: int, source: str, *, accept_changed_files: bool = False) -> Any:
+        """List the rows since a time."""
+        taken = [rows for number, rows in self.batches.items() if number <= self.pipeline.progress.clock.batch]
+        return [row for rows in taken for row in rows if since_us is None or row["ts"] >= since_us]
+
+    def check(self, since_us: int | None, source: str, *, accept_changed_files: bool = False) -> None:
+        """Have them always."""
+
 
 # -- the stream ---------------------------------------------------------------------------------------------------
 
@@ -230,8 +255,11 @@ class MadeStream:
         strategy: Strategy = "shared paired",
         kernel: Any = "fast",
         clock: ManualClock | None = None,
+        policy: LivePolicy | None = None,
         observers: Sequence[WorkObserver] = (),
     ) -> None:
+        self.policy = LivePolicy() if policy is None else policy
+        self.batches: dict[int, Sequence[Row]] = {}  # that its source has, by number
         self.folder, self.strategy, self.kernel, self.observers = folder, strategy, kernel, observers
         self.clock = ManualClock("9999-01-01") if clock is None else clock
         self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
@@ -251,9 +279,11 @@ class MadeStream:
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
         places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))
         catalog = CommittedCatalog(self.catalog, "s")
-        settings = StreamSettings(*common, observers=self.observers)
+        settings = StreamSettings(*common, policy=self.policy, observers=self.observers)
         context = StreamContext(self.stream, settings, commits, answers, places, targets, catalog, OF_TIME, MadeJob)
         pipeline = Pipeline(context)
+        past = MadePast(pipeline.intake.past, pipeline, self.batches)
+        pipeline.intake.past = pipeline.admission.past = past
         self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
         self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})
 
@@ -277,8 +307,10 @@ class MadeStream:
     def feed(self, *rows: Row, number: int | None = None) -> None:
         """Take one batch."""
         number = self.pipeline.progress.clock.batch + 1 if number is None else number
+        self.batches[number] = rows
         self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot())
-        self.runner.lead()
+        with self.pipeline.step():
+            self.runner.lead()
 
     def heartbeat(self) -> bool:
         return self.pipeline.heartbeat(self.runner.snapshot())
@@ -292,6 +324,10 @@ class MadeStream:
     def drop(self, name: str) -> None:
         self.catalog.drop("query", name)
         self.runner.settle()
+
+    def control(self, name: str, *, pause: bool) -> None:
+        """Pause a query, or resume it."""
+        (self.changes.pause if pause else self.changes.resume)(name)
 
     # -- what is to be seen --------------------------------------------------------------------------------------
 

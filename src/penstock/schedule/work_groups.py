@@ -21,19 +21,27 @@ def item_head(seconds: float, priority: float, windows: int, final_us: int, due_
 
 
 def first_group(
-    policy: Policy, heads: Sequence[Head], turn: int, most_s: float = GROUP_S, beside: Sequence[Head] = ()
+    policy: Policy,
+    heads: Sequence[Head],
+    numbers: Sequence[int],
+    last: int,
+    most_s: float = GROUP_S,
+    beside: Sequence[Head] = (),
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
-    ``turn`` is the place whose turn it is, for policies by which queries take turns. Work that runs ``beside`` is not
-    among what can be chosen; where it comes before all items, none is.
+    Items have ``numbers``: of equals the lower one goes first, and where queries take turns, it is the turn of the one
+    after the ``last`` that ran. Work that runs ``beside`` is not among what can be chosen; where it comes before all
+    items, none is.
     """
+    named = sorted(range(len(heads)), key=numbers.__getitem__)
+    turn = next((turn for turn, place in enumerate(named) if numbers[place] > last), 0)
     chosen, total = list[int](), 0.0
-    for place in ordered_without_starving(policy, [*heads, *beside], turn % len(heads)):
-        if place >= len(heads) or (chosen and total + heads[place].cost > most_s):
+    for at in ordered_without_starving(policy, [*(heads[place] for place in named), *beside], turn):
+        if at >= len(named) or (chosen and total + heads[named[at]].cost > most_s):
             break
-        chosen.append(place)
-        total += heads[place].cost
+        chosen.append(named[at])
+        total += heads[named[at]].cost
     return chosen
 
 

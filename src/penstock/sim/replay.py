@@ -73,7 +73,7 @@ class _Desk:
 
     waiting: dict[Stream, dict[ItemOf, _Item]] = field(default_factory=dict)
     free_us: dict[Stream, int] = field(default_factory=dict)  # when a stream's memory is free
-    turns: dict[Stream, int] = field(default_factory=dict)
+    last: dict[Stream, int] = field(default_factory=dict)  # the item that ran last, by its number
     answered: list[ReplayedWindows] = field(default_factory=list)
     groups: list[tuple[ItemOf, ...]] = field(default_factory=list)
     busy_us: float = 0.0
@@ -189,8 +189,9 @@ class _Replay:
             for _, item in known
         ]
         asked = known[0][0][:2]
-        places = first_group(self.policy, heads, self.desk.turns.get(asked, 0))
-        self.desk.turns[asked] = self.desk.turns.get(asked, 0) + len(places)
+        numbers = [self.windows[item.portions[0].place].queries[0] for _, item in known]
+        places = first_group(self.policy, heads, numbers, self.desk.last.get(asked, -1))
+        self.desk.last[asked] = numbers[places[-1]]
         stream = known[places[0]][0][:2]
         keys = [known[place][0] for place in places if known[place][0][:2] == stream]
         return {key: self._cut(waiting[stream], key) for key in keys}

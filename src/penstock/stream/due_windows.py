@@ -63,8 +63,12 @@ class DueWindows:
         return [] if watermark_us is None else self.due(layout, watermark_us)
 
     def needed_since(self, layout: Layout) -> Floors:
-        """Return the first time that each lane needs; None: times do not tell."""
-        return self.progress.windows.floors(layout)
+        """Return the first time that each lane needs; None: times do not tell.
+
+        Right after a restart, a query may have been promised windows that is in no plan yet: all is kept until it is.
+        """
+        windows = self.progress.windows
+        return None if len(windows.starts) > len(layout.plan.definitions) else windows.floors(layout)
 
     def release(self, layout: Layout, floors: Floors) -> None:
         """Let go of slices before the first time that each lane needs."""

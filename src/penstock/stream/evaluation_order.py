@@ -36,6 +36,11 @@ class EvaluationItem:
     final_us: int  # when the first of them became final, by the clock
     due_us: int  # when the first of them is to be answered
 
+    @property
+    def number(self) -> int:
+        """Return the number of its first query: items take turns by it, and among equals the lower one goes first."""
+        return self.members[0].definition.id
+
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it."""
         windows = sum(len(one.ends) for one in self.members)
@@ -50,7 +55,7 @@ class EvaluationOrder:
         self.policy, self.clock, self.answering = policy, clock, answering
         self.costs, self.under_way = EvaluationCosts(answering), BatchUnderWay(clock)
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
-        self._turn = 0
+        self._last = -1  # the item that ran last, by its number
 
     def learn(self) -> list[Spent]:
         """Learn from what the last windows took, and return it."""
@@ -63,9 +68,9 @@ class EvaluationOrder:
         self.costs.forget(current)
         self._asked = {number: asked for number, asked in self._asked.items() if number in current}
 
-    def is_quick(self, due: Sequence[Pending]) -> bool:
+    def is_quick(self, whole: EvaluationItem) -> bool:
         """Tell whether windows are answered in one go: there is nothing to be won by an order, or they need it."""
-        return self.costs.seconds(due) <= GROUP_S or any(one.is_dated for one in due)
+        return whole.seconds <= GROUP_S or any(one.is_dated for one in whole.members)
 
     def together(self, due: Iterable[Pending]) -> dict[ItemKey, list[Pending]]:
         """Put windows of one lane and shape together."""
@@ -86,10 +91,11 @@ class EvaluationOrder:
 
         None at all: a batch that is being taken goes before them.
         """
-        now_us = self.clock()
+        now_us, numbers = self.clock(), [item.number for item in items]
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
-        places = first_group(self.policy(), [item.head(now_us) for item in items], self._turn, GROUP_S, beside)
-        self._turn += len(places)
+        heads = [item.head(now_us) for item in items]
+        places = first_group(self.policy(), heads, numbers, self._last, GROUP_S, beside)
+        self._last = numbers[places[-1]] if places else self._last
         return places
 
     def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:

@@ -14,6 +14,7 @@ from penstock.kernel.arrived import Arrived
 from penstock.kernel.defects import Defect
 from penstock.kernel.described import check_described
 from penstock.kernel.pending import Pending
+from penstock.language.options import is_fresh
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.store.answer_files import Span
@@ -68,6 +69,7 @@ class Recovery:
         revised = any(span.corrected or span.older for span in self._made)
         late = (arrived.touched, last.judged_us) if arrived is not None and last.kind == "batch" else NO_LATE_ROWS
         due, left = self._unanswered(layout, last), NO_LATE_ROWS if revised else late
+        self._count_skipped(layout, last)
         if any(span.older and not span.complete for span in self._made):
             committer.find_failures(self.due_windows.recorded(layout, last), layout, late)
         elif due or left[0]:
@@ -79,11 +81,26 @@ class Recovery:
         """List the windows that a commit found due, without those that are in the log."""
         if any(span.older for span in self._made):
             return []
-        recorded, covered = self.due_windows.recorded(layout, last), dict[int, int]()
-        for span in self._made:
-            covered |= {number: max(end, covered.get(number, end)) for number, end in span.covered.items()}
+        recorded, covered = self.due_windows.recorded(layout, last), self._covered()
         left = [one.after(covered[d]) if (d := one.definition.id) in covered else one for one in recorded]
         return [one for one in left if len(one.ends)]
+
+    def _covered(self) -> dict[int, int]:
+        """Tell up to which end each query was answered after the last commit."""
+        covered = dict[int, int]()
+        for span in self._made:
+            covered |= {number: max(end, covered.get(number, end)) for number, end in span.covered.items()}
+        return covered
+
+    def _count_skipped(self, layout: Layout, last: Commit) -> None:
+        """Count the windows that were superseded after the last commit: of those covered, a file answers the newest."""
+        covered, skipped = self._covered(), self.progress.windows.skipped
+        fresh = {d.id for d in layout.plan.definitions if d.id in covered and is_fresh(d.query)}
+        for one in self.due_windows.recorded(layout, last) if fresh else ():
+            if (number := one.definition.id) in fresh:
+                skipped[number] = skipped.get(number, 0) + len(one.upto(covered[number]).ends)
+        for number in fresh:
+            skipped[number] = skipped.get(number, 0) - sum(number in span.covered for span in self._made)
 
     def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[int]) -> bool:
         """Tell whether all windows that a query will answer begin where its lane is whole."""

@@ -97,7 +97,7 @@ class StepCommitter:
         """
         with self.metrics.timed("answer"):
             self.correct(layout, late)
-            self.unanswered.add(due, at_once=True)
+            self.unanswered.add(due)
             self.drain(layout)
             if before_expiry is not None:
                 before_expiry()
@@ -108,7 +108,7 @@ class StepCommitter:
         """Leave what is due to be answered; what late rows revise is answered now. Return what drops old partials."""
         with self.metrics.timed("answer"):
             self.correct(layout, late)
-            self.unanswered.add(due, at_once=False)
+            self.unanswered.add(due)
             expiring = self.expiring(layout)
             while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
                 self._answer_group(self.unanswered.take(), layout)

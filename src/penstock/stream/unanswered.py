@@ -45,15 +45,17 @@ class UnansweredWindows:
         """List all windows, as a commit records them."""
         return [one for item in self.items.values() for one in item.members]
 
-    def add(self, due: Sequence[Pending], *, at_once: bool) -> None:
-        """Take windows that became final just now; if they are answered ``at_once`` and quickly, all are one item."""
+    def add(self, due: Sequence[Pending]) -> None:
+        """Take windows that became final just now; those that are quickly answered are one item while nothing waits."""
         if not due:
             return
         now_us, order = self.order.clock(), self.order
         self.added_us = now_us
-        if not self.items and (at_once or any(one.is_dated for one in due)) and order.is_quick(due):
-            self.items[None] = order.item(due, now_us)
+        whole = None if self.items else order.item(due, now_us)
+        if whole is not None and order.is_quick(whole):
+            self.items[None] = whole
         else:
+            self._split()
             for key, members in order.together(due).items():
                 known = self.items.get(key)
                 if known is None:
@@ -61,6 +63,15 @@ class UnansweredWindows:
                 else:
                     self.items[key] = order.item([*known.members, *members], known.final_us, known.due_us)
         self._note()
+
+    def _split(self) -> None:
+        """Put windows that were one item by lane and shape, as later ones of their queries join them."""
+        whole = self.items.get(None)
+        if whole is None or any(one.is_dated for one in whole.members):
+            return
+        del self.items[None]
+        for key, members in self.order.together(whole.members).items():
+            self.items[key] = self.order.item(members, whole.final_us)
 
     def take(self, keys: Sequence[ItemKey] | None = None) -> list[Pending]:
         """Take the windows that are answered next, at least those of one item; ``keys`` are items in their order."""
