@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.schedule.ordering import is_live
 from penstock.schedule.recorded import RecordedStep, RecordedWindows, Recording
 from penstock.schedule.registry import POLICIES
+from penstock.schedule.work_groups import GROUP_S
 from penstock.sim.recorded_costs import CostLine, RecordedCosts, fitted
 from penstock.sim.replay import Replayed, replay
 from penstock.sim.replay_figures import (
@@ -138,7 +139,8 @@ def test_a_policy_chooses_by_what_the_engine_believed_and_not_by_what_things_too
 
 
 def test_items_that_fit_into_one_go_are_a_group() -> None:
-    some = [windows(n, n * 0.03, (n + 1) * 0.03, item=n) for n in range(5)]
+    third = 0.3 * GROUP_S
+    some = [windows(n, n * third, (n + 1) * third, item=n) for n in range(5)]
     assert order(replay(Recording(some), POLICIES["FCFS"])) == [[0, 1, 2], [3, 4]]
 
 

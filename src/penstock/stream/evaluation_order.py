@@ -55,6 +55,10 @@ class EvaluationOrder:
         self.policy, self.clock, self.answering = policy, clock, answering
         self.costs, self.under_way = EvaluationCosts(answering), BatchUnderWay(clock)
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
+        self.begin_turns()
+
+    def begin_turns(self) -> None:
+        """Let turns begin with the first item again."""
         self._last = -1  # the item that ran last, by its number
 
     def learn(self) -> list[Spent]:

@@ -79,7 +79,9 @@ class UnansweredWindows:
         if not known:
             return []
         items = [self.items[key] for key in known]
-        places = self.order.first(items) if keys is None else range(len(items))
+        if known == [None]:  # all lanes at once: everybody has a turn
+            self.order.begin_turns()
+        places = self.order.first(items) if keys is None and known != [None] else range(len(items))
         taken: list[Pending] = []
         for place in places:
             now, later = self.order.cut(items[place])
