@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +17,11 @@ from penstock.kernel.pending import Pending
 from penstock.kernel.signing import Sent
 from penstock.model.instants import Clock
 from penstock.share.partial_schema import GROUPING, has_groupings
-from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, ProcessedBatch, WorkObserver
+from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, ProcessedBatch, Work, WorkObserver
 from penstock.stream.evaluation_order import EvaluationOrder
 from penstock.stream.step import Step
+
+LOG: Final = logging.getLogger("penstock")
 
 
 @dataclass(slots=True)
@@ -123,8 +127,7 @@ class Observing:
             order.answering.shapes_of([one.definition for one in due]),
             spent,
         )
-        for observer in self.observers:
-            observer.observe(work)
+        self._tell(work)
 
     def batch(self, began: Began, step: Step, number: int, rows: int) -> None:
         """Tell that the rows of a batch are filed and committed."""
@@ -147,8 +150,7 @@ class Observing:
             _by_grouping(computed.partials, len(computed.layout.members)),
             computed.layout,
         )
-        for observer in self.observers:
-            observer.observe(work)
+        self._tell(work)
 
     @contextmanager
     def background(self, name: str, definitions: Sequence[int] = ()) -> Iterator[None]:
@@ -156,8 +158,19 @@ class Observing:
         began_us, began_s = self.clock(), time.perf_counter()
         yield
         work = BackgroundWork(self.stream, name, began_us, self.clock(), began_s, time.perf_counter(), definitions)
+        self._tell(work)
+
+    def _tell(self, work: Work) -> None:
+        """Tell all observers; one that fails must not stop a stream, and is told nothing any more."""
         for observer in self.observers:
-            observer.observe(work)
+            try:
+                observer.observe(work)
+            except Exception as error:
+                self.observers = [other for other in self.observers if other is not observer]
+                about = {"event": "defect", "stream": self.stream}
+                LOG.error(
+                    f"{type(observer).__name__} failed and is told no more: {error!r}", extra=about, exc_info=True
+                )
 
 
 def _by_grouping(partials: pa.Table, count: int) -> list[int]:
