@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from penstock.kernel.pending import Pending
 from penstock.language.options import priority_of
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedStep, RecordedWindows
 from penstock.share.plan import LaneKey
 from penstock.store.trace_files import TRACE_BYTES, TraceRow, TraceWriter, answered_row, step_row
-from penstock.stream.answered_groups import AnsweredGroup, AnsweredRun, MemoryHold, Work
+from penstock.stream.answered_groups import AnsweredGroup, MemoryHold, Work
 
 LOG: Final = logging.getLogger("penstock")
 WRITTEN_EVERY_S: Final = 1.0
 MOST_WAITING: Final = 10_000  # pieces of work, beyond which what comes is not recorded
 MOST_ITEMS: Final = 50_000  # that are remembered by their numbers
-Ends = tuple[int, int, int]  # windows, and the first and the last end of them
-Wanted = tuple[int, int, float]  # when windows became final and are due, and their priority
+Alike = tuple[int, int, int, int, int, int, float]  # item, windows, first and last end, final, due and priority
 
 
 class TraceRecorder:
@@ -38,6 +38,7 @@ class TraceRecorder:
         self._writer = TraceWriter(folder, self.run, most_bytes)
         self._waiting: deque[tuple[AnsweredGroup | MemoryHold, str]] = deque()
         self._items: dict[tuple[str, LaneKey, int], int] = {}
+        self._of: dict[int, tuple[LaneKey, int, float]] = {}  # lane, item and priority of a query
         self._numbers = self._groups = 0  # given out so far
         self._came, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -98,22 +99,34 @@ class TraceRecorder:
             yield step_row(RecordedStep(self.run, work.stream, work.wanted_us, work.began_us, work.ended_us))
             return
         group, self._groups = self._groups, self._groups + 1
-        alike: dict[tuple[int, Ends, Wanted], tuple[list[int], float, float]] = {}
-        for one, run in zip(work.due, work.runs(), strict=True):
-            ends = run.windows, one.ends.first_us, int(one.ends.lasts[-1])
-            wanted = run.final_us, run.due_us, float(priority_of(one.definition.query))
-            key = self._item(work.stream, run), ends, wanted
-            queries, expected_s, spent_s = alike.get(key, ([], 0.0, 0.0))
-            queries.append(run.definition)
-            expected_s += work.believed.get(run.definition, 0.0) * run.windows
-            alike[key] = queries, expected_s, spent_s + run.seconds
+        alike: dict[Alike, tuple[list[int], float, float]] = {}
+        seconds, believed, windows = work.seconds_by_query(), work.believed, _windows_by_query(work)
+        for one, deadline_us, shape in zip(work.due, work.deadlines_us, work.shapes, strict=True):
+            number, ends, count = one.definition.id, one.ends, len(one.ends)
+            item, priority = self._known(work.stream, one, shape)
+            key = item, count, ends.first_us, ends.last_us, one.final_us, one.final_us + deadline_us, priority
+            queries, expected_s, spent_s = alike.get(key) or ([], 0.0, 0.0)
+            queries.append(number)
+            expected_s += believed.get(number, 0.0) * count
+            alike[key] = queries, expected_s, spent_s + seconds.get(number, 0.0) * count / windows.get(number, count)
         whole = self.run, group, work.stream, policy, work.began_us, work.ended_us
-        for (item, ends, wanted), (queries, *seconds) in alike.items():
-            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *ends, *wanted, *seconds))
+        for (item, *ends_and_times, priority), (queries, expected_s, spent_s) in alike.items():
+            about = *ends_and_times, priority, expected_s, spent_s
+            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *about))
 
-    def _item(self, stream: str, run: AnsweredRun) -> int:
+    def _known(self, stream: str, one: Pending, shape: int) -> tuple[int, float]:
+        """Return the number of the item that a query's windows belong to, and its priority."""
+        known = self._of.get(one.definition.id)
+        if known is None or not (known[0] is one.lane or known[0] == one.lane):
+            item, priority = self._item(stream, one.lane, shape), float(priority_of(one.definition.query))
+            if len(self._of) >= MOST_ITEMS:
+                self._of.clear()
+            known = self._of[one.definition.id] = one.lane, item, priority
+        return known[1:]
+
+    def _item(self, stream: str, lane: LaneKey, shape: int) -> int:
         """Return the number of an item; of those that are long gone, a later one has another."""
-        key = stream, run.lane, run.shape
+        key = stream, lane, shape
         number = self._items.get(key)
         if number is None:
             if len(self._items) >= MOST_ITEMS:
@@ -121,3 +134,12 @@ class TraceRecorder:
             number = self._items[key] = self._numbers
             self._numbers += 1
         return number
+
+
+def _windows_by_query(work: AnsweredGroup) -> dict[int, int]:
+    """Count the windows of the queries that are in a group more than once; of most groups there are none."""
+    found: dict[int, int] = {}
+    if len(work.due) > len({one.definition.id for one in work.due}):
+        for one in work.due:
+            found[one.definition.id] = found.get(one.definition.id, 0) + len(one.ends)
+    return found
