@@ -1,4 +1,4 @@
-"""Writes the section on the live order of answers: alerts beside reports, and queries that are due together."""
+"""Writes the section on the live order of answers: who waits for whom, how stale answers are, what choosing costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ def live(document: Document) -> Section:
         title="Live order of answers",
         asked=asked,
         command="penstock bench live --json bench/results/live.json",
-        tables=(_neighbours(document), _midnight(document), *_replay(document)),
+        tables=(
+            _neighbours(document),
+            _midnight(document),
+            *_replay(document),
+            *_freshness(document),
+            *_desk(document),
+        ),
         charts=(_chart(document),),
     )
 
@@ -101,6 +107,34 @@ def _seconds(value: float | None) -> str:
 def _percent(value: float | None) -> str:
     """Write a change, or that it is not known."""
     return "unknown" if value is None else f"{value:+.0%}"
+
+
+def _freshness(document: Document) -> list[Table]:
+    """List how stale dashboards were as exact and as fresh queries, in files that tell it."""
+    found = document["measurements"].get("freshness")
+    if found is None:
+        return []
+    names = ("staleness", "most stale", "unread", "skipped", "lost answers of exact queries")
+    rows = [(name, *(f"{_median(rounds, each):,.2f}" for each in names)) for name, rounds in found.items()]
+    number = document["measurements"]["dashboards"]["number"]
+    caption = (
+        f"{number:,} dashboards that ask for twice of what can be answered. Staleness: how many seconds of the stream "
+        "the end of a dashboard's newest answer is behind the watermark, averaged over time and dashboards; unread: "
+        "seconds of the stream that have appeared and are not read."
+    )
+    return [table(caption, ("dashboards", *names), rows)]
+
+
+def _desk(document: Document) -> list[Table]:
+    """List what the order of urgency costs, in files that tell it."""
+    found = document["measurements"].get("desk")
+    if found is None:
+        return []
+    load, chosen = document["measurements"]["workload"]["desk"], document["measurements"]["choosing"]
+    rows = [(name, f"{_median(rounds, 'rows a second'):,.0f}") for name, rounds in found.items()]
+    rows.append((f"choosing among {load['queries']:,} queries, a batch", f"{chosen['milliseconds a batch']:.2f} ms"))
+    caption = f"What the order of urgency costs: {load['windows']:,} windows, and choosing by itself in processor time."
+    return [table(caption, ("run", "rows a second"), rows)]
 
 
 def _chart(document: Document) -> Chart:

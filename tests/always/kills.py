@@ -33,7 +33,8 @@ from tests.always.victim import KINDS, LAGGING, Marks, expected, live, opened, w
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 INSIDE: Final = ("batch", "commit", "answers", "sinks")  # a batch or a commit
 TARGETS: Final = (*INSIDE, *INSIDE, *INSIDE, "recovering", "any")
-LAGGING_TARGETS: Final = (*INSIDE, "answers", "recovering", "any", "any")
+BEHIND: Final = "behind"  # whatever it does, while windows are final and not answered
+LAGGING_TARGETS: Final = (*INSIDE, BEHIND, BEHIND, BEHIND, "recovering", "any")
 AHEAD: Final = 12  # files that wait for an engine when it starts
 LONGEST_S: Final = 500.0  # that an engine may take to come to where it is to die, on a busy machine
 
@@ -125,6 +126,9 @@ class Killing:
         if aimed == "any":
             time.sleep(draw.uniform(0, 0.5))
             return
+        if aimed == BEHIND:
+            self._stop_behind(child, draw, until)
+            return
         if aimed == "batch":
             self._until(child, lambda: self.marks.phase == "idle", until)
         self._stop_in(child, aimed, draw, until)
@@ -141,6 +145,21 @@ class Killing:
             if self.marks.phase in INSIDE:
                 return
             self._add_file()  # it went on before it could be stopped, and perhaps to the last file
+            os.killpg(child.pid, signal.SIGCONT)
+
+    def _stop_behind(self, child: subprocess.Popen[bytes], draw: random.Random, until: float) -> None:
+        """Stop the engine at some moment at which its folder holds windows that are final and not answered."""
+        process, passed = psutil.Process(child.pid), self.marks.batches
+        while True:
+            self._until(child, lambda: self.marks.batches > 0, until)
+            time.sleep(draw.uniform(0, 0.1))
+            os.killpg(child.pid, signal.SIGSTOP)
+            self._until(child, lambda: process.status() == psutil.STATUS_STOPPED, until)
+            if queries_behind(self.folder / "state"):
+                return
+            if self.marks.batches > passed:
+                passed = self.marks.batches
+                self._add_file()
             os.killpg(child.pid, signal.SIGCONT)
 
     def _see(self, child: subprocess.Popen[bytes], aimed: str, until: float) -> None:

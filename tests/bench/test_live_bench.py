@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench import live
+from bench._live.desk_costs import DeskLoad, choosing, condition_queries, throughput, window_queries
+from bench._live.freshness import Looks, Overload, stale
+from bench._live.freshness import queries as dashboards
 from bench._live.midnight import Midnight, midnight, queries
-from bench._live.neighbours import Neighbourhood, respond
+from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
 from penstock.language.grammar.parse import parse_query
@@ -62,9 +66,36 @@ def test_a_change_is_right_if_it_has_the_sign_that_was_predicted() -> None:
     assert medians([rounds[0]])[1]["right"] is True
 
 
+def test_of_dashboards_every_window_is_answered_or_counted_and_exact_queries_lose_none(spark: SparkSession) -> None:
+    load = Overload(200, 20, 5, 1, 0.2, 3, 1, 9, 4)
+    found = stale(spark, load, 4, fresh=True)
+    assert found["lost answers of exact queries"] == 0
+    assert found["neither answered nor counted"] == 0
+    assert found["answers of dashboards"] + found["skipped"] == 4 * (load.files - 1)
+    assert 0 <= found["staleness"] <= found["most stale"]
+
+
+def test_staleness_is_how_far_the_newest_answer_is_behind_the_watermark() -> None:
+    clock = SimpleNamespace(watermark_us=START_US + 9 * SECOND_US, last_us=START_US + 9 * SECOND_US)
+    stream = SimpleNamespace(pipeline=SimpleNamespace(progress=SimpleNamespace(clock=clock)))
+    engine: Any = SimpleNamespace(stream=lambda name: stream)
+    looks = Looks(newest={"a": START_US + 8 * SECOND_US, "b": START_US + 3 * SECOND_US})
+    looks.look(engine, ["a", "b"], appeared=11)
+    assert (looks.stale, looks.unread) == ([3.5], [2.0])
+
+
+def test_the_desk_is_measured_by_throughput_and_by_what_choosing_takes(spark: SparkSession) -> None:
+    load = DeskLoad(400, 3, 1, 3, 6, 1)
+    assert throughput(spark, load, ordered=True) > 0
+    chosen = choosing(spark, load)
+    assert chosen["milliseconds a batch"] > 0
+    assert chosen["calls a batch"] >= 1
+
+
 def test_the_queries_of_the_live_benchmark_are_queries() -> None:
     asked = {**queries(Midnight()), **neighbours(Neighbourhood(), reports=True)}
     assert len(asked) == Midnight().queries + Neighbourhood().alerts + Neighbourhood().reports
-    for text in asked.values():
+    more = {**dashboards(Overload(), 7, fresh=True), **window_queries(9), **condition_queries(9)}
+    for text in (*asked.values(), *more.values()):
         parse_query(text)
     assert live.Workload().rounds == live.ROUNDS
