@@ -1,7 +1,8 @@
 """Merges states over any range of slices with a tree whose nodes are made when they are needed.
 
 States are dear to merge and to keep, so nodes above the slices are made only when an answer asks for them: a tree of
-``FAN`` children a node, whose nodes are kept until a slice below them changes.
+``FAN`` children a node, whose nodes are kept until a slice below them changes. Stretches that end together are merged
+in one sweep.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.states import State, bytes_of
+from penstock.evaluate.windows.sweeps import sweeps
 from penstock.model.arrays import Int64Array
 
 FAN: Final = 8
@@ -54,17 +56,21 @@ class LazyStateTree:
             level += 1
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
-        """Return the states of slices lo … hi - 1, [evaluation, column], and the nodes merged."""
+        """Return the states of slices lo … hi - 1, [evaluation, column], and the nodes merged.
+
+        Of stretches that end together, a longer one is made from the next shorter one, where that is less to merge.
+        """
         width = self._leaves.shape[1]
-        out, nodes, known = np.full((len(lo), width), None, object), 0, dict[tuple[int, int], int]()
-        for number, stretch in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
-            before = known.setdefault(stretch, number)
-            if before < number:
-                out[number] = out[before]
-                continue
-            parts = [self._node(level, at) for level, at in cover(*stretch)]
-            nodes += len(parts)
-            out[number] = self._merged(parts, width)
+        out, nodes = np.full((len(lo), width), None, object), 0
+        for sweep in sweeps(lo, hi):
+            shorter: list[Array] = []
+            for step in sweep.steps:
+                whole, added = cover(step.lo, sweep.end), cover(step.lo, step.hi)
+                if len(whole) <= len(added):
+                    added, shorter = whole, []
+                states = self._merged([*(self._node(level, at) for level, at in added), *shorter], width)
+                nodes, shorter = nodes + len(added), [states]
+                out[list(step.asked_by)] = states
         return (out,), nodes
 
     def keep(self, first: int, columns: Int64Array) -> None:

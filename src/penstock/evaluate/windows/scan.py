@@ -1,7 +1,8 @@
 """Answers each window by merging every partial in it, as the papers do, and counts the operations.
 
 This is the final step of Krishnamurthy, Wu and Franklin (2006, §3.2) as written: the strategy to compare with, and the
-one that needs no more room than its partials.
+one that needs no more room than its partials. Windows that end together are answered by one scan, as in Golab, Bijay
+and Özsu (2006, §2.2).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from penstock.evaluate.windows.partials import (
     run_starts,
     sort_pairs,
 )
+from penstock.evaluate.windows.sweeps import Sweep, are_nested, sweeps
 from penstock.model.arrays import Int64Array
 
 MOST_CELLS = 4_000_000  # temporary cells of one step
@@ -73,8 +75,13 @@ class ScanLane:
             stored = Partials(stored.labels, stored.groups, tuple(planes[c] for c in components))
         lo = np.searchsorted(stored.labels, starts)
         hi = np.maximum(lo, np.searchsorted(stored.labels, ends))
-        self.operations += int((hi - lo).sum())
-        merged = _joined(components, [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)])
+        if are_nested(lo, hi):
+            parts, operations = _swept(components, stored, list(sweeps(lo, hi)), ranks)
+        else:
+            parts = [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)]
+            operations = int((hi - lo).sum())
+        self.operations += operations
+        merged = _joined(components, parts)
         return fill_empty(components, merged, len(starts)) if keep_empty else merged
 
     def expire(self, before: int) -> None:
@@ -158,6 +165,34 @@ def _scan(
     held = np.flatnonzero(planes[0][0] > 0)
     reduced = Partials(listed.labels[runs], listed.groups[runs], planes).take(held)
     return evaluation[runs][held], reduced.groups, reduced
+
+
+def _swept(
+    components: Sequence[Component], stored: Partials, found: Sequence[Sweep], ranks: Int64Array | None
+) -> tuple[list[tuple[Int64Array, Int64Array, Partials]], int]:
+    """Merge windows that end together in one pass each, from the youngest partial to the oldest; count the partials.
+
+    What one window adds to the next shorter one is merged first, for all windows at once; then window after window
+    takes what the shorter one has.
+    """
+    steps = [step for sweep in found for step in sweep.steps]
+    lo, hi = (np.array(ends, np.int64) for ends in zip(*((step.lo, step.hi) for step in steps), strict=True))
+    scanned = [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)]
+    number = np.concatenate([part[0] for part in scanned])
+    groups = np.concatenate([part[1] for part in scanned])
+    added = Partials(groups if ranks is None else ranks[groups], groups, join_planes([part[2].planes for part in scanned]))
+    bounds = np.searchsorted(number, np.arange(len(steps) + 1)).tolist()
+    windows: dict[int, Partials] = {}
+    place = 0
+    for sweep in found:
+        shorter: Partials | None = None
+        for step in sweep.steps:
+            window = added.take(np.arange(bounds[place], bounds[place + 1]))
+            shorter = window if shorter is None else compact(components, concatenate([window, shorter]))
+            windows |= dict.fromkeys(step.asked_by, shorter)
+            place += 1
+    parts = [(np.full(len(windows[i]), i, np.int64), windows[i].groups, windows[i]) for i in range(len(windows))]
+    return parts, int((hi - lo).sum())
 
 
 def _joined(components: Sequence[Component], parts: list[tuple[Int64Array, Int64Array, Partials]]) -> Merged:
