@@ -55,10 +55,14 @@ def earliest(waiting: Sequence[Waiting]) -> int:
 
 
 def companions(waiting: Sequence[Waiting], chosen: int, sharing: Sharing) -> list[int]:
-    """Return the places of what runs with the chosen one, whoever chose it (Algorithms 1, 2 and 3)."""
+    """Return the places of what runs with the chosen one, whoever chose it (Algorithms 1, 2 and 3).
+
+    Those of other groups may be left out: what runs does not depend on them.
+    """
     if sharing == Sharing.NONE:
         return []
-    group, due, overloaded = waiting[chosen].group, waiting[chosen].until_due, min(w.until_due for w in waiting) < 0
+    group, due = waiting[chosen].group, waiting[chosen].until_due
+    overloaded = min(other.until_due for other in waiting if other.group == group) < 0
 
     def joins(other: Waiting) -> bool:
         late = other.until_due < 0 if sharing == Sharing.LATE else other.until_due <= 0

@@ -13,9 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.schedule.compiled import compiled
-from penstock.schedule.running_together import Sharing
-
-__all__ = ["Sharing", "SubGroup", "aggressive", "hybrid", "run_together", "sub_groups"]
 
 Array = np.ndarray[Any, Any]
 FEW: Final = 8  # sub-groups of which all partitions are looked at; of more, the best states of a search

@@ -14,16 +14,29 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
 from penstock.schedule.policy import Policy
+from penstock.schedule.running_together import Synchronization
 from penstock.stream.evaluation_order import EvaluationItem, EvaluationOrder
 from penstock.stream.query_windows import QueryWindows
+from penstock.stream.running_together import RunningTogether
 
 
 class UnansweredWindows:
-    """Final windows, by lane and shape, until they are taken to be answered."""
+    """Final windows, by lane, shape and slide, until they are taken to be answered."""
 
-    def __init__(self, answering: Answering, policy: Callable[[], Policy], clock: Clock, windows: QueryWindows) -> None:
-        """Begin with none; ``windows`` is told of what is not answered, and the policy of the moment orders it."""
+    def __init__(
+        self,
+        answering: Answering,
+        policy: Callable[[], Policy],
+        technique: Callable[[], Synchronization],
+        clock: Clock,
+        windows: QueryWindows,
+    ) -> None:
+        """Begin with none; ``windows`` is told of what is not answered.
+
+        The policy of the moment orders it, and the technique of the moment says what runs together.
+        """
         self.order, self.windows = EvaluationOrder(answering, policy, clock), windows
+        self.together = RunningTogether(answering, technique)
         self.items: dict[ItemKey, EvaluationItem] = {}
         self.added_us = 0  # when windows last became final, by the clock
 
@@ -51,7 +64,8 @@ class UnansweredWindows:
             return
         now_us, order = self.order.clock(), self.order
         self.added_us = now_us
-        if not self.items and (at_once or any(one.is_dated for one in due)) and order.is_quick(due):
+        dated = any(one.is_dated for one in due)
+        if not self.items and (dated or (at_once and self.together.shares)) and order.is_quick(due):
             self.items[None] = order.item(due, now_us)
         else:
             for key, members in order.together(due).items():
@@ -67,16 +81,17 @@ class UnansweredWindows:
         known = [key for key in (self.items if keys is None else keys) if key in self.items]
         if not known:
             return []
-        items = [self.items[key] for key in known]
-        places = self.order.first(items) if keys is None else range(len(items))
-        taken: list[Pending] = []
-        for place in places:
-            now, later = self.order.cut(items[place])
-            taken += now.members
+        if keys is None:
+            known = [known[place] for place in self.order.first([self.items[key] for key in known])]
+        chosen, taken = self.together.chosen(known, self.items, self.added_us), list[Pending]()
+        upto_us = self.order.cut_at([self.items[key] for key in chosen])
+        for key in chosen:
+            now, later = self.order.cut(self.items[key], upto_us)
+            taken += () if now is None else now.members
             if later is None:
-                del self.items[known[place]]
+                del self.items[key]
             else:
-                self.items[known[place]] = later
+                self.items[key] = later
         self._note()
         return self._without_superseded(taken)
 

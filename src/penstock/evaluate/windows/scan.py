@@ -180,7 +180,9 @@ def _swept(
     scanned = [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)]
     number = np.concatenate([part[0] for part in scanned])
     groups = np.concatenate([part[1] for part in scanned])
-    added = Partials(groups if ranks is None else ranks[groups], groups, join_planes([part[2].planes for part in scanned]))
+    added = Partials(
+        groups if ranks is None else ranks[groups], groups, join_planes([part[2].planes for part in scanned])
+    )
     bounds = np.searchsorted(number, np.arange(len(steps) + 1)).tolist()
     windows: dict[int, Partials] = {}
     place = 0
