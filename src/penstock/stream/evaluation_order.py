@@ -100,12 +100,16 @@ class EvaluationOrder:
         return places[:number]
 
     def cut_at(self, items: Sequence[EvaluationItem]) -> int | None:
-        """Return the end of the last windows that are answered in one go; None: all are, or are not to be parted."""
+        """Return the end of the last windows that are answered in one go; None: all are, or are not to be parted.
+
+        Items that were put together stay together: one window of each is answered, whatever it takes.
+        """
         members, seconds = [one for item in items for one in item.members], sum(item.seconds for item in items)
-        if seconds <= GROUP_S or any(one.is_dated for one in members):
+        most = max(GROUP_S, sum(item.round_s for item in items))
+        if seconds <= most or any(one.is_dated for one in members):
             return None
         first, last = min(one.ends.first_us for one in members), max(int(one.ends.lasts[-1]) for one in members)
-        return first + int((last - first) * GROUP_S / seconds)
+        return first + int((last - first) * most / seconds)
 
     def cut(self, item: EvaluationItem, upto_us: int | None) -> tuple[EvaluationItem | None, EvaluationItem | None]:
         """Cut an item into the windows that end by a time and the others; None: there are none."""
