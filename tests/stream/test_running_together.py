@@ -259,8 +259,9 @@ def operations(folder: Path, technique: str, queries: dict[str, str], **how: Any
     for second in range(61):
         made.clock.advance("1 s")
         made.feed(row(second, second))
-    with made.pipeline.memory:
-        made.pipeline.committer.drain(made.pipeline.layout)
+    layout = made.pipeline.layout
+    assert layout is not None
+    made.pipeline.committer.drain(layout)
     return made.pipeline.synopsis.final_operations
 
 

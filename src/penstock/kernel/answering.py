@@ -23,9 +23,10 @@ from penstock.evaluate.subtotals import subtotals
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.evaluate.windows.partials import Merged
+from penstock.evaluate.windows.sweeps import Swept
 from penstock.kernel.due_evaluations import Due, EvaluatedWindows
 from penstock.kernel.finished_answers import AnswerKind, Failure, MergedWindows, finished_answers
-from penstock.kernel.shared_sweeps import AskedWindows, Swept, merged_together, sweep_of
+from penstock.kernel.shared_sweeps import AskedWindows, merged_together, sweep_of
 from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import says_changes
 from penstock.model.window import RowsWindow

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.evaluate.components.numbers import Component, pick
-from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.evaluate.windows.lanes import Lane, ScanLane
 from penstock.evaluate.windows.partials import Merged, fill_empty
+from penstock.evaluate.windows.sweeps import Swept, swept_states
 from penstock.model.arrays import Int64Array
-
-Swept = frozenset[Component]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +27,6 @@ class AskedWindows:
     ends: Int64Array
     components: tuple[Component, ...]
     keep_empty: bool
-
-
-def swept_states(components: Iterable[Component]) -> Swept | None:
-    """Return the states that have to be merged slice by slice; None: there are none, or others beside them."""
-    states = frozenset(component for component in components if component.is_state)
-    return None if not states or any(isinstance(one, FrequencyTable) for one in states) else states
 
 
 def sweep_of(lane: Lane, components: Iterable[Component]) -> Swept | None:
