@@ -3,6 +3,7 @@
 *Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once and a sink
 that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. Nothing
 here asserts a time: runs take turns, medians are compared, and a round during which others used the machine is told.
+*Sweeps*: 240 percentiles over eight synopses fall behind; techniques of running together are compared by counts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rich.table import Table
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
+from bench._live.sweeps import KERNELS, SweptQueries, sweeps
 from bench._measure import Figures, Progress
 from bench._report import print_targets
 from penstock.spark.session.embedded import embedded
@@ -35,6 +37,7 @@ class Workload:
 
     neighbours: Neighbourhood = field(default_factory=Neighbourhood)
     midnight: Midnight = field(default_factory=Midnight)
+    sweeps: SweptQueries = field(default_factory=SweptQueries)
     rounds: int = ROUNDS
 
 
@@ -44,7 +47,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     workload = usual
     if rows is not None and rows != usual.neighbours.rows:
         few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2)
-        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), 1)
+        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), SweptQueries(48, 60, rows, 3), 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)
 
@@ -55,6 +58,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench = Bench(workload, session, scratch, say, save=save)
         bench.take(_neighbours)
         bench.take(_midnight)
+        bench.take(_sweeps)
         return bench.figures
 
 
@@ -159,6 +163,30 @@ def _midnight(bench: Bench[Workload]) -> None:
     expect("midnight: deadlines kept by FCFS", _median(found["FCFS"], "kept"), "<=", 0.6)
 
 
+# -- shared sweeps ---------------------------------------------------------------------------------------------------
+
+
+def _sweeps(bench: Bench[Workload]) -> None:
+    """Let queries fall behind under each technique; counts do not vary, so that one round is enough."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in KERNELS:
+        found[name] = sweeps(bench.session, bench.workload.sweeps, name)
+        for technique, told in found[name].items():
+            bench.say(f"sweeps, {name}, {technique}: {told}")
+    bench.figures.measurements["sweeps"] = found
+    for name, told in found.items():
+
+        def over(one: str, other: str, what: str, told: dict[str, dict[str, float]] = told) -> float:
+            return told[one][what] / max(told[other][what], 1e-9)
+
+        expect = bench.figures.expect
+        expect(f"sweeps, {name}: answers, CS / No-S", over("CS", "No-S", "answers"), ">=", 1)
+        expect(f"sweeps, {name}: answers, H-LS / CS", over("H-LS", "CS", "answers"), ">=", 1)
+        expect(f"sweeps, {name}: answers, H-LP / CS", over("H-LP", "CS", "answers"), ">=", 1)
+        each = "operations an answer"
+        expect(f"sweeps, {name}: operations an answer, H-LP / No-S", over("H-LP", "No-S", each), "<=", 0.5)
+
+
 def _print(figures: Figures) -> None:
     """Print what was found."""
     console = Console()
@@ -173,5 +201,13 @@ def _print(figures: Figures) -> None:
             table.add_column(head, justify="left" if head == "run" else "right")
         for name, some in rounds.items():
             table.add_row(name, *("" if some[0][n] is None else f"{_median(some, n):.3f}" for n in names))
+        console.print(table)
+    for kernel, told in figures.measurements["sweeps"].items():
+        table = Table(title=f"Percentiles that fall behind, {kernel}", title_justify="left")
+        names = list(next(iter(told.values())))
+        for head in ("technique", *names):
+            table.add_column(head, justify="left" if head == "technique" else "right")
+        for technique, values in told.items():
+            table.add_row(technique, *(f"{values[name]:,.1f}" for name in names))
         console.print(table)
     print_targets(console, figures.targets)

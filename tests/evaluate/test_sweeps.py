@@ -22,7 +22,7 @@ from penstock.evaluate.components.sketches import HllSketch, KllSketch, distinct
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
-from penstock.evaluate.windows.sweeps import are_nested, sweeps
+from penstock.evaluate.windows.sweeps import sweeps
 from penstock.kernel.shared_sweeps import AskedWindows, merged_together, sweep_of
 from penstock.model.arrays import Int64Array
 from penstock.model.function import Function, PythonCode
@@ -104,19 +104,34 @@ def test_nested_windows_over_n_slices_take_n_merges_whatever_their_number(kind: 
     assert lane.operations - counting <= 59
 
 
-def test_a_sweep_goes_from_the_youngest_slice_to_the_oldest() -> None:
-    #   0 1 2 3 4 5        asked for by
-    #       [ . . )        1, 3
-    #   [ . . . . )        0
-    #     [ . )            2
-    found = list(sweeps(np.array([0, 2, 1, 2]), np.array([5, 5, 3, 5])))
-    assert [(one.end, [(s.lo, s.hi, s.asked_by) for s in one.steps]) for one in found] == [
-        (3, [(1, 3, (2,))]),
-        (5, [(2, 5, (1, 3)), (0, 2, (0,))]),
+def test_a_sweep_goes_from_an_edge_that_all_its_windows_meet_to_both_sides() -> None:
+    #   0 1 2 3 4 5 6 7      asked for by
+    #   [ . . . . )          0
+    #     [ . )              2
+    #       [ . . )          1, 3
+    #           [ . . . )    4       lies behind 3, and so does not
+    #             . . [ )    5
+    found = sweeps(np.array([0, 2, 1, 2, 4, 7]), np.array([5, 5, 3, 5, 8, 8]))
+    assert [(one.edge, [(s.lo, s.hi, s.asked_by) for s in one.stretches]) for one in found] == [
+        (3, [(1, 3, (2,)), (2, 5, (1, 3)), (0, 5, (0,))]),
+        (8, [(7, 8, (5,)), (4, 8, (4,))]),
     ]
-    assert are_nested(np.array([0, 2]), np.array([5, 5]))
-    assert not are_nested(np.array([0, 2]), np.array([4, 5]))
-    assert not are_nested(np.array([5, 5]), np.array([5, 5]))  # both hold nothing
+    assert list(found[0].backward()) == [(2, 3), (1, 2), (0, 1)]
+    assert list(found[0].forward()) == [(3, 5)]
+    assert (found[0].crossing, found[1].crossing) == (2, 0)
+    assert list(found[1].backward()) == [(7, 8), (4, 7)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12)), max_size=12))
+def test_every_window_is_in_one_sweep_whose_edge_it_meets(windows: list[tuple[int, int]]) -> None:
+    lo = np.array([start for start, _ in windows], np.int64)
+    hi = lo + np.array([length for _, length in windows], np.int64)
+    found = sweeps(lo, hi)
+    assert sorted(n for one in found for s in one.stretches for n in s.asked_by) == list(range(len(windows)))
+    for one in found:
+        assert all(stretch.lo <= one.edge <= stretch.hi for stretch in one.stretches)
+        assert all((lo[n], hi[n]) == (s.lo, s.hi) for s in one.stretches for n in s.asked_by)
+    assert len({one.edge for one in found}) == len(found)
 
 
 @given(seed=st.integers(0, 1 << 30))

@@ -15,7 +15,6 @@ from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.user_states import Failed, UserState
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree, cover
-from penstock.evaluate.windows.sweeps import sweeps
 from penstock.model.arrays import Int64Array
 
 REMEMBERED: Final = 16  # windows: queries of several ranges share a lane
@@ -62,12 +61,12 @@ class SubtractOnEvict(LazyStateTree):
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the states of slices lo … hi - 1, [evaluation, column], and the states merged or taken out."""
         out, nodes = np.full((len(lo), self._leaves.shape[1]), None, object), 0
-        for sweep in sweeps(lo, hi):
-            shorter: _Window | None = None
-            for step in sweep.steps:
-                window, work = self._window(step.lo, sweep.end, shorter)
-                self._windows = [window, *(w for w in self._windows if w is not window)][:REMEMBERED]
-                out[list(step.asked_by)], nodes, shorter = window.states, nodes + work, window
+        shorter: _Window | None = None
+        for number in np.lexsort((-lo, hi)).tolist():  # of one end, the shortest first
+            start, end = int(lo[number]), int(hi[number])
+            window, work = self._window(start, end, shorter if shorter is not None and shorter.hi == end else None)
+            self._windows = [window, *(w for w in self._windows if w is not window)][:REMEMBERED]
+            out[number], nodes, shorter = window.states, nodes + work, window
         return (out,), nodes
 
     def _window(self, lo: int, hi: int, shorter: _Window | None) -> tuple[_Window, int]:

@@ -1,7 +1,8 @@
-"""Finds stretches of slices that end together, so that one pass over the slices serves all of them.
+"""Finds stretches of slices that overlap, so that one pass over the slices serves all of them.
 
 Read from the youngest slice to the oldest, every stretch that ends at one slice is where a longer one has been on its
-way: its value is there for free (Golab, Bijay and Özsu 2006, §2.2).
+way: its value is there for free (Golab, Bijay and Özsu 2006, §2.2). Stretches with other ends are read from an edge
+that all of them meet, to both sides, and put together of two values, as a queue of two stacks does.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Swept = frozenset[Component]
 
 
 @dataclass(frozen=True, slots=True)
-class SweepStep:
-    """The part of a sweep that one stretch adds to a shorter one: slices ``lo`` … ``hi - 1``, and who asks for it."""
+class Stretch:
+    """Slices ``lo`` … ``hi - 1``, and the numbers of who asks for them."""
 
     lo: int
     hi: int
@@ -29,36 +30,46 @@ class SweepStep:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Stretches with one end, the shortest first."""
+    """Different stretches that all meet one edge between slices."""
 
-    end: int
-    steps: tuple[SweepStep, ...]
+    edge: int
+    stretches: tuple[Stretch, ...]
 
+    def backward(self) -> Iterator[tuple[int, int]]:
+        """List what to read before the edge, step by step: from each start to the next later one."""
+        starts = sorted({one.lo for one in self.stretches if one.lo < self.edge}, reverse=True)
+        return zip(starts, [self.edge, *starts], strict=False)
 
-def sweeps(lo: Int64Array, hi: Int64Array) -> Iterator[Sweep]:
-    """Put stretches lo … hi - 1 with the same end together, in order of their ends; equal ones are one step."""
-    order = np.lexsort((-lo, hi)).tolist()
-    starts, ends = lo.tolist(), hi.tolist()
-    place = 0
-    while place < len(order):
-        end, at, steps = ends[order[place]], ends[order[place]], list[SweepStep]()
-        while place < len(order) and ends[order[place]] == end:
-            start, asked = starts[order[place]], list[int]()
-            while place < len(order) and (ends[order[place]], starts[order[place]]) == (end, start):
-                asked.append(order[place])
-                place += 1
-            steps.append(SweepStep(start, at, tuple(asked)))
-            at = start
-        yield Sweep(end, tuple(steps))
+    def forward(self) -> Iterator[tuple[int, int]]:
+        """List what to read from the edge on, step by step: from each end to the next."""
+        ends = sorted({one.hi for one in self.stretches if one.hi > self.edge})
+        return zip([self.edge, *ends], ends, strict=False)
+
+    @property
+    def crossing(self) -> int:
+        """Count the stretches on both sides of the edge, which are put together of two values."""
+        return sum(one.lo < self.edge < one.hi for one in self.stretches)
 
 
-def are_nested(lo: Int64Array, hi: Int64Array) -> bool:
-    """Tell whether some stretch is the end of a longer one."""
-    if len(hi) < 2:
-        return False
-    order = np.lexsort((lo, hi))
-    starts, ends = lo[order], hi[order]
-    return bool(((ends[1:] == ends[:-1]) & (starts[:-1] < ends[:-1])).any())
+def sweeps(lo: Int64Array, hi: Int64Array) -> list[Sweep]:
+    """Put stretches lo … hi - 1 into sweeps, equal ones once; the edge of a sweep is the first end that is left."""
+    asked: dict[tuple[int, int], list[int]] = {}
+    for number in np.lexsort((-lo, hi)).tolist():
+        asked.setdefault((int(lo[number]), int(hi[number])), []).append(number)
+    left, longest, found = list(asked), int((hi - lo).max(initial=0)), list[Sweep]()
+    taken, first = [False] * len(left), 0
+    while first < len(left):
+        edge, place, members = left[first][1], first, list[Stretch]()
+        while place < len(left) and left[place][1] < edge + max(1, longest):
+            stretch = left[place]
+            if not taken[place] and (place == first or stretch[0] < edge):
+                taken[place] = True
+                members.append(Stretch(*stretch, tuple(asked[stretch])))
+            place += 1
+        found.append(Sweep(edge, tuple(members)))
+        while first < len(left) and taken[first]:
+            first += 1
+    return found
 
 
 def swept_states(components: Iterable[Component]) -> Swept | None:
