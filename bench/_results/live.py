@@ -31,7 +31,7 @@ def live(document: Document) -> Section:
         title="Live order of answers",
         asked=asked,
         command="penstock bench live --json bench/results/live.json",
-        tables=(_neighbours(document), _midnight(document)),
+        tables=(_neighbours(document), _midnight(document), *_sweeps(document)),
         charts=(_chart(document),),
     )
 
@@ -73,6 +73,23 @@ def _midnight(document: Document) -> Table:
         for policy, rounds in document["measurements"]["midnight"].items()
     ]
     return table("Queries that are due together, by policy:", ("policy", *names[:-1], "deadlines kept"), rows)
+
+
+def _sweeps(document: Document) -> list[Table]:
+    """List what was merged and answered under each technique, where that was measured."""
+    measured = document["measurements"]
+    if "sweeps" not in measured:
+        return []
+    load, tables = measured["workload"]["sweeps"], []
+    for kernel, told in measured["sweeps"].items():
+        title = (
+            f"{load['queries']:,} percentiles over eight synopses (Golab, Bijay and Özsu 2006, §5), {kernel}; "
+            f"{load['updates']:,} updates, and {load['share']:.0%} of the merges that No-S needs to keep up:"
+        )
+        names = ("answers", "operations an answer", "milliseconds an answer", "late")
+        rows = [(technique, *(f"{values[name]:,.1f}" for name in names)) for technique, values in told.items()]
+        tables.append(table(title, ("technique", *names[:-1], "updates late"), rows))
+    return tables
 
 
 def _chart(document: Document) -> Chart:

@@ -10,6 +10,8 @@ from bench import live
 from bench._live.midnight import Midnight, midnight, queries
 from bench._live.neighbours import Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
+from bench._live.sweeps import KERNELS, TECHNIQUES, SweptQueries, sweeps
+from bench._live.sweeps import queries as percentiles
 from penstock.language.grammar.parse import parse_query
 
 if TYPE_CHECKING:
@@ -33,9 +35,20 @@ def test_every_query_that_is_due_at_midnight_is_judged(spark: SparkSession) -> N
     assert 1.0 <= found["mean slowdown"] <= found["maximum slowdown"]
 
 
+@pytest.mark.parametrize("kernel", ["scan kernel", pytest.param("state lanes", marks=pytest.mark.soak)])
+def test_percentiles_that_fall_behind_answer_more_the_more_runs_together(spark: SparkSession, kernel: str) -> None:
+    found = sweeps(spark, SweptQueries(24, 40, 300, 2), kernel)
+    assert list(found) == list(TECHNIQUES)
+    assert found["No-S"]["answers"] <= found["CS"]["answers"] <= found["H-LP"]["answers"]
+    assert found["H-LP"]["operations an answer"] < found["No-S"]["operations an answer"]
+    assert found["H-LP"]["late"] <= found["No-S"]["late"]
+
+
 def test_the_queries_of_the_live_benchmark_are_queries() -> None:
     asked = {**queries(Midnight()), **neighbours(Neighbourhood(), reports=True)}
     assert len(asked) == Midnight().queries + Neighbourhood().alerts + Neighbourhood().reports
+    for how in KERNELS.values():
+        asked |= percentiles(SweptQueries(), how[1])
     for text in asked.values():
         parse_query(text)
     assert live.Workload().rounds == live.ROUNDS

@@ -137,7 +137,7 @@ def test_every_window_is_in_one_sweep_whose_edge_it_meets(windows: list[tuple[in
 @given(seed=st.integers(0, 1 << 30))
 def test_shapes_that_sweep_together_get_what_each_gets_by_itself(seed: int) -> None:
     draw = random.Random(seed)
-    lane = filled(draw.choice([DenseLane, ScanLane]), "user's", range(20), draw)
+    lane = filled(DenseLane if draw.random() < 0.5 else ScanLane, "user's", range(20), draw)
     asked = []
     for _ in range(draw.randint(2, 4)):
         ends = np.array([draw.randrange(1, 24) for _ in range(draw.randint(1, 5))], np.int64)
@@ -155,8 +155,8 @@ def test_shapes_that_sweep_together_get_what_each_gets_by_itself(seed: int) -> N
 def test_only_what_reads_the_slices_of_a_window_is_swept() -> None:
     user, table = STATES["user's"][0], STATES["frequencies"][0]
     dense, scan = DenseLane([ROWS, user, table]), ScanLane([ROWS, user, table])
-    assert sweep_of(dense, [ROWS, user]) == {user}
+    assert sweep_of(dense, [ROWS, user]) == frozenset([user])
     assert sweep_of(dense, [ROWS]) is None
     assert sweep_of(dense, [ROWS, user, table]) is None
-    assert sweep_of(scan, [ROWS, table]) == {table}
+    assert sweep_of(scan, [ROWS, table]) == frozenset([table])
     assert sweep_of(scan, [ROWS]) == frozenset()
