@@ -44,8 +44,8 @@ class SweptQueries:
 
     queries: int = 240
     updates: int = 200  # synopses are updated once a second
-    rows: int = 60_000
-    symbols: int = 20
+    rows: int = 30_000
+    symbols: int = 10
     share: float = 0.35  # of what No-S would merge to keep up, that may be merged
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.store.answers import DEFINITION
 from penstock.stream.desk import Desk
 from penstock.testing import ManualClock
@@ -276,3 +279,53 @@ def test_nested_ranges_of_several_slides_and_shapes_take_one_pass(tmp_path: Path
     found = {one: operations(tmp_path, one, queries, kernel=kernel) for one in ("H-LP", "CS", "No-S")}
     assert found["H-LP"] == found["CS"] <= 60 + 60 + 6  # the slices once, and a subtraction a window to count its rows
     assert found["No-S"] == 60 + 210 if kernel == "scan" else found["No-S"] > found["CS"]
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+FINISHED_BY_SPARK = {  # their outputs are typed otherwise than Arrow would compute them
+    "T0": "SELECT count(*) AS p FROM s [RANGE 10 s SLIDE 2 s]",
+    "T1": "SELECT k, sum(v) AS p FROM s [RANGE 9 s SLIDE 3 s] GROUP BY k",
+    "T2": "SELECT max(v) AS p FROM s [RANGE 8 s SLIDE 4 s]",
+}
+
+
+def in_one_column(asked: list[int], requests: Sequence[FinishRequest]) -> list[Finished]:
+    """Finish rows as Spark would, but for what they say; note how many shapes were asked for."""
+    asked.append(len(requests))
+    found = []
+    for request in requests:
+        rows = request.table.num_rows
+        outputs = [["x"] * rows if text == "`k0`" else [0.0] * rows for text in request.outputs]
+        table = pa.table(outputs, [f"o{i}" for i in range(len(outputs))])
+        found.append(Finished(table, np.ones(rows, np.bool_), np.zeros(rows, np.bool_), None))
+    return found
+
+
+@pytest.mark.parametrize(("technique", "jobs"), [("H-LP", [3]), ("No-S", [1, 1, 1])])
+def test_outputs_that_spark_finishes_are_one_job_for_all_that_run_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, technique: str, jobs: list[int]
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("penstock.stream.stream_parts.finish", lambda _, requests: in_one_column(asked, requests))
+    made = opened(tmp_path / "made", FINISHED_BY_SPARK, synchronize=technique)
+    made.feed(row(0), row(4))
+    layout = made.pipeline.layout
+    assert layout is not None
+    made.pipeline.committer.drain(layout)
+    assert asked == jobs
+    assert [end for end, *_ in made.timeline("T0")] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(("technique", "together"), [("H-LP", 3), ("CS", 3), ("No-S", 1)])
+def test_windows_of_groups_that_executors_keep_are_taken_together(
+    tmp_path: Path, technique: str, together: int
+) -> None:
+    queries = {f"T{s}": f"SELECT k, sum(v) AS x FROM s [RANGE 10 s SLIDE {s} s] GROUP BY k" for s in (2, 3)}
+    queries["other"] = "SELECT j, k, max(v) AS x FROM s [RANGE 10 s SLIDE 2 s] GROUP BY j, k"
+    made = opened(tmp_path / "made", queries, synchronize=technique)
+    made.feed(row(0), row(4))
+    unanswered, synopsis = made.pipeline.committer.unanswered, made.pipeline.synopsis
+    synopsis.spread = frozenset((key.tree, key.keys) for key in synopsis.lanes)
+    first = next(iter(unanswered.items))
+    assert len(unanswered.together.chosen([first], unanswered.items, unanswered.added_us)) == together
