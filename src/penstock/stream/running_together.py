@@ -46,12 +46,14 @@ class RunningTogether:
         groups: dict[Hashable, list[ItemKey]] = {}
         for key, item in items.items():
             groups.setdefault(self.synopsis_of(key, item), []).append(key)
-        taken, seconds, most = list[ItemKey](), 0.0, max(TOGETHER_S, TIMES * items[first[0]].round_s)
+        taken, packed, seconds = list[ItemKey](), set(first), 0.0
+        most = max(TOGETHER_S, TIMES * items[first[0]].round_s)
         for key in first:
             group = self.synopsis_of(key, items[key])
             members = groups.pop(group, [])
             for member in self._run_with(key, members, items, updated_us) if members else ():
-                if member == key or seconds + items[member].round_s <= most or group in (EXECUTORS, SPARK):
+                fits = member in packed or seconds + items[member].round_s <= most
+                if fits or group in (EXECUTORS, SPARK):
                     seconds += items[member].round_s
                     taken.append(member)
         return taken
@@ -69,7 +71,8 @@ class RunningTogether:
         if known is None or known[0] is not lane:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            known = self._known[key] = lane, self._shared(key, item.members[0].definition)
+            shared = key if lane is None else self._shared(key, item.members[0].definition)
+            known = self._known[key] = lane, shared
         return known[1]
 
     def _shared(self, key: tuple[LaneKey, int, int], definition: Definition) -> Hashable:
