@@ -122,5 +122,5 @@ def _read_off(engine: Engine, ran: Ran) -> None:
         name: round(value, 4) for name, value in asdict(pipeline.metrics).items() if name not in ("batches", "answers")
     }
     ran.partial_operations = pipeline.synopsis.partial_operations
-    ran.final_operations = pipeline.synopsis.final_operations
+    ran.final_operations = pipeline.synopsis.window_partials
     del ran.batch_ends[pipeline.metrics.batches :]  # the end of the stream is no batch

@@ -3,7 +3,8 @@
 *Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once and a sink
 that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. *Replay*:
 the same work recorded under some policies, and each trace replayed under all of them. *Freshness*: dashboards that ask
-for twice of what can be answered, as exact and as fresh queries. *The desk*: what choosing costs. Nothing here asserts
+for twice of what can be answered, as exact and as fresh queries. *The desk*: what choosing costs. *Sweeps*: 240
+percentiles over eight synopses fall behind; techniques of running together are compared by counts. Nothing here asserts
 a time: runs take turns, medians are compared, and a round during which others used the machine is told.
 """
 
@@ -26,6 +27,7 @@ from bench._live.freshness import Overload, dashboards_for, stale
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
+from bench._live.sweeps import KERNELS, SweptQueries, sweeps
 from bench._measure import Figures, Progress
 from bench._report import print_targets
 from penstock.spark.session.embedded import embedded
@@ -42,6 +44,7 @@ class Workload:
     midnight: Midnight = field(default_factory=Midnight)
     freshness: Overload = field(default_factory=Overload)
     desk: DeskLoad = field(default_factory=DeskLoad)
+    sweeps: SweptQueries = field(default_factory=SweptQueries)
     rounds: int = ROUNDS
     replays: int = 2  # rounds of recording and replaying
 
@@ -53,8 +56,8 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     if rows is not None and rows != usual.neighbours.rows:
         few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2)
         overload = Overload(rows, 50, 8, 4, 0.5, 5, 2, 40, 10)
-        desk = DeskLoad(10 * rows, 4, 2, 8, 50, 1)
-        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), overload, desk, 1, 1)
+        desk, swept = DeskLoad(10 * rows, 4, 2, 8, 50, 1), SweptQueries(48, 60, rows, 3)
+        workload = Workload(few, Midnight(rows, 50, 12, 3, 2), overload, desk, swept, 1, 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)
 
@@ -68,6 +71,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench.take(_replay)
         bench.take(_freshness)
         bench.take(_desk)
+        bench.take(_sweeps)
         return bench.figures
 
 
@@ -249,6 +253,26 @@ def _desk(bench: Bench[Workload]) -> None:
     bench.figures.expect(f"milliseconds of choosing a batch, {load.queries:,} queries", milliseconds, "<=", 2.0)
 
 
+# -- shared sweeps ---------------------------------------------------------------------------------------------------
+
+
+def _sweeps(bench: Bench[Workload]) -> None:
+    """Let queries fall behind under each technique; counts do not vary, so that one round is enough."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in KERNELS:
+        found[name] = sweeps(bench.session, bench.workload.sweeps, name)
+        for technique, figures in found[name].items():
+            bench.say(f"sweeps, {name}, {technique}: {figures}")
+    bench.figures.measurements["sweeps"] = found
+    for name, told in found.items():
+        for more, less in (("CS", "No-S"), ("H-LS", "CS"), ("H-LP", "CS")):
+            share = told[more]["answers"] / max(1.0, told[less]["answers"])
+            bench.figures.expect(f"sweeps, {name}: answers, {more} / {less}", share, ">=", 1)
+        each = {technique: figures["operations an answer"] for technique, figures in told.items()}
+        share = each["H-LP"] / max(1.0, each["No-S"])
+        bench.figures.expect(f"sweeps, {name}: operations an answer, H-LP / No-S", share, "<=", 0.6)
+
+
 def _print(figures: Figures) -> None:
     """Print what was found."""
     console = Console()
@@ -267,4 +291,13 @@ def _print(figures: Figures) -> None:
             table.add_row(name, *("" if some[0][n] is None else f"{_median(some, n):.3f}" for n in names))
         console.print(table)
     _print_replay(console, figures.measurements["replay"]["rows"])
+
+    for kernel, told in figures.measurements["sweeps"].items():
+        table = Table(title=f"Percentiles that fall behind, {kernel}", title_justify="left")
+        names = list(next(iter(told.values())))
+        for head in ("technique", *names):
+            table.add_column(head, justify="left" if head == "technique" else "right")
+        for technique, values in told.items():
+            table.add_row(technique, *(f"{values[name]:,.1f}" for name in names))
+        console.print(table)
     print_targets(console, figures.targets)

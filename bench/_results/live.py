@@ -37,6 +37,7 @@ def live(document: Document) -> Section:
             *_replay(document),
             *_freshness(document),
             *_desk(document),
+            *_sweeps(document),
         ),
         charts=(_chart(document),),
     )
@@ -135,6 +136,23 @@ def _desk(document: Document) -> list[Table]:
     rows.append((f"choosing among {load['queries']:,} queries, a batch", f"{chosen['milliseconds a batch']:.2f} ms"))
     caption = f"What the order of urgency costs: {load['windows']:,} windows, and choosing by itself in processor time."
     return [table(caption, ("run", "rows a second"), rows)]
+
+
+def _sweeps(document: Document) -> list[Table]:
+    """List what was merged and answered under each technique, where that was measured."""
+    measured = document["measurements"]
+    if "sweeps" not in measured:
+        return []
+    load, tables = measured["workload"]["sweeps"], []
+    for kernel, told in measured["sweeps"].items():
+        title = (
+            f"{load['queries']:,} percentiles over eight synopses (Golab, Bijay and Özsu 2006, §5), {kernel}; "
+            f"{load['updates']:,} updates, and {load['share']:.0%} of the merges that No-S needs to keep up:"
+        )
+        names = ("answers", "operations an answer", "milliseconds an answer", "late")
+        rows = [(technique, *(f"{values[name]:,.1f}" for name in names)) for technique, values in told.items()]
+        tables.append(table(title, ("technique", *names[:-1], "updates late"), rows))
+    return tables
 
 
 def _chart(document: Document) -> Chart:

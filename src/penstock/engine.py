@@ -40,6 +40,7 @@ from penstock.model.schema import Stream
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.report.notebook import engine_summary
 from penstock.schedule.live_policy import DEFAULT_POLICY, LivePolicy
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, LiveSynchronization
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.what_if import WhatIf, what_if
@@ -91,19 +92,21 @@ class Engine(Registering):
         sink_backlog: int = SINK_BACKLOG,
         policy: str = DEFAULT_POLICY,
         trace_bytes: int = TRACE_BYTES,
+        synchronize: str = DEFAULT_SYNCHRONIZATION,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
 
         A query whose range holds more than ``windows_at_a_time`` slides is refused. Rows become partials where that
         costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
-        answers to take. What is due is answered in the order that ``policy`` says. A state folder keeps a trace of what
-        ran, of ``trace_bytes`` at most; 0: none. ``spread_over`` is the old name of ``max_driver_groups``.
+        answers to take. ``policy`` says in which order what is due is answered, ``synchronize`` what runs together to
+        share a pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
+        ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
             max_driver_groups = spread_over
-        self._policy = LivePolicy(policy)
+        self._policy, self._synchronize = LivePolicy(policy), LiveSynchronization(synchronize)
         self._held = ExitStack()
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
@@ -118,8 +121,8 @@ class Engine(Registering):
         tables, typer = LookupTables(self.session), Typer(self.session)
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         common = *shared, self.sinks, self.strategy, kernel, clock
-        limits = max_driver_groups, aggregation, sink_backlog
-        settings = StreamSettings(*common, *limits, self._policy, observers=self._trace(trace_bytes))
+        limits, chosen_by = (max_driver_groups, aggregation, sink_backlog), (self._policy, self._synchronize)
+        settings = StreamSettings(*common, *limits, *chosen_by, observers=self._trace(trace_bytes))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)
@@ -265,6 +268,15 @@ class Engine(Registering):
     def set_policy(self, name: str) -> None:
         """Choose by another policy from now on, also while streams run."""
         self._policy.change(name)
+
+    @property
+    def synchronization(self) -> str:
+        """Return the name of the technique by which evaluations run together."""
+        return self._synchronize.current().name
+
+    def set_synchronization(self, name: str) -> None:
+        """Let evaluations run together by another technique from now on, also while streams run."""
+        self._synchronize.change(name)
 
     @property
     def running(self) -> bool:

@@ -15,6 +15,8 @@ from bench._live.midnight import Midnight, midnight, queries
 from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
+from bench._live.sweeps import KERNELS, TECHNIQUES, SweptQueries, sweeps
+from bench._live.sweeps import queries as percentiles
 from penstock.language.grammar.parse import parse_query
 
 if TYPE_CHECKING:
@@ -92,10 +94,21 @@ def test_the_desk_is_measured_by_throughput_and_by_what_choosing_takes(spark: Sp
     assert chosen["calls a batch"] >= 1
 
 
+@pytest.mark.parametrize("kernel", ["scan kernel", pytest.param("state lanes", marks=pytest.mark.soak)])
+def test_percentiles_that_fall_behind_answer_more_the_more_runs_together(spark: SparkSession, kernel: str) -> None:
+    found = sweeps(spark, SweptQueries(24, 40, 300, 2), kernel)
+    assert list(found) == list(TECHNIQUES)
+    assert found["No-S"]["answers"] <= found["CS"]["answers"] <= found["H-LP"]["answers"]
+    assert found["H-LP"]["operations an answer"] < found["No-S"]["operations an answer"]
+    assert found["H-LP"]["late"] <= found["No-S"]["late"]
+
+
 def test_the_queries_of_the_live_benchmark_are_queries() -> None:
     asked = {**queries(Midnight()), **neighbours(Neighbourhood(), reports=True)}
     assert len(asked) == Midnight().queries + Neighbourhood().alerts + Neighbourhood().reports
     more = {**dashboards(Overload(), 7, fresh=True), **window_queries(9), **condition_queries(9)}
+    for how in KERNELS.values():
+        more |= percentiles(SweptQueries(), how[1])
     for text in (*asked.values(), *more.values()):
         parse_query(text)
     assert live.Workload().rounds == live.ROUNDS

@@ -21,6 +21,7 @@ from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream
 from penstock.schedule.live_policy import live_policy_named
+from penstock.schedule.running_together import synchronization_named
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
 from penstock.stream.clock import StreamClock
@@ -60,6 +61,7 @@ class Pretended:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     slow: threading.Event | None = None  # a backfill waits for it
     policy: str = "Hybrid"
+    synchronization: str = "H-LP"
 
     def __post_init__(self) -> None:
         self.catalog = Catalog(ChangeLog(self.path), clock=lambda: NOW)
@@ -99,6 +101,9 @@ class Pretended:
 
     def set_policy(self, name: str) -> None:
         self.policy = live_policy_named(name).name
+
+    def set_synchronization(self, name: str) -> None:
+        self.synchronization = synchronization_named(name).name
 
     def ask(self, text: str) -> pa.Table:
         self.calls.append(("ask", text))

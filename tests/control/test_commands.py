@@ -60,9 +60,14 @@ def test_a_query_is_added_paused_resumed_and_dropped(penstock: Penstock, state: 
 
 def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, state: Path, engine: Pretended) -> None:
     where = ("--state", state)
-    assert penstock("policy", *where).out == "answers come in the order of policy Hybrid\n"
+    told = "answers come in the order of policy Hybrid\nevaluations run together by technique H-LP\n"
+    assert penstock("policy", *where).out == told
     assert penstock("policy", "hnr", *where).out == "answers come in the order of policy HNR from now on\n"
-    assert json.loads(penstock("policy", *where, "--json").out) == {"policy": "HNR"} == {"policy": engine.policy}
+    changed = penstock("policy", "--synchronize", "cs", *where).out
+    assert changed == "evaluations run together by technique CS from now on\n"
+    assert json.loads(penstock("policy", *where, "--json").out) == {"policy": "HNR", "synchronize": "CS"}
+    assert (engine.policy, engine.synchronization) == ("HNR", "CS")
+    assert 'technique "HS" runs queries more often' in penstock("policy", "--synchronize", "HS", *where).err
     refused = penstock("policy", "Chain", *where)
     assert refused.code != 0
     assert 'policy "Chain" orders the queues of operators' in refused.err

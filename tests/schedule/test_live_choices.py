@@ -9,8 +9,8 @@ What the live engine cannot express, and what is left to the simulator alone:
   instead, and is compared on queries of one operator.
 - Hybrid looks at all tuples of a query that wait (§3.5.2), and the desk answers what waits of a query together, so it
   is compared where one tuple a query waits.
-- The engine lets nothing starve, whatever the policy (``ordered_without_starving``, tested in ``test_ordering.py``). The
-  papers have no such guard, and their tuples wait for minutes: it is left out here.
+- The engine lets nothing starve, whatever the policy (``ordered_without_starving``, tested in ``test_ordering.py``).
+  The papers have no such guard, and their tuples wait for minutes: it is left out here.
 - Weights: the simulator's policies ignore them but for FAS-MCQ, the engine's do not.
 """
 

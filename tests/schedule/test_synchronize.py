@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.schedule.synchronize import Sharing, SubGroup, cost_rate, hybrid, partitions, run_together, sub_groups
+from penstock.errors import ProjectError, Unsupported
+from penstock.schedule.running_together import (
+    SHORTER_PERIODS,
+    SYNCHRONIZATIONS,
+    LiveSynchronization,
+    Sharing,
+    Waiting,
+    companions,
+    earliest,
+    synchronization_named,
+)
+from penstock.schedule.synchronize import SubGroup, cost_rate, hybrid, partitions, run_together, sub_groups
+from penstock.sim.reexecution import TECHNIQUES
 
 # Q1 … Q7 of §4.2: (window, slide) in minutes
 SEVEN = [(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)]
@@ -101,3 +115,50 @@ def test_ties_go_to_the_higher_priority_then_to_the_first_named() -> None:
     ties = np.zeros(3, dtype=np.int64), np.arange(3), np.array([0.0, 2.0, 2.0])
     assert run_together(*ties, int(Sharing.SAME), chosen) == 1
     assert run_together(ties[0], ties[1], np.zeros(3), int(Sharing.SAME), chosen) == 0
+
+
+# -- the engine's choice, in plain Python ----------------------------------------------------------------------------
+
+tasks = st.lists(st.builds(Waiting, st.integers(-3, 3), st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=12)
+
+
+@given(waiting=tasks, sharing=st.sampled_from(Sharing))
+def test_the_engine_runs_together_what_the_simulator_does(waiting: list[Waiting], sharing: Sharing) -> None:
+    until_due, group, priority = (np.array(column) for column in zip(*waiting, strict=True))
+    chosen = np.zeros(len(waiting), dtype=np.bool_)
+    best = run_together(until_due, group, priority.astype(np.float64), int(sharing), chosen)
+    assert earliest(waiting) == best
+    assert sorted([best, *companions(waiting, best, sharing)]) == np.flatnonzero(chosen).tolist()
+    alone = [one for one in waiting if one.group == waiting[best].group]  # other groups change nothing
+    place = earliest(alone)
+    assert len(companions(alone, place, sharing)) == int(chosen.sum()) - 1
+
+
+@given(waiting=tasks, place=st.integers(0, 11))
+def test_whoever_chooses_late_and_pending_ones_join(waiting: list[Waiting], place: int) -> None:
+    place %= len(waiting)
+    same = [p for p, one in enumerate(waiting) if p != place and one.group == waiting[place].group]
+    found = {sharing: set(companions(waiting, place, sharing)) for sharing in Sharing}
+    assert found[Sharing.NONE] == set()
+    assert found[Sharing.SAME] == {p for p in same if waiting[p].until_due == waiting[place].until_due}
+    assert found[Sharing.SAME] <= found[Sharing.LATE] <= found[Sharing.LATE_PENDING]
+    if any(waiting[p].until_due < 0 for p in (*same, place)):
+        assert {p for p in same if waiting[p].until_due <= 0} <= found[Sharing.LATE_PENDING]
+
+
+def test_the_engine_has_the_papers_techniques_that_change_no_period() -> None:
+    named = {one.name: one.sharing for one in TECHNIQUES}
+    assert {name: one.sharing for name, one in SYNCHRONIZATIONS.items()} == {
+        name: sharing for name, sharing in named.items() if name not in SHORTER_PERIODS
+    }
+    assert LiveSynchronization().current().name == "H-LP"
+    assert synchronization_named("no-s").name == "No-S"
+
+
+def test_a_technique_that_the_engine_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(Unsupported, match='technique "AS" runs queries more often than they ask') as refused:
+        LiveSynchronization("as")
+    assert refused.value.detail == "techniques for an engine: No-S, CS, H-LS, H-LP"
+    with pytest.raises(ProjectError, match='there is no technique "H-LX" to synchronize by') as unknown:
+        synchronization_named("H-LX")
+    assert "H-L" in str(unknown.value.hint)

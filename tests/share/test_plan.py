@@ -77,7 +77,8 @@ def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
               predicates: 2 places looked up a row instead of 4 tests
             group by `symbol`: partials count(*), max(`price`)
               inner join listing and `listing#id.r2000`: d [RANGE 1 min SLIDE 1 min OFFSET 7 s]
-          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")
+          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)
+          run together by H-LP: nearly nothing is saved for 4 queries""")
 
 
 def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None:
@@ -93,7 +94,8 @@ def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None
             edges 0.008333 per second (one every 2 min), found by division by 120000000 us
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
-          operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)""")
+          operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)
+          run together by H-LP: nearly nothing is saved for 2 queries""")
 
 
 def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> None:
@@ -114,7 +116,27 @@ def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> 
             edges 0.008333 per second (one every 2 min), found by division by 120000000 us
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
-          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)""")
+          operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)
+          run together by H-LP: nearly nothing is saved for 4 queries""")
+
+
+def test_a_plan_says_where_running_together_pays(engine: Engine) -> None:
+    engine.create_query("sum", "SELECT sum(volume) AS n FROM trades [RANGE 10 s SLIDE 10 s]")
+    for minutes in (1, 5):
+        distinct = f"SELECT approx_count_distinct(symbol) AS n FROM trades [RANGE {minutes} MIN SLIDE 1 MIN]"
+        engine.create_query(f"distinct{minutes}", distinct)
+    engine.create_query("spark", "SELECT xxhash64(count(*)) AS n FROM trades [RANGE 10 s SLIDE 10 s]")
+    engine.set_synchronization("CS")
+    lines = str(engine.explain()).splitlines()
+    lane = (
+        "one pass over slices serves 2 queries, one job of Spark finishes 1 query, nearly nothing is saved for 1 query"
+    )
+    assert lines[-1] == f"  run together by CS: {lane}"
+    assert f"        run together, {lane}" in lines
+    told = engine.explain().to_dict()["streams"][0]
+    counts = {"sweep": 2, "executors": 0, "Spark": 1, "nothing": 1}
+    assert told["run_together"] == {"technique": "CS", "queries": counts}
+    assert told["trees"][0]["groupings"][0]["conditions"][0]["together"] == counts
 
 
 def test_strategies_have_the_paper_s_names_too(spark: SparkSession) -> None:

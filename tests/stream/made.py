@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import datasketches as ds  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from penstock.catalog import Catalog
@@ -21,6 +22,7 @@ from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
 from penstock.model.schema import Column, Stream, Table
 from penstock.schedule.live_policy import LivePolicy
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, LiveSynchronization
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByDivision
 from penstock.share.partial_schema import (
@@ -67,12 +69,13 @@ LATE_IN_LABEL = 1  # microsecond more
 
 
 def typed_as_spark_would(catalog: Catalog, select: Select, name: str) -> TypedQuery:
-    """Type a query over ``COLUMNS``: strings are k, and all else is bigint."""
+    """Type a query over ``COLUMNS``: strings are k, percentiles are p, and all else is bigint."""
     query = bind(select, catalog, name, catalog.functions())
     aggregates = tuple(bind_aggregate(one, [pa.int64() for _ in one.arguments]) for one in query.aggregates)
     arguments = tuple(pa.int64() for one in query.aggregates for _ in one.arguments)
     keys = tuple(pa.string() if key == "`k`" else pa.int64() for key in query.keys)
-    outputs = tuple(pa.string() if output.name == "k" else pa.int64() for output in query.outputs)
+    kinds = {"k": pa.string(), "p": pa.float64()}
+    outputs = tuple(kinds.get(output.name, pa.int64()) for output in query.outputs)
     return TypedQuery(query, keys, aggregates, outputs, frozenset({"ts", "k", "v", "j"}), arguments)
 
 
@@ -94,7 +97,11 @@ def made_partials(layout: Layout, rows: Sequence[Row], judged: Bounds) -> pa.Tab
         values |= {key_name(slot): None for slot in range(len(layout.key_types))} | dict(keys)
         for name, column in columns.items():
             column.append(values[name])
-    kinds = {GROUPING: pa.int32()} | {key_name(slot): kind for slot, kind in enumerate(layout.key_types)}
+    kinds = (
+        {GROUPING: pa.int32()}
+        | state_types(layout)
+        | {key_name(slot): kind for slot, kind in enumerate(layout.key_types)}
+    )
     return pa.table({name: pa.array(column, kinds.get(name, pa.int64())) for name, column in columns.items()})
 
 
@@ -154,9 +161,9 @@ def is_corrected(layout: Layout, time: int, judged: Bounds) -> bool:
     return False
 
 
-def lifted(layout: Layout, rows: Sequence[Row]) -> dict[str, int | None]:
+def lifted(layout: Layout, rows: Sequence[Row]) -> dict[str, Any]:
     """Aggregate every component of a layout."""
-    found: dict[str, int | None] = {}
+    found: dict[str, Any] = {}
     for number, component in enumerate(layout.components):
         if component != ROWS and component.source == component:
             parts = lifted_parts(component, rows)
@@ -164,7 +171,7 @@ def lifted(layout: Layout, rows: Sequence[Row]) -> dict[str, int | None]:
     return found
 
 
-def lifted_parts(component: Component, rows: Sequence[Row]) -> list[int | None]:
+def lifted_parts(component: Component, rows: Sequence[Row]) -> list[Any]:
     values = [v for v in (row[str(component.argument).strip("`")] for row in rows) if v is not None]
     match component.kind:
         case "count":
@@ -175,7 +182,27 @@ def lifted_parts(component: Component, rows: Sequence[Row]) -> list[int | None]:
             return [min(values, default=None)]
         case "max":
             return [max(values, default=None)]
+        case "frequencies":
+            runs = [place for place, v in enumerate(sorted(values)) if not place or sorted(values)[place - 1] != v]
+            return [{"v": sorted(set(values)), "n": [*runs, len(values)]}]
+        case "hll":
+            sketch = ds.hll_sketch(component.size, ds.tgt_hll_type.HLL_8)
+            for value in values:
+                sketch.update(value)
+            return [bytes(sketch.serialize_compact()) if values else None]
+        case "arg_min":
+            by = component.more[0].strip("`")
+            picked = min(rows, key=lambda row: (row[by], row[str(component.argument).strip("`")]), default=None)
+            return [None if picked is None else [{"f0": picked[by], "f1": picked[str(component.argument).strip("`")]}]]
     raise AssertionError(f"nobody makes {component}")
+
+
+def state_types(layout: Layout) -> dict[str, pa.DataType]:
+    """Type the columns of states, as Spark ships them."""
+    tables = pa.struct([("v", pa.list_(pa.int64())), ("n", pa.list_(pa.int32()))])
+    picked = pa.list_(pa.struct([("f0", pa.int64()), ("f1", pa.int64())]))
+    kinds = {"frequencies": tables, "hll": pa.binary(), "arg_min": picked}
+    return {component_name(n, 0): kinds[c.kind] for n, c in enumerate(layout.components) if c.kind in kinds}
 
 
 class MadeJob(BatchJob):
@@ -257,10 +284,12 @@ class MadeStream:
         clock: ManualClock | None = None,
         policy: LivePolicy | None = None,
         observers: Sequence[WorkObserver] = (),
+        synchronize: str = DEFAULT_SYNCHRONIZATION,
     ) -> None:
         self.policy = LivePolicy() if policy is None else policy
         self.batches: dict[int, Sequence[Row]] = {}  # that its source has, by number
         self.folder, self.strategy, self.kernel, self.observers = folder, strategy, kernel, observers
+        self.synchronize = synchronize
         self.clock = ManualClock("9999-01-01") if clock is None else clock
         self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
         self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
@@ -279,7 +308,8 @@ class MadeStream:
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
         places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))
         catalog = CommittedCatalog(self.catalog, "s")
-        settings = StreamSettings(*common, policy=self.policy, observers=self.observers)
+        chosen_by = {"policy": self.policy, "synchronize": LiveSynchronization(self.synchronize)}
+        settings = StreamSettings(*common, **chosen_by, observers=self.observers)  # type: ignore[arg-type]
         context = StreamContext(self.stream, settings, commits, answers, places, targets, catalog, OF_TIME, MadeJob)
         pipeline = Pipeline(context)
         past = MadePast(pipeline.intake.past, pipeline, self.batches)

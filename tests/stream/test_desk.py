@@ -37,9 +37,9 @@ def wait_until_read(engine: Engine, last_us: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("policy", ["Hybrid", "HNR"])
+@pytest.mark.parametrize(("policy", "technique"), [("Hybrid", "H-LP"), ("HNR", "No-S")])
 def test_a_stream_in_the_background_says_what_one_says_that_waits(
-    spark: SparkSession, tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, policy: str, technique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)  # as many choices as there can be
     files = write_trades(spark, Market(rows=6_000, symbols=20, rate=20.0), tmp_path / "made", files=6)
@@ -50,6 +50,7 @@ def test_a_stream_in_the_background_says_what_one_says_that_waits(
         arrived.mkdir()
         with Engine(tmp_path / f"{name}-state", spark=spark, sinks=[JsonLinesSink(tmp_path / f"{name}-out")]) as engine:
             engine.set_policy(policy)
+            engine.set_synchronization(technique)
             engine.execute(SCRIPT.format(path=arrived))
             engine.create_queries(QUERIES)
             if name == "lags":

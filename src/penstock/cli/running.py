@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 @json_option
 @strategy_option
 @click.option("--policy", metavar="NAME", help="Which answers come first when much is due; by default Hybrid.")
+@click.option("--synchronize", metavar="NAME", help="Which evaluations run together to share work; by default H-LP.")
 def run(
     project: Path,
     once: bool,
@@ -74,6 +75,7 @@ def run(
     as_json: bool,
     strategy: str | None,
     policy: str | None,
+    synchronize: str | None,
 ) -> None:
     """Answer all queries of PROJECT.
 
@@ -105,6 +107,8 @@ def run(
         began, engine = time.perf_counter(), at_work.engine
         if policy is not None:
             engine.set_policy(policy)
+        if synchronize is not None:
+            engine.set_synchronization(synchronize)
         pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
         with signalled() as ended, _events(at_work), progressing(pipelines):
             if once:

@@ -66,6 +66,13 @@ class Served(Protocol):
     def set_policy(self, name: str) -> None:
         """Order answers by another policy."""
 
+    @property
+    def synchronization(self) -> str:
+        """Return the name of the technique by which evaluations run together."""
+
+    def set_synchronization(self, name: str) -> None:
+        """Let evaluations run together by another technique."""
+
     def ask(self, text: str) -> Any:
         """Answer a one-time query."""
 
@@ -185,7 +192,9 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
         case "policy":
             if "policy" in request.body:
                 engine.set_policy(_word(request, "policy"))
-            return {"policy": engine.policy}
+            if "synchronize" in request.body:
+                engine.set_synchronization(_word(request, "synchronize"))
+            return {"policy": engine.policy, "synchronize": engine.synchronization}
         case "ask":
             return in_plain(engine.ask(_word(request, "text")))
         case "execute":
@@ -206,6 +215,7 @@ def _subject(request: Request) -> str:
         request.body.get("query"),
         request.body.get("folder"),
         request.body.get("policy"),
+        request.body.get("synchronize"),
         *request.body.get("queries", ()),
     ]
     return ", ".join(str(one) for one in named if one is not None)

@@ -12,22 +12,25 @@ import time
 from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.finishing import AskSpark, Finisher, Shape
 from penstock.evaluate.subtotals import subtotals
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.evaluate.windows.partials import Merged
+from penstock.evaluate.windows.sweeps import Swept
 from penstock.kernel.due_evaluations import Due, EvaluatedWindows
 from penstock.kernel.finished_answers import AnswerKind, Failure, MergedWindows, finished_answers
+from penstock.kernel.shared_sweeps import AskedWindows, merged_together, sweep_of
 from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import says_changes
 from penstock.model.window import RowsWindow
+from penstock.share.plan import LaneKey
 
 __all__ = ["Answering", "Due", "Failure", "Spent"]
 
@@ -116,7 +119,7 @@ class Answering:
         """Merge what is due lane by lane, in the order given; a lane is read by one thread."""
 
         def merged(shapes: Sequence[Sequence[list[Due]]]) -> list[MergedWindows]:
-            return [self._merge(lanes) for lanes in shapes]
+            return self._merge_shapes(shapes)
 
         many = [self.threads > 1 and self._is_much(shapes) for shapes in by_lane]
         if sum(many) < 2:
@@ -149,29 +152,65 @@ class Answering:
             kind = self._kinds[definition.id] = AnswerKind(*self._finishers[key], names, revised, grouped, by_rows)
         return kind
 
-    def _merge(self, lanes: Sequence[list[Due]]) -> MergedWindows:
-        """Merge partials for all windows of a shape at once, lane by lane, equal windows of a lane once."""
-        began = time.perf_counter()
-        parts = [EvaluatedWindows.of(members) for members in lanes]
-        windows = EvaluatedWindows.joined(parts)
+    def _merge_shapes(self, shapes: Sequence[Sequence[list[Due]]]) -> list[MergedWindows]:
+        """Merge what is due on a lane, or bundle, shape by shape; shapes that sweep for the same do so together."""
+        sweeps: dict[object, list[int]] = {}
+        for place, lanes in enumerate(shapes):
+            swept = self.sweep_of(lanes[0][0].lane, lanes[0][0].definition) if len(shapes) > 1 else None
+            sweeps.setdefault(place if swept is None else swept, []).append(place)
+        found: dict[int, MergedWindows] = {}
+        for places in sweeps.values():
+            began = time.perf_counter()
+            chosen = [shapes[place] for place in places]
+            parts = [[EvaluatedWindows.of(members) for members in lanes] for lanes in chosen]
+            merged = self._swept(chosen, parts) if len(places) > 1 else [self._evaluated(chosen[0], parts[0])]
+            each = (time.perf_counter() - began) / len(places)
+            found |= zip(places, map(self._described, chosen, parts, merged, [each] * len(places)), strict=True)
+        return [found[place] for place in range(len(shapes))]
+
+    def sweep_of(self, lane: LaneKey, definition: Definition) -> Swept | None:
+        """Return what a sweep merges for a query; None: its shape is merged by itself."""
+        return sweep_of(self.synopsis.lanes[lane], self._kind(definition).finisher.typed.components)
+
+    def asks_spark(self, definition: Definition) -> bool:
+        """Tell whether Spark finishes a query's answers."""
+        return not self._kind(definition).finisher.in_arrow
+
+    def _swept(
+        self, shapes: Sequence[Sequence[list[Due]]], parts: Sequence[Sequence[EvaluatedWindows]]
+    ) -> list[Merged]:
+        """Merge the windows of several shapes of one lane in one sweep."""
+        key = shapes[0][0][0].lane
+        asked = [
+            AskedWindows(
+                one.starts[one.chosen],
+                one.ends[one.chosen],
+                self._kind(members[0].definition).finisher.typed.components,
+                not members[0].definition.query.grouped,
+            )
+            for (members,), (one,) in zip(shapes, parts, strict=True)
+        ]
+        ranks = self.synopsis.groups(key).ranks() if key.keys else None
+        evaluate = partial(self.synopsis.merged, key, self.synopsis.lanes[key].evaluate, ranks=ranks)
+        return merged_together(asked, evaluate)
+
+    def _described(
+        self, lanes: Sequence[list[Due]], parts: Sequence[EvaluatedWindows], merged: Merged, seconds: float
+    ) -> MergedWindows:
+        """Describe what was merged for all windows of a shape, with the subtotals of grouping sets."""
+        began, windows = time.perf_counter(), EvaluatedWindows.joined(parts)
         kinds = [self._kind(one.definition) for members in lanes for one in members]
         typed = kinds[0].finisher.typed
-        merged = self._evaluated(lanes, parts, windows, typed.components)
         groups, sets = self.synopsis.groups(lanes[0][0].lane), None  # of several lanes, none has keys
         if typed.query.sets:
             sets = subtotals(typed.components, merged, groups, typed.query.sets)
             merged = sets.merged
-        seconds = time.perf_counter() - began
+        seconds += time.perf_counter() - began
         return MergedWindows(kinds, windows, merged, typed.components, groups, sets, seconds)
 
-    def _evaluated(
-        self,
-        lanes: Sequence[list[Due]],
-        parts: Sequence[EvaluatedWindows],
-        windows: EvaluatedWindows,
-        wanted: tuple[Component, ...],
-    ) -> Merged:
-        """Merge the partials of one lane, or of the columns of one bundle, for their due windows."""
+    def _evaluated(self, lanes: Sequence[list[Due]], parts: Sequence[EvaluatedWindows]) -> Merged:
+        """Merge the partials of one lane, or of the columns of one bundle, for their due windows, equal ones once."""
+        windows, wanted = EvaluatedWindows.joined(parts), self._kind(lanes[0][0].definition).finisher.typed.components
         starts, ends = windows.starts[windows.chosen], windows.ends[windows.chosen]
         key, merged, lane = lanes[0][0].lane, self.synopsis.merged, self.synopsis.lanes[lanes[0][0].lane]
         how: dict[str, Any] = {"keep_empty": not lanes[0][0].definition.query.grouped, "wanted": wanted}

@@ -30,7 +30,7 @@ STATE_BYTES: Final = 1_024  # of a frequency table, a sketch or the like, for wa
 
 
 DueRecord = tuple[int | list[int], ...]  # due windows of a query as a commit has them
-ItemKey = tuple[LaneKey, int] | None  # lane and shape of windows that are answered together; None: of all lanes
+ItemKey = tuple[LaneKey, int, int] | None  # lane, shape and slide of windows answered together; None: of all lanes
 
 
 @dataclass(frozen=True, slots=True)

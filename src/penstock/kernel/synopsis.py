@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.evaluate.components.numbers import Component, pick
 from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
-from penstock.evaluate.windows.lanes import DenseLane, Lane
+from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Distinct, Order, sort_pairs
 from penstock.kernel.added_partials import AddedPartials
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
@@ -66,6 +66,14 @@ class Synopsis(BreakableLanes):
         """Return how many partials were merged to answers."""
         bundles = sum(bundle.lane.operations for bundle in self._bundles.values())
         return self._retired_operations + bundles + sum(lane.operations for lane in self.lanes.values())
+
+    @property
+    def window_partials(self) -> int:
+        """Return how many partials the windows held that were scanned: merging each by itself takes as many.
+
+        These are the final operations of Krishnamurthy et al. (2006, §3.2).
+        """
+        return sum(lane.window_partials for lane in self.lanes.values() if isinstance(lane, ScanLane))
 
     @property
     def state_bytes(self) -> int:

@@ -19,7 +19,7 @@ from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import QueryFile, select_of
-from penstock.project.settings import LIMITS
+from penstock.project.settings import LIMITS, NAMED
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -33,8 +33,8 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    limits = {name: getattr(project.settings, name) for name in LIMITS}
-    return Engine(state, spark=session, strategy=how, sinks=sinks, policy=project.settings.policy, **limits)  # type: ignore[arg-type]
+    given = {name: getattr(project.settings, name) for name in (*LIMITS, *NAMED)}
+    return Engine(state, spark=session, strategy=how, sinks=sinks, **given)  # type: ignore[arg-type]
 
 
 def start_spark(project: Project) -> Any:

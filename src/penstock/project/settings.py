@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,8 @@ from penstock.project.declarations import Declared, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.sinks import read_sinks
 from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
+from penstock.schedule.policy import Policy
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, Synchronization, synchronization_named
 from penstock.sinks.registry import DeclaredSink
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.session.pinned_settings import VALUES, is_pinned
@@ -26,7 +28,11 @@ LOG = logging.getLogger("penstock")
 SETTINGS: Final = ("name", "streams", "tables", "sinks", "spark", "state", "defaults")
 LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog", "trace_bytes")
 MAY_BE_NOTHING: Final = ("trace_bytes",)  # 0 switches it off
-DEFAULT_SETTINGS: Final = ("strategy", "policy", *LIMITS)
+NAMED: Final[dict[str, Callable[[str], Policy | Synchronization]]] = {
+    "policy": live_policy_named,
+    "synchronize": synchronization_named,
+}
+DEFAULT_SETTINGS: Final = ("strategy", "policy", "synchronize", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -56,6 +62,7 @@ class ProjectSettings:
     sink_backlog: int = SINK_BACKLOG
     policy: str = DEFAULT_POLICY
     trace_bytes: int = TRACE_BYTES
+    synchronize: str = DEFAULT_SYNCHRONIZATION
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
@@ -96,11 +103,12 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     if "strategy" in entries:
         name = reading.choice(entries["strategy"][1], "strategy", STRATEGY_NAMES)
         found["strategy"] = strategy_named(name or DEFAULT_STRATEGY)
-    if "policy" in entries and (text := reading.words(entries["policy"][1], "policy")) is not None:
-        try:
-            found["policy"] = live_policy_named(text).name
-        except PenstockError as error:
-            reading.complain(error.what, entries["policy"][1], detail=error.detail, hint=error.hint)
+    for name, named in NAMED.items():
+        if name in entries and (text := reading.words(entries[name][1], name)) is not None:
+            try:
+                found[name] = named(text).name
+            except PenstockError as error:
+                reading.complain(error.what, entries[name][1], detail=error.detail, hint=error.hint)
     for name in [name for name in LIMITS if name in entries]:
         if (limit := reading.whole(entries[name][1], name, least=int(name not in MAY_BE_NOTHING))) is not None:
             found[name] = limit

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -19,15 +18,6 @@ Array = np.ndarray[Any, Any]
 FEW: Final = 8  # sub-groups of which all partitions are looked at; of more, the best states of a search
 STATES: Final = 24
 LONGEST: Final = 5_040  # ticks over which costs are compared; longer common periods are cut there
-
-
-class Sharing(IntEnum):
-    """Which other tasks of its group run with the one that is chosen."""
-
-    NONE = 0
-    SAME = 1  # those with the same time until their deadline (Algorithm 2)
-    LATE = 2  # and, once one is late, all that are late (§4.4)
-    LATE_PENDING = 3  # or due now (Algorithm 3)
 
 
 @dataclass(frozen=True, slots=True, order=True)

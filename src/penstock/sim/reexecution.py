@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.schedule.compiled import compiled
-from penstock.schedule.synchronize import Sharing, SubGroup, aggressive, hybrid, run_together, sub_groups
+from penstock.schedule.running_together import Sharing
+from penstock.schedule.synchronize import SubGroup, aggressive, hybrid, run_together, sub_groups
 
 Array = np.ndarray[Any, Any]
 Parts = tuple[SubGroup, ...]

@@ -1,7 +1,7 @@
 """Describes due windows as items of work that a policy puts in order, and cuts items that would take too long.
 
-Windows of one lane and shape are merged together, so they are one item, whatever batches made them final. So the
-windows of a query are in one item, and are answered in order.
+Windows of one lane, shape and slide are one item, whatever batches made them final: the paper's sub-group (Golab, Bijay
+and Özsu 2006, §4.1). So the windows of a query are in one item, and are answered in order.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class EvaluationItem:
         """Return the number of its first query: items take turns by it, and among equals the lower one goes first."""
         return self.members[0].definition.id
 
+    @property
+    def round_s(self) -> float:
+        """Estimate how long one window of each query takes."""
+        return self.seconds / max(len(one.ends) for one in self.members)
+
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it."""
         windows = sum(len(one.ends) for one in self.members)
@@ -77,10 +82,11 @@ class EvaluationOrder:
         return whole.seconds <= GROUP_S or any(one.is_dated for one in whole.members)
 
     def together(self, due: Iterable[Pending]) -> dict[ItemKey, list[Pending]]:
-        """Put windows of one lane and shape together."""
+        """Put windows of one lane, shape and slide together."""
         found: dict[ItemKey, list[Pending]] = {}
         for one in due:
-            found.setdefault((one.lane, self.answering.shape_of(one.definition)), []).append(one)
+            key = one.lane, self.answering.shape_of(one.definition), one.ends.slide_us
+            found.setdefault(key, []).append(one)
         return found
 
     def item(self, members: Sequence[Pending], final_us: int, due_us: int | None = None) -> EvaluationItem:
@@ -102,17 +108,26 @@ class EvaluationOrder:
         self._last = numbers[places[-1]] if places else self._last
         return places
 
-    def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:
-        """Cut an item that takes too long by the ends of its windows; those of one time are not cut."""
-        if item.seconds <= GROUP_S or any(one.is_dated for one in item.members):
+    def cut_at(self, items: Sequence[EvaluationItem]) -> int | None:
+        """Return the end of the last windows that are answered in one go; None: all are, or are not to be parted.
+
+        Items that were put together stay together: one window of each is answered, whatever it takes.
+        """
+        members, seconds = [one for item in items for one in item.members], sum(item.seconds for item in items)
+        most = max(GROUP_S, sum(item.round_s for item in items))
+        if seconds <= most or any(one.is_dated for one in members):
+            return None
+        first, last = min(one.ends.first_us for one in members), max(int(one.ends.lasts[-1]) for one in members)
+        return cut_end(first, last, seconds, most)
+
+    def cut(self, item: EvaluationItem, upto_us: int | None) -> tuple[EvaluationItem | None, EvaluationItem | None]:
+        """Cut an item into the windows that end by a time and the others; None: there are none."""
+        if upto_us is None:
             return item, None
-        first = min(one.ends.first_us for one in item.members)
-        last = max(int(one.ends.lasts[-1]) for one in item.members)
-        upto = cut_end(first, last, item.seconds, GROUP_S)
-        now = [part for one in item.members if len((part := one.upto(upto)).ends)]
-        later = [part for one in item.members if len((part := one.after(upto)).ends)]
-        if not later:
-            return item, None
+        now = [part for one in item.members if len((part := one.upto(upto_us)).ends)]
+        later = [part for one in item.members if len((part := one.after(upto_us)).ends)]
+        if not now or not later:
+            return (item, None) if now else (None, item)
         return self.item(now, item.final_us, item.due_us), self.item(later, item.final_us, item.due_us)
 
     def look_at(self, definitions: Iterable[Definition]) -> None:

@@ -16,7 +16,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.defects import defect_of
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.schema import Table
-from penstock.share.explain.explain import ObservedStream
+from penstock.share.explain.explain import BY_EXECUTORS, ObservedStream
 from penstock.share.grouping_rollup import Estimate, Feeders, Feeding, choose_feeders, from_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import Tree, tree_of
@@ -116,7 +116,7 @@ class GroupingChooser:
             tree = layout.plan.trees[member.tree].name if layout is not None else ""
             for fed in member.feeds if len(member.feeds) > 1 else ():
                 found[tree, fed.grouping.keys] = f"fed by {', '.join(member.grouping.keys)}"
-        found |= dict.fromkeys(layout.spread if layout is not None else (), "kept by the executors")
+        found |= dict.fromkeys(layout.spread if layout is not None else (), BY_EXECUTORS)
         return ObservedStream(self.computing.progress.clock.rate(), found, self.computing.families)
 
     # -- who feeds whom ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -104,10 +105,12 @@ class StreamRegistry:
             return []
         return answers_of(DiskAnswerLog(folder.answers(name)), [number])
 
-    def observed(self, name: str) -> ObservedStream | None:
-        """Return what is known of a stream that has run."""
+    def observed(self, name: str) -> ObservedStream:
+        """Return what is known of a stream, more if it has run."""
         pipeline = self.runners[name].pipeline if name in self.runners else None
-        return None if pipeline is None else pipeline.groupings.seen(pipeline.layout)
+        seen = ObservedStream() if pipeline is None else pipeline.groupings.seen(pipeline.layout)
+        technique = self.settings.synchronize.current().name
+        return replace(seen, scans=self.settings.kernel == "scan", synchronize=technique)
 
     def woven(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""

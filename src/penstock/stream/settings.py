@@ -12,6 +12,7 @@ from penstock.kernel.synopsis import Kernel
 from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.schedule.live_policy import LivePolicy
+from penstock.schedule.running_together import LiveSynchronization
 from penstock.share.plan import Strategy
 from penstock.share.weave.costs import Rates
 from penstock.sinks.protocol import Sink
@@ -45,6 +46,7 @@ class StreamSettings:
     aggregation: Aggregation = "auto"  # where rows become partials
     sink_backlog: int = SINK_BACKLOG  # answers that wait for a sink, beyond which its stream waits
     policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
+    synchronize: LiveSynchronization = field(default_factory=LiveSynchronization)  # by which evaluations run together
     desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures

@@ -65,7 +65,9 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
         executor_state,
         given.targets,
         lambda tables: kind.shown(tables, due_windows),
-        UnansweredWindows(answering, settings.policy.current, settings.clock, progress.windows),
+        UnansweredWindows(
+            answering, settings.policy.current, settings.synchronize.current, settings.clock, progress.windows
+        ),
         metrics,
         observing,
         given.places.checkpoint,

@@ -110,9 +110,11 @@ class TraceRecorder:
             expected_s += believed.get(number, 0.0) * count
             alike[key] = queries, expected_s, spent_s + seconds.get(number, 0.0) * count / windows.get(number, count)
         whole = self.run, group, work.stream, policy, work.began_us, work.ended_us
-        for (item, *ends_and_times, priority), (queries, expected_s, spent_s) in alike.items():
-            about = *ends_and_times, priority, expected_s, spent_s
-            yield answered_row(RecordedWindows(*whole, item, tuple(queries), *about))
+        for (item, count, *times, priority), (queries, expected_s, spent_s) in alike.items():
+            first_us, last_us, final_us, due_us = (int(time_us) for time_us in times)
+            ends_and_times = first_us, last_us, final_us, due_us
+            costs = priority, expected_s, spent_s
+            yield answered_row(RecordedWindows(*whole, item, tuple(queries), count, *ends_and_times, *costs))
 
     def _known(self, stream: str, one: Pending, shape: int) -> tuple[int, float]:
         """Return the number of the item that a query's windows belong to, and its priority."""

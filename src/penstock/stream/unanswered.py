@@ -14,16 +14,29 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
 from penstock.schedule.policy import Policy
+from penstock.schedule.running_together import Synchronization
 from penstock.stream.evaluation_order import EvaluationItem, EvaluationOrder
 from penstock.stream.query_windows import QueryWindows
+from penstock.stream.running_together import RunningTogether
 
 
 class UnansweredWindows:
-    """Final windows, by lane and shape, until they are taken to be answered."""
+    """Final windows, by lane, shape and slide, until they are taken to be answered."""
 
-    def __init__(self, answering: Answering, policy: Callable[[], Policy], clock: Clock, windows: QueryWindows) -> None:
-        """Begin with none; ``windows`` is told of what is not answered, and the policy of the moment orders it."""
+    def __init__(
+        self,
+        answering: Answering,
+        policy: Callable[[], Policy],
+        technique: Callable[[], Synchronization],
+        clock: Clock,
+        windows: QueryWindows,
+    ) -> None:
+        """Begin with none; ``windows`` is told of what is not answered.
+
+        The policy of the moment orders it, and the technique of the moment says what runs together.
+        """
         self.order, self.windows = EvaluationOrder(answering, policy, clock), windows
+        self.together = RunningTogether(answering, technique)
         self.items: dict[ItemKey, EvaluationItem] = {}
         self.added_us = 0  # when windows last became final, by the clock
 
@@ -52,7 +65,8 @@ class UnansweredWindows:
         now_us, order = self.order.clock(), self.order
         self.added_us = now_us
         whole = None if self.items else order.item(due, now_us)
-        if whole is not None and order.is_quick(whole):
+        dated = any(one.is_dated for one in due)
+        if whole is not None and (dated or self.together.shares) and order.is_quick(whole):
             self.items[None] = whole
         else:
             self._split()
@@ -78,18 +92,19 @@ class UnansweredWindows:
         known = [key for key in (self.items if keys is None else keys) if key in self.items]
         if not known:
             return []
-        items = [self.items[key] for key in known]
         if known == [None]:  # all lanes at once: everybody has a turn
             self.order.begin_turns()
-        places = self.order.first(items) if keys is None and known != [None] else range(len(items))
-        taken: list[Pending] = []
-        for place in places:
-            now, later = self.order.cut(items[place])
-            taken += now.members
+        elif keys is None:
+            known = [known[place] for place in self.order.first([self.items[key] for key in known])]
+        chosen, taken = self.together.chosen(known, self.items, self.added_us), list[Pending]()
+        upto_us = self.order.cut_at([self.items[key] for key in chosen])
+        for key in chosen:
+            now, later = self.order.cut(self.items[key], upto_us)
+            taken += () if now is None else now.members
             if later is None:
-                del self.items[known[place]]
+                del self.items[key]
             else:
-                self.items[known[place]] = later
+                self.items[key] = later
         self._note()
         return self._without_superseded(taken)
 

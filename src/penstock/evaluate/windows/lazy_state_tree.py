@@ -1,7 +1,8 @@
 """Merges states over any range of slices with a tree whose nodes are made when they are needed.
 
 States are dear to merge and to keep, so nodes above the slices are made only when an answer asks for them: a tree of
-``FAN`` children a node, whose nodes are kept until a slice below them changes.
+``FAN`` children a node, whose nodes are kept until a slice below them changes. Stretches that overlap are merged in one
+sweep.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.states import State, bytes_of
+from penstock.evaluate.windows.sweeps import Sweep, sweeps
 from penstock.model.arrays import Int64Array
 
 FAN: Final = 8
@@ -54,18 +56,36 @@ class LazyStateTree:
             level += 1
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
-        """Return the states of slices lo … hi - 1, [evaluation, column], and the nodes merged."""
+        """Return the states of slices lo … hi - 1, [evaluation, column], and the nodes merged.
+
+        Stretches that overlap are merged in one sweep, where that is less to merge.
+        """
         width = self._leaves.shape[1]
-        out, nodes, known = np.full((len(lo), width), None, object), 0, dict[tuple[int, int], int]()
-        for number, stretch in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
-            before = known.setdefault(stretch, number)
-            if before < number:
-                out[number] = out[before]
-                continue
-            parts = [self._node(level, at) for level, at in cover(*stretch)]
-            nodes += len(parts)
-            out[number] = self._merged(parts, width)
+        out, nodes = np.full((len(lo), width), None, object), 0
+        for sweep in sweeps(lo, hi):
+            alone = [cover(one.lo, one.hi) for one in sweep.stretches]
+            steps = [len(cover(*step)) for step in (*sweep.backward(), *sweep.forward())]
+            swept = sum(steps) + sweep.crossing < sum(map(len, alone))
+            nodes += sum(steps) + sweep.crossing if swept else sum(map(len, alone))
+            states = self._swept(sweep) if swept else [self._merged(self._nodes_of(each), width) for each in alone]
+            for one, found in zip(sweep.stretches, states, strict=True):
+                out[list(one.asked_by)] = found
         return (out,), nodes
+
+    def _swept(self, sweep: Sweep) -> list[Array]:
+        """Merge the stretches of a sweep: what lies before its edge, what lies behind, and both."""
+        width = self._leaves.shape[1]
+        before, behind = dict[int, list[Array]](), dict[int, list[Array]]()
+        for start, end in sweep.backward():
+            before[start] = [self._merged([*self._nodes_of(cover(start, end)), *before.get(end, [])], width)]
+        for start, end in sweep.forward():
+            behind[end] = [self._merged([*behind.get(start, []), *self._nodes_of(cover(start, end))], width)]
+        both = [[*before.get(one.lo, []), *behind.get(one.hi, [])] for one in sweep.stretches]
+        return [parts[0] if len(parts) == 1 else self._merged(parts, width) for parts in both]
+
+    def _nodes_of(self, listed: list[tuple[int, int]]) -> list[Array]:
+        """Return the states of some nodes."""
+        return [self._node(level, at) for level, at in listed]
 
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns."""

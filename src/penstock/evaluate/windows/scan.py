@@ -1,12 +1,14 @@
 """Answers each window by merging every partial in it, as the papers do, and counts the operations.
 
 This is the final step of Krishnamurthy, Wu and Franklin (2006, §3.2) as written: the strategy to compare with, and the
-one that needs no more room than its partials.
+one that needs no more room than its partials. Windows that are asked for together and overlap are answered by one
+scan, as in Golab, Bijay and Özsu (2006, §2.2); both counts are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +28,11 @@ from penstock.evaluate.windows.partials import (
     run_starts,
     sort_pairs,
 )
+from penstock.evaluate.windows.sweeps import Sweep, sweeps
 from penstock.model.arrays import Int64Array
 
+SAVED_STATES = 8  # partials that a sweep must save a window to be worth its steps,
+SAVED_NUMBERS = 1_000  # and without states
 MOST_CELLS = 4_000_000  # temporary cells of one step
 
 
@@ -38,6 +43,7 @@ class ScanLane:
         """Begin without partials; the first component counts rows."""
         self.components = tuple(components)
         self.operations = 0
+        self.window_partials = 0  # what merging every window by itself would have taken
         self._stored = no_partials(self.components)
         self._pending: list[Partials] = []
         self._horizon: int | None = None
@@ -73,8 +79,15 @@ class ScanLane:
             stored = Partials(stored.labels, stored.groups, tuple(planes[c] for c in components))
         lo = np.searchsorted(stored.labels, starts)
         hi = np.maximum(lo, np.searchsorted(stored.labels, ends))
-        self.operations += int((hi - lo).sum())
-        merged = _joined(components, [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)])
+        self.window_partials += int((hi - lo).sum())
+        found = sweeps(lo, hi) if _overlap(components, lo, hi) else []
+        if found and _saves(components, stored, found, int((hi - lo).sum())):
+            parts, operations = _swept(components, stored, found, ranks)
+        else:
+            parts = [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)]
+            operations = int((hi - lo).sum())
+        self.operations += operations
+        merged = _joined(components, parts)
         return fill_empty(components, merged, len(starts)) if keep_empty else merged
 
     def expire(self, before: int) -> None:
@@ -163,6 +176,59 @@ def _scan(
     held = np.flatnonzero(planes[0][0] > 0)
     reduced = Partials(listed.labels[runs], listed.groups[runs], planes).take(held)
     return evaluation[runs][held], reduced.groups, reduced
+
+
+def _worth(components: Sequence[Component]) -> int:
+    """Return how many partials a sweep must save a window: numbers are combined in array operations, states are not."""
+    return SAVED_STATES if any(component.is_state for component in components) else SAVED_NUMBERS
+
+
+def _overlap(components: Sequence[Component], lo: Int64Array, hi: Int64Array) -> bool:
+    """Tell whether windows overlap so much that it may be worth a look."""
+    lengths = hi - lo
+    return len(lo) > 1 and int(lengths.sum() - (hi.max() - lo.min())) >= _worth(components) * len(lo)
+
+
+def _saves(components: Sequence[Component], stored: Partials, found: Sequence[Sweep], alone: int) -> bool:
+    """Tell whether sweeps merge so many partials fewer that this is worth their steps, which are taken one by one."""
+    steps = sum(hi - lo for sweep in found for lo, hi in (*sweep.backward(), *sweep.forward()))
+    groups = len(stored) / max(1, len(np.unique(stored.labels)))  # that are put together anew for each window
+    windows, crossing = sum(len(sweep.stretches) for sweep in found), sum(sweep.crossing for sweep in found)
+    return alone - steps - crossing * groups >= _worth(components) * windows
+
+
+def _swept(
+    components: Sequence[Component], stored: Partials, found: Sequence[Sweep], ranks: Int64Array | None
+) -> tuple[list[tuple[Int64Array, Int64Array, Partials]], int]:
+    """Merge windows that overlap in one pass each; return them in order, and how many partials were merged.
+
+    What lies between two starts, or two ends, is merged first, for all sweeps at once.
+    """
+    steps = [step for sweep in found for step in (*sweep.backward(), *sweep.forward())]
+    lo, hi = (np.array([step[side] for step in steps], np.int64) for side in (0, 1))
+    scanned = [_scan(components, stored, at, (lo, hi), ranks) for at in _portions(hi - lo)]
+    number, groups = (np.concatenate([part[side] for part in scanned]) for side in (0, 1))
+    planes = join_planes([part[2].planes for part in scanned])
+    whole = Partials(groups if ranks is None else ranks[groups], groups, planes)
+    bounds = np.searchsorted(number, np.arange(len(steps) + 1)).tolist()
+    taken = (whole.take(np.arange(first, last)) for first, last in pairwise(bounds))
+    windows, operations = dict[int, Partials](), int((hi - lo).sum())
+    for sweep in found:
+        before, behind = dict[int, list[Partials]](), dict[int, list[Partials]]()
+        for start, end in sweep.backward():
+            before[start] = [_put_together(components, [next(taken), *before.get(end, [])])]
+        for start, end in sweep.forward():
+            behind[end] = [_put_together(components, [*behind.get(start, []), next(taken)])]
+        for one in sweep.stretches:
+            parts = [*before.get(one.lo, []), *behind.get(one.hi, [])] or [whole.take(np.arange(0))]
+            operations += sum(len(part) for part in parts[1:])
+            windows |= dict.fromkeys(one.asked_by, _put_together(components, parts))
+    return [(np.full(len(windows[i]), i), windows[i].groups, windows[i]) for i in range(len(windows))], operations
+
+
+def _put_together(components: Sequence[Component], parts: Sequence[Partials]) -> Partials:
+    """Combine partials of the same groups, in order of time; they stay in order of their ranks."""
+    return parts[0] if len(parts) == 1 else compact(components, concatenate(parts))
 
 
 def _joined(components: Sequence[Component], parts: list[tuple[Int64Array, Int64Array, Partials]]) -> Merged:

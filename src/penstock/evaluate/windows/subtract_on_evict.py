@@ -61,22 +61,34 @@ class SubtractOnEvict(LazyStateTree):
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the states of slices lo … hi - 1, [evaluation, column], and the states merged or taken out."""
         out, nodes = np.full((len(lo), self._leaves.shape[1]), None, object), 0
-        for number, (start, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
-            window, work = self._window(start, end)
+        shorter: _Window | None = None
+        for number in np.lexsort((-lo, hi)).tolist():  # of one end, the shortest first
+            start, end = int(lo[number]), int(hi[number])
+            window, work = self._window(start, end, shorter if shorter is not None and shorter.hi == end else None)
             self._windows = [window, *(w for w in self._windows if w is not window)][:REMEMBERED]
-            out[number], nodes = window.states, nodes + work
+            out[number], nodes, shorter = window.states, nodes + work, window
         return (out,), nodes
 
-    def _window(self, lo: int, hi: int) -> tuple[_Window, int]:
-        """Make a window from the nearest one before it, or anew."""
+    def _window(self, lo: int, hi: int, shorter: _Window | None) -> tuple[_Window, int]:
+        """Make a window from the nearest one before it, from a shorter one with its end, or anew."""
         before = [w for w in self._windows if w.lo <= lo <= w.hi <= hi and w.steps < MOST_STEPS]
         nearest = min(before, key=lambda w: lo - w.lo + hi - w.hi, default=None)
-        if nearest is not None and lo - nearest.lo + hi - nearest.hi < len(cover(lo, hi)):
+        whole, added = len(cover(lo, hi)), len(cover(lo, hi if shorter is None else shorter.lo))
+        least = min(whole, added)
+        if nearest is not None and lo - nearest.lo + hi - nearest.hi < least:
             slid = self._slid(nearest, lo, hi)
             if not any(isinstance(state, Failed) for state in slid.states):
                 return slid, lo - nearest.lo + hi - nearest.hi
+        if shorter is not None and added < whole:
+            return self._lengthened(shorter, lo), added
         (states,), work = super().merge(np.array([lo]), np.array([hi]))
         return _Window(lo, hi, states[0], _held(self._leaves[lo:hi]), 0), work
+
+    def _lengthened(self, window: _Window, lo: int) -> _Window:
+        """Put in the slices before a window: nothing leaves it."""
+        older = [self._node(level, at) for level, at in cover(lo, window.lo)]
+        states = self._merged([*older, window.states], self._leaves.shape[1])
+        return _Window(lo, window.hi, states, _held(self._leaves[lo : window.lo]) + window.held, window.steps)
 
     def _slid(self, window: _Window, lo: int, hi: int) -> _Window:
         """Put in what came and take out what left."""

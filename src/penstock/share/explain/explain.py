@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from penstock.evaluate.typed import Definition
+from penstock.evaluate.typed import Condition, Definition
 from penstock.model.derived import is_line
 from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import tell_apart
@@ -23,12 +25,15 @@ from penstock.share.explain.explanation import (
     StreamPlan,
     TreePlan,
 )
+from penstock.share.explain.together import TogetherPlanner
 from penstock.share.explain.weave import WeavePlan, explain_weave
 from penstock.share.layout import lay_out
 from penstock.share.locate import Locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
 from penstock.share.weave.queries import ASSUMED_RATE, WovenSoFar
+
+BY_EXECUTORS: Final = "kept by the executors"  # how a grouping is made that outgrew the driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class ObservedStream:
     rate: float | None = None
     made: Mapping[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
     families: ConditionGroupMemory = field(default_factory=ConditionGroupMemory)
+    scans: bool = False  # its windows are answered by scans of all their partials
+    synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
 
 
 def explain_plan(
@@ -71,7 +78,8 @@ def explain_plan(
     ways = [_found_by(tree, way) for tree, way in zip(plan.trees, layout.locating, strict=True)]
     trees = tuple(_explain_tree(tree, ways[i], cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
-    return Explanation((StreamPlan(stream, strategy, rows_per_second, rate is not None, joins, trees, work),))
+    told_of = stream, strategy, rows_per_second, rate is not None
+    return Explanation((StreamPlan(*told_of, joins, trees, work, seen.synchronize),))
 
 
 def _explain_tree(
@@ -83,7 +91,7 @@ def _explain_tree(
     woven: WeavePlan | None,
 ) -> TreePlan:
     """Explain one tree; ``way`` is how rows find its slices, ``numbers`` are its groupings' among the cells."""
-    groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys]) for grouping in tree.groupings]
+    groupings = [_explain_grouping(tree, grouping, cells, numbers[grouping.keys], seen) for grouping in tree.groupings]
     return TreePlan(
         tree.name,
         tree.slicing,
@@ -101,17 +109,25 @@ def _found_by(tree: Tree, way: Locating) -> str:
     return words.replace(" us", " rows") if any(isinstance(w, RowsWindow) for w in tree.windows) else words
 
 
-def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int) -> GroupingPlan:
+def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int, seen: ObservedStream) -> GroupingPlan:
     """Explain a grouping: its partials, the queries of each condition, and how these are told apart."""
-    members: dict[object, list[QueryPlan]] = {condition: [] for condition in grouping.conditions}
+    members: dict[Condition, list[Definition]] = {condition: [] for condition in grouping.conditions}
     for definition in tree.definitions:
         if definition.query.keys == grouping.keys:
-            members[condition_of(definition)].append(QueryPlan(definition.name, definition.query.window))
+            members[condition_of(definition)].append(definition)
     partials = tuple(str(c) for c in grouping.components if c.source == c)
+    planner, away = TogetherPlanner(scans=seen.scans), seen.made.get((tree.name, grouping.keys)) == BY_EXECUTORS
     conditions = tuple(
-        ConditionPlan(str(c), tuple(members[c]), c.where, tuple(j.table for j in c.joins)) for c in grouping.conditions
+        ConditionPlan(
+            str(c),
+            tuple(QueryPlan(definition.name, definition.query.window) for definition in members[c]),
+            c.where,
+            tuple(j.table for j in c.joins),
+            planner.lane(members[c], in_executors=away),
+        )
+        for c in grouping.conditions
     )
-    names = [[query.name for query in members[c]] for c in grouping.conditions]
+    names = [[definition.name for definition in members[c]] for c in grouping.conditions]
     return GroupingPlan(grouping.keys, partials, conditions, explain_cells(cells, number, names))
 
 

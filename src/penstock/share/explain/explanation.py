@@ -11,7 +11,9 @@ from penstock.model.derived import is_line, source_of
 from penstock.model.duration import SECOND, format_duration
 from penstock.model.window import RowsWindow, Window
 from penstock.printable import shown
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
 from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.together import NOT_PLANNED, TogetherPlan
 from penstock.share.explain.weave import WeavePlan
 from penstock.share.slices import Slicing
 
@@ -47,16 +49,19 @@ class ConditionPlan:
     queries: tuple[QueryPlan, ...]
     where: str | None
     joins: tuple[str, ...]  # names of tables
+    together: TogetherPlan = NOT_PLANNED  # what its queries share, if they run together
 
     def __str__(self) -> str:
         """Print the condition with its first queries."""
         more = f", … {len(self.queries) - MOST_NAMES} more" if len(self.queries) > MOST_NAMES else ""
-        return f"{shown(self.text)}: {', '.join(map(str, self.queries[:MOST_NAMES]))}{more}"
+        line = f"{shown(self.text)}: {', '.join(map(str, self.queries[:MOST_NAMES]))}{more}"
+        return f"{line}\n  run together, {self.together}" if self.together.pays else line
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
         queries = [q.to_dict() for q in self.queries]
-        return {"condition": self.text, "where": self.where, "joins": list(self.joins), "queries": queries}
+        told = {"condition": self.text, "where": self.where, "joins": list(self.joins), "queries": queries}
+        return told | {"together": self.together.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,7 @@ class GroupingPlan:
         made = f" ({self.made})" if self.made else ""
         lines = [shown(f"group by {self.by}{made}: partials {', '.join(self.partials)}")]
         told = self.predicates.lines() if self.predicates is not None else []
-        return "\n".join(
-            [*lines, *(f"  {condition}" for condition in self.conditions), *(f"  {line}" for line in told)]
-        )
+        return "\n".join([*lines, *(_indented(str(one)) for one in self.conditions), *(f"  {line}" for line in told)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -197,11 +200,18 @@ class StreamPlan:
     joins: tuple[JoinPlan, ...]
     trees: tuple[TreePlan, ...]
     work: OperationCounts | None  # None without queries
+    synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
         """List the queries of all trees."""
         return tuple(q for tree in self.trees for q in tree.queries)
+
+    @property
+    def together(self) -> TogetherPlan:
+        """Return what all queries share, if they run together."""
+        conditions = (c for tree in self.trees for g in tree.groupings for c in g.conditions)
+        return TogetherPlan.added(c.together for c in conditions)
 
     @property
     def rate(self) -> str:
@@ -223,6 +233,7 @@ class StreamPlan:
             lines.append(f"  … and {len(self.trees) - MOST_NAMES} more trees")
         if self.work is not None:
             lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
+            lines.append(f"  run together by {self.synchronize}: {self.together}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -235,6 +246,7 @@ class StreamPlan:
             "joins": [join.to_dict() for join in self.joins],
             "trees": [tree.to_dict() for tree in self.trees],
             "operations_per_second": None if self.work is None else self.work.to_dict(),
+            "run_together": {"technique": self.synchronize, "queries": self.together.to_dict()},
         }
 
 
