@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from penstock.kernel.answering import Spent
 from penstock.kernel.pending import Pending
 from penstock.language.options import priority_of
 from penstock.model.instants import wall_clock_us
@@ -26,7 +27,9 @@ LOG: Final = logging.getLogger("penstock")
 WRITTEN_EVERY_S: Final = 1.0
 MOST_WAITING: Final = 10_000  # pieces of work, beyond which what comes is not recorded
 MOST_ITEMS: Final = 50_000  # that are remembered by their numbers
-Alike = tuple[int, int, int, int, int, int, float]  # item, windows, first and last end, final, due and priority
+Alike = tuple[
+    tuple[int, float], int, int, int, int, int
+]  # item and priority, windows, first end, slide, final, deadline
 
 
 class TraceRecorder:
@@ -38,7 +41,7 @@ class TraceRecorder:
         self._writer = TraceWriter(folder, self.run, most_bytes)
         self._waiting: deque[tuple[AnsweredGroup | MemoryHold, str]] = deque()
         self._items: dict[tuple[str, LaneKey, int], int] = {}
-        self._of: dict[int, tuple[LaneKey, int, float]] = {}  # lane, item and priority of a query
+        self._of: dict[int, tuple[LaneKey, tuple[int, float]]] = {}  # lane, item and priority of a query
         self._numbers = self._groups = 0  # given out so far
         self._came, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -99,32 +102,30 @@ class TraceRecorder:
             yield step_row(RecordedStep(self.run, work.stream, work.wanted_us, work.began_us, work.ended_us))
             return
         group, self._groups = self._groups, self._groups + 1
-        alike: dict[Alike, tuple[list[int], float, float]] = {}
-        seconds, believed, windows = work.seconds_by_query(), work.believed, _windows_by_query(work)
+        alike: dict[Alike, list[Pending]] = {}
         for one, deadline_us, shape in zip(work.due, work.deadlines_us, work.shapes, strict=True):
-            number, ends, count = one.definition.id, one.ends, len(one.ends)
-            item, priority = self._known(work.stream, one, shape)
-            key = item, count, ends.first_us, ends.last_us, one.final_us, one.final_us + deadline_us, priority
-            queries, expected_s, spent_s = alike.get(key) or ([], 0.0, 0.0)
-            queries.append(number)
-            expected_s += believed.get(number, 0.0) * count
-            alike[key] = queries, expected_s, spent_s + seconds.get(number, 0.0) * count / windows.get(number, count)
+            known = self._of.get(one.definition.id)
+            if known is None or not (known[0] is one.lane or known[0] == one.lane):
+                known = self._learn(work.stream, one, shape)
+            ends = one.ends
+            key = known[1], len(ends), ends.first_us, ends.slide_us, one.final_us, deadline_us
+            alike.setdefault(key, []).append(one)
         whole = self.run, group, work.stream, policy, work.began_us, work.ended_us
-        for (item, count, *times, priority), (queries, expected_s, spent_s) in alike.items():
-            first_us, last_us, final_us, due_us = (int(time_us) for time_us in times)
-            ends_and_times = first_us, last_us, final_us, due_us
-            costs = priority, expected_s, spent_s
-            yield answered_row(RecordedWindows(*whole, item, tuple(queries), count, *ends_and_times, *costs))
+        spent = _spent_on_a_window(work.spent)
+        for ((item, priority), count, first_us, _, final_us, deadline_us), some in alike.items():
+            queries = tuple(one.definition.id for one in some)  # whose windows cost the same
+            answers, number = count * len(queries), queries[0]
+            known_s = work.believed.get(number, 0.0) * answers, spent.get(number, 0.0) * answers
+            times = final_us, final_us + deadline_us, priority, *known_s
+            yield answered_row(RecordedWindows(*whole, item, queries, count, first_us, some[0].ends.last_us, *times))
 
-    def _known(self, stream: str, one: Pending, shape: int) -> tuple[int, float]:
-        """Return the number of the item that a query's windows belong to, and its priority."""
-        known = self._of.get(one.definition.id)
-        if known is None or not (known[0] is one.lane or known[0] == one.lane):
-            item, priority = self._item(stream, one.lane, shape), float(priority_of(one.definition.query))
-            if len(self._of) >= MOST_ITEMS:
-                self._of.clear()
-            known = self._of[one.definition.id] = one.lane, item, priority
-        return known[1:]
+    def _learn(self, stream: str, one: Pending, shape: int) -> tuple[LaneKey, tuple[int, float]]:
+        """Note the lane of a query's windows, the number of the item that they belong to, and its priority."""
+        if len(self._of) >= MOST_ITEMS:
+            self._of.clear()
+        item = self._item(stream, one.lane, shape), float(priority_of(one.definition.query))
+        known = self._of[one.definition.id] = one.lane, item
+        return known
 
     def _item(self, stream: str, lane: LaneKey, shape: int) -> int:
         """Return the number of an item; of those that are long gone, a later one has another."""
@@ -138,10 +139,11 @@ class TraceRecorder:
         return number
 
 
-def _windows_by_query(work: AnsweredGroup) -> dict[int, int]:
-    """Count the windows of the queries that are in a group more than once; of most groups there are none."""
-    found: dict[int, int] = {}
-    if len(work.due) > len({one.definition.id for one in work.due}):
-        for one in work.due:
-            found[one.definition.id] = found.get(one.definition.id, 0) + len(one.ends)
+def _spent_on_a_window(spent: Sequence[Spent]) -> dict[int, float]:
+    """Return what a window of each query took: windows of one lane and shape cost the same."""
+    found: dict[int, float] = {}
+    for one in spent:
+        several = one.evaluated
+        numbers = [one.definition] if several is None else several.definitions[several.firsts[:-1]].tolist()
+        found.update(dict.fromkeys(numbers, one.seconds / max(1, one.windows)))
     return found
