@@ -43,11 +43,12 @@ from penstock.store.commits import DiskCommitLog
 from penstock.store.invalid import AHEAD, without_reasons
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.batch_job import BEFORE_ALL_TIME, BatchJob, BatchPartials
 from penstock.stream.context import StreamContext
-from penstock.stream.past_rows import Places
+from penstock.stream.past_rows import Cut, PastRows, Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_changes import QueryChanges
+from penstock.stream.query_windows import NEVER
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
@@ -190,9 +191,47 @@ class MadeJob(BatchJob):
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         layout = layout.listed({})
         invalid, partials = without_reasons(made_partials(layout, batch, judged), judged.clock_us)
+        return self._made(layout, judged, invalid, partials)
+
+    def of_the_past(self, rows: Any, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
+        """Make the partials of rows of the past."""
+        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        layout = layout.listed({})
+        return self._made(layout, judged, *without_reasons(made_partials(layout, rows, judged), judged.clock_us))
+
+    def _made(self, layout: Layout, judged: Bounds, invalid: Any, partials: pa.Table) -> BatchPartials:
         sent = SimpleNamespace(sent=Sent(partials.num_rows))
         job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
+
+
+class MadePast(PastRows):
+    """The rows that a made stream was fed with, by batch."""
+
+    history: dict[int, list[Row]]
+
+    @property
+    def comes_in_units(self) -> bool:
+        """Say that batches can be read apart."""
+        return True
+
+    def check(self, since_us: int | None, source: str, *, accept_changed_files: bool = False) -> None:
+        """Refuse nothing."""
+
+    def units(self, since_us: int | None, after: Cut, upto: Cut, *, accept_changed_files: bool) -> list[Any]:
+        """List the batches of a stretch."""
+        return [number for number in self.history if int(after.source or -1) < number <= int(upto.source or -1)]
+
+    def rows_of(self, units: Any, since_us: int | None, before_us: int) -> Any:
+        """Return the rows of some batches."""
+        low = -NEVER if since_us is None else since_us
+        found = [one for number in units for one in self.history[number]]
+        return [one for one in found if one["ts"] is None or one["ts"] >= low]
+
+    def rows(self, since_us: int | None, before_us: int, source: str, *, accept_changed_files: bool = False) -> Any:
+        """Return the rows up to a position, which is the number of a batch."""
+        units = self.units(since_us, Cut(), Cut(source), accept_changed_files=True)
+        return self.rows_of(units, since_us, before_us)
 
 
 # -- the stream ---------------------------------------------------------------------------------------------------
@@ -234,6 +273,7 @@ class MadeStream:
         self.clock = ManualClock("9999-01-01") if clock is None else clock
         self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
         self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
+        self.history: dict[int, list[Row]] = {}  # batch → its rows, as a source would have them
         self.open()
 
     def open(self) -> None:
@@ -253,6 +293,9 @@ class MadeStream:
             self.stream, StreamSettings(*common), commits, answers, places, targets, catalog, OF_TIME, MadeJob
         )
         pipeline = Pipeline(context)
+        past = MadePast(none, self.stream, places)
+        past.history = self.history
+        pipeline.intake.past = pipeline.admission.past = past
         self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
         self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})
 
@@ -276,7 +319,8 @@ class MadeStream:
     def feed(self, *rows: Row, number: int | None = None) -> None:
         """Take one batch."""
         number = self.pipeline.progress.clock.batch + 1 if number is None else number
-        self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot())
+        self.history[number] = list(rows)
+        self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot(), str(number))
         self.runner.lead()
 
     def heartbeat(self) -> bool:

@@ -14,6 +14,7 @@ from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.store.commits import BY_HAND
+from penstock.stream.backfills import BackfillProgress
 from penstock.stream.progress import Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -37,6 +38,17 @@ class SinkStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillStatus:
+    """How far the backfill of a query is: first its past is read, then its windows are answered."""
+
+    query: str
+    read: int  # units of the past, such as files
+    units: int | None  # None: they are not listed yet
+    answered: int  # windows
+    windows: int | None  # None: the past is not read yet
+
+
+@dataclass(frozen=True, slots=True)
 class StreamStatus:
     """Where a stream stands."""
 
@@ -56,6 +68,7 @@ class StreamStatus:
     state_bytes: int = 0  # of frequency tables, sketches and users' states in memory
     invalid_reasons: Mapping[str, Any] = field(default_factory=dict)  # see :func:`reasons_of`
     lagging: int = 0  # queries that have final windows which are not answered yet
+    backfills: tuple[BackfillStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,7 @@ class StreamFacts:
     sinks: Sequence[SinkStatus] = ()
     failure: str | None = None
     state_bytes: int = 0
+    backfills: Sequence[BackfillProgress] = ()
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -115,7 +129,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
     reason = None if failure is None else str(getattr(failure, "what", failure))
-    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes)
+    held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.backfills.progress()
+    return StreamFacts(progress, sinks, reason, held, backfills)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -172,7 +187,14 @@ def _stream(
         state_bytes=standing.state_bytes,
         invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
         lagging=len(progress.windows.unanswered),
+        backfills=backfills_of(catalog, standing.backfills),
     )
+
+
+def backfills_of(catalog: Catalog, backfills: Sequence[BackfillProgress]) -> tuple[BackfillStatus, ...]:
+    """Tell how far backfills are, by the names of their queries."""
+    named = [(catalog.name_of(one.definition), one) for one in backfills]
+    return tuple(BackfillStatus(name, one.read, one.units, one.answered, one.windows) for name, one in named)
 
 
 def reasons_of(progress: Progress, stream: Stream) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.kernel.pending import ItemKey
+from penstock.model.instants import steady_clock_us
+from penstock.stream.background_share import BackgroundShare
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
@@ -27,6 +29,7 @@ class Desk:
         """Begin without streams; the thread starts with the first one."""
         self._pipelines: list[Pipeline] = []
         self._changed = threading.Condition()
+        self._share = BackgroundShare(steady_clock_us)
         self._thread: threading.Thread | None = None
 
     def join(self, pipeline: Pipeline) -> None:
@@ -70,6 +73,10 @@ class Desk:
     def _do_next(self) -> bool:
         """Answer the most urgent windows, or do upkeep where nothing waits; False: there is nothing to do now."""
         waiting, held_up = self._waiting()
+        if (past := self._with_past(waits=bool(waiting) or held_up)) is not None:
+            self._share.had()
+            _guarded(past, past.answer_past)
+            return True
         if waiting:
             pipeline, keys = self._chosen(waiting)
             _guarded(pipeline, lambda: pipeline.answer_next(keys))
@@ -81,6 +88,15 @@ class Desk:
         if idle is not None:
             _guarded(idle, idle.do_upkeep)
         return idle is not None
+
+    def _with_past(self, *, waits: bool) -> Pipeline | None:
+        """Choose a stream that has windows of backfills to answer, if nothing else waits or a turn is owed to them."""
+        found = [p for p in self._pipelines if p.committer.past]
+        if not found:
+            self._share.had()
+        elif not waits or self._share.is_owed():
+            return next((p for p in found if not p.is_wanted and not p.half_done), None)
+        return None
 
     def _waiting(self) -> tuple[list[tuple[Pipeline, ItemKey]], bool]:
         """List what may be answered now; also tell whether some of it cannot be, as its stream is in a step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -21,10 +21,14 @@ from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
+from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
+from penstock.stream.admission import NeededPast
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.backfill_tickets import BackfillTicket
+from penstock.stream.backfill_worker import BackfillWorker
 from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
@@ -62,6 +66,7 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
+        self.past = BackfillWorker(self)
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
@@ -112,7 +117,8 @@ class StreamRunner:
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.lags = self._may_lag and not self.targets.followers
-            self.pipeline.process(batch, batch_id, snapshot, source)
+            with in_pool(self.pipeline.session, INGEST):
+                self.pipeline.process(batch, batch_id, snapshot, source)
             self.desk.wake()
             with self.pipeline.step():
                 self.lead()
@@ -135,6 +141,7 @@ class StreamRunner:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
         self._go_on()
+        self.past.finish()  # what an engine was asked for that ran before
         while not done and not self._stopping.is_set():
             wanted = self.columns()
             done = running.run_available(wanted) and self.columns() <= wanted
@@ -161,18 +168,32 @@ class StreamRunner:
         """Stop after the current batch and raise what stopped the stream before."""
         self._stopping.set()
         self.delivery.let_through()
+        self.stop_waiting()
         self.pipeline.code_ahead.stop()
+        self.past.stop()
         if self._supervisor is not None:
             self._supervisor.join()
             self._supervisor = None
         elif self._running is not None:
             self._running.stop()
+        self.past.stop()  # the last tick may have found more to read
         self.desk.leave(self.pipeline)
         with self._busy:  # what somebody else asked for is done
             self._catch_up()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def stop_waiting(self) -> None:
+        """Let nobody wait for a backfill any more: it goes on with the next start."""
+        self.pipeline.tickets.leave(self.stream.name)
+
+    def is_in_batch(self) -> bool:
+        """Tell whether a batch, or another step, is in the middle."""
+        if not self._busy.acquire(blocking=False):
+            return True
+        self._busy.release()
+        return False
 
     def let_answers_lag(self, *, may: bool = True) -> None:
         """Let final windows be answered after the next batch, by the desk or by whoever asks; False: catch up."""
@@ -228,7 +249,9 @@ class StreamRunner:
                             self.tick()
                         finally:
                             self._busy.release()
-                        self.pipeline.warm_up()
+                        self.past.look()
+                        with in_pool(self.pipeline.session, BACKGROUND):
+                            self.pipeline.warm_up()
                 if not running.active:
                     running.wait()
                 running.stop()
@@ -237,6 +260,7 @@ class StreamRunner:
             error = raised if over is None or isinstance(raised, PenstockError) else over
             LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
+            self.stop_waiting()
             if self._running is not None:
                 with suppress(Exception):  # the first failure is the one to tell
                     self._running.stop()
@@ -272,12 +296,30 @@ class StreamRunner:
         with self._busy, self.pipeline.step():
             yield
 
+    @contextmanager
+    def no_batch(self) -> Iterator[None]:
+        """Keep batches waiting, while final windows are answered."""
+        with self._busy:
+            yield
+
     def check_past(self, typed: TypedQuery) -> None:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)
         if since_of(typed.query) is not None:
-            self.pipeline.try_out(self.snapshot(), new)
+            self._check_files(self.pipeline.try_out(self.snapshot(), new) if not self.pipeline.reads_aside else ())
+
+    def check_past_before(self, typed: TypedQuery) -> None:
+        """Refuse a query whose past cannot be had, while batches go on: looking at it may take long."""
+        if since_of(typed.query) is not None and self.pipeline.reads_aside:
+            with self.between_batches():
+                asked = self.pipeline.try_out(self.snapshot(), Definition(self.catalog.next_id, typed))
+            self._check_files(asked)
+
+    def _check_files(self, asked: Iterable[NeededPast]) -> None:
+        """Refuse a past that cannot be read again as it was."""
+        for one in asked:
+            self.pipeline.intake.past.check(one.since_us, one.source, accept_changed_files=one.accept)
 
     @_tells_the_end
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
@@ -298,10 +340,21 @@ class StreamRunner:
                 self.lead()
 
     def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
-        """Refuse windows of the past that cannot be had; nothing is answered yet."""
-        with self._busy, self.pipeline.step():
+        """Refuse windows of the past that cannot be had, while batches go on; nothing is answered yet."""
+        with self.between_batches():
             layout = self.pipeline.plan(self.snapshot())
-            self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
+            asked = self.pipeline.admission.needed_back(chosen, layout, accept=accept_changed_files)
+        self._check_files(asked)
+
+    @_tells_the_end
+    def ask_back(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> BackfillTicket:
+        """Ask for windows of the past; a stream that runs answers them beside what comes, others at once."""
+        with self._busy, self.pipeline.step():
+            if self.pipeline.reads_aside:
+                return self.pipeline.ask_back(self.snapshot(), chosen, accept=accept_changed_files)
+            ticket = self.pipeline.tickets.give(())
+            ticket.windows = self.backfill(chosen, accept_changed_files=accept_changed_files)
+            return ticket
 
     @_tells_the_end
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
@@ -314,6 +367,7 @@ class StreamRunner:
     @_tells_the_end
     def flush(self) -> None:
         """End the stream and answer its last windows."""
+        self.past.finish()
         with self._busy, self.pipeline.step():
             self.pipeline.flush(self.snapshot())
             self.lead()

@@ -98,8 +98,17 @@ class UnansweredWindows:
         firsts: dict[int, int] = {}
         for item in self.items.values():
             for one in item.members:
-                firsts.setdefault(one.definition.id, one.ends.first_us)
+                number, first = one.definition.id, one.ends.first_us
+                firsts[number] = min(first, firsts.get(number, first))
+        self.tell_first(firsts)
+
+    def tell_first(self, firsts: dict[int, int]) -> None:
+        """Tell the windows of queries which end of each is the first that is not answered."""
         self.windows.unanswered = firsts
+
+    def is_left(self, number: int) -> bool:
+        """Tell whether a query has windows here."""
+        return number in self.windows.unanswered
 
     def _without_superseded(self, due: Sequence[Pending]) -> list[Pending]:
         """Skip the windows that a later one supersedes, of queries that want the freshest answer only."""
@@ -112,7 +121,7 @@ class UnansweredWindows:
             if not is_fresh(one.definition.query):
                 kept.append(one)
                 continue
-            newest = place == last[number] and number not in self.windows.unanswered
+            newest = place == last[number] and not self.is_left(number)
             skipped = len(one.ends) - newest
             if skipped:
                 self.windows.skipped[number] = self.windows.skipped.get(number, 0) + skipped

@@ -47,9 +47,9 @@ class PartitionDueWindows(DueWindows):
                     found.append(Pending(definition, tree.lane_key(definition), EndRuns.listed(ends), starts=starts))
         return found
 
-    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
-        """List the windows that the last commit found due."""
-        return [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
+    def recorded(self, layout: Layout, commit: Commit, *, past: bool = False) -> list[Pending]:
+        """List the windows that the last commit found due; none are of the past."""
+        return [] if past else [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
 
     @property
     def parts(self) -> Partitions | None:
