@@ -34,7 +34,7 @@ def opened(folder: Path, *, lags: bool) -> MadeStream:
 
 def ask(made: MadeStream, *names: str, since_us: int | None = None) -> None:
     """Ask for the past of queries, as a running engine is asked."""
-    made.runner.ask_back({made.catalog.query(name).id: since_us for name in names})
+    made.runner.past.ask({made.catalog.query(name).id: since_us for name in names})
 
 
 def read_all(made: MadeStream) -> None:
@@ -52,7 +52,7 @@ def in_turn(made: MadeStream, draw: random.Random) -> bool:
         if taken:
             return True
     if made.pipeline.committer.past and draw.randrange(3):
-        made.pipeline.answer_past()
+        made.pipeline.past.answer()
     keys = list(made.pipeline.committer.unanswered.items)
     made.pipeline.answer_next(draw.sample(keys, draw.randint(0, len(keys))))
     return False
@@ -118,7 +118,7 @@ def test_a_query_that_comes_with_its_past_answers_what_comes_before_that_past_is
     read_all(made)
     assert made.timeline("late") == [(50.0, 10)]
     while made.pipeline.committer.past:
-        made.pipeline.answer_past()
+        made.pipeline.past.answer()
     assert made.timeline("late") == [(10.0 * n, 10) for n in range(1, 6)]
     made.reopen()
     assert made.timeline("late") == [(10.0 * n, 10) for n in range(1, 6)]
@@ -156,7 +156,7 @@ def test_a_query_that_is_dropped_takes_its_backfill_along(tmp_path: Path) -> Non
     for name in ("one", "other"):
         made.create(name, f"SELECT max(v) AS {name} FROM s [RANGE 10 s SLIDE 10 s]")
     made.feed(*(row(s) for s in range(35, 62)))
-    ticket = made.runner.ask_back({made.catalog.query(name).id: None for name in ("one", "other")})
+    ticket = made.runner.past.ask({made.catalog.query(name).id: None for name in ("one", "other")})
     assert made.runner.past.go_on()
     made.drop("one")
     made.runner.past.finish()
@@ -188,7 +188,7 @@ def test_a_past_that_cannot_be_read_pauses_the_query_that_came_with_it_alone(
     made.create("late", "SELECT max(v) AS n FROM s [RANGE 10 s SLIDE 10 s] WITH (from = 'beginning')")
     made.create("asked", "SELECT min(v) AS n FROM s [RANGE 10 s SLIDE 10 s]")
     made.feed(row(35))
-    ticket = made.runner.ask_back({made.catalog.query("asked").id: None})
+    ticket = made.runner.past.ask({made.catalog.query("asked").id: None})
 
     def unreadable(*_: object, **__: object) -> None:
         raise SourceError("a file is gone")
@@ -207,7 +207,7 @@ def test_who_waits_for_a_backfill_is_told_that_the_stream_stops(tmp_path: Path) 
     made.feed(*(row(s) for s in range(35)))
     made.create("late", "SELECT max(v) AS n FROM s [RANGE 10 s SLIDE 10 s]")
     made.feed(*(row(s) for s in range(35, 62)))
-    ticket = made.runner.ask_back({made.catalog.query("late").id: None})
+    ticket = made.runner.past.ask({made.catalog.query("late").id: None})
     made.runner.stop_waiting()
     with pytest.raises(StateError, match="in the middle of a backfill"):
         ticket.wait()

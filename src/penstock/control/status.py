@@ -129,7 +129,7 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
     reason = None if failure is None else str(getattr(failure, "what", failure))
-    held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.backfills.progress()
+    held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
     return StreamFacts(progress, sinks, reason, held, backfills)
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError, StateError
+from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.options import since_of
 from penstock.spark.session.embedded import spark_is_over
 from penstock.spark.session.pools import BACKGROUND, in_pool
+from penstock.stream.admission import NeededPast
+from penstock.stream.backfill_tickets import BackfillTicket
 from penstock.stream.background_share import BackgroundShare
 
 if TYPE_CHECKING:
@@ -33,6 +38,42 @@ class BackfillWorker:
         self._share = BackgroundShare(runner.pipeline.steady)
         self._finishing = threading.Event()  # whoever asks reads the rest
 
+    def check(self, typed: TypedQuery, number: int, *, waits: bool) -> None:
+        """Refuse a query, of a number to come, whose past cannot be had; ``waits``: batches wait meanwhile.
+
+        Looking at a past may take long: a stream that reads it aside looks before its batches have to wait.
+        """
+        past = self._runner.pipeline.past
+        if since_of(typed.query) is None or waits == past.is_aside:
+            return
+        with self._runner.between_batches():
+            needed = past.try_out(self._runner.snapshot(), Definition(number, typed))
+        self._check_files(needed)
+
+    def check_back(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
+        """Refuse windows of the past that cannot be had, while batches go on; nothing is answered yet."""
+        pipeline = self._runner.pipeline
+        with self._runner.between_batches():
+            layout = pipeline.plan(self._runner.snapshot())
+            needed = pipeline.admission.needed_back(chosen, layout, accept=accept_changed_files)
+        self._check_files(needed)
+
+    def _check_files(self, needed: Iterable[NeededPast]) -> None:
+        """Refuse a past that cannot be read again as it was."""
+        for one in needed:
+            past = self._runner.pipeline.intake.past
+            past.check(one.since_us, one.source, accept_changed_files=one.accept)
+
+    def ask(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> BackfillTicket:
+        """Ask for windows of the past; a stream that runs answers them beside what comes, others at once."""
+        past = self._runner.pipeline.past
+        with self._runner.between_batches():
+            if past.is_aside:
+                return past.ask(self._runner.snapshot(), chosen, accept=accept_changed_files)
+            ticket = past.tickets.give(())
+            ticket.windows = self._runner.backfill(chosen, accept_changed_files=accept_changed_files)
+            return ticket
+
     def look(self) -> None:
         """Start a thread if there is something to be read."""
         if self._runner.pipeline.progress.windows.asked and (self._thread is None or not self._thread.is_alive()):
@@ -43,7 +84,7 @@ class BackfillWorker:
     def stop(self) -> None:
         """Wait until nothing is read any more: the stream is stopping."""
         self._end_thread()
-        self._runner.pipeline.backfills.stop()
+        self._runner.pipeline.past.backfills.stop()
 
     def finish(self) -> None:
         """Read and answer all that is asked for, now; whoever calls holds no lock of the stream."""
@@ -51,7 +92,7 @@ class BackfillWorker:
         self._end_thread()
         while pipeline.progress.windows.asked or pipeline.committer.past:
             if not self.go_on():
-                pipeline.answer_past()
+                pipeline.past.answer()
 
     def _end_thread(self) -> None:
         """Let the thread end after the piece that it is at."""
@@ -80,29 +121,29 @@ class BackfillWorker:
 
     def _piece(self) -> bool:
         """List what is to be read, read a part, or take over what is read."""
-        pipeline, backfills = self._runner.pipeline, self._runner.pipeline.backfills
+        pipeline, backfills = self._runner.pipeline, self._runner.pipeline.past.backfills
         if backfills.reading is None or not backfills.is_wanted:
             with self._runner.between_batches():
-                return pipeline.begin_past(self._runner.snapshot())
+                return pipeline.past.begin(self._runner.snapshot())
         if not backfills.reading.is_read:
             backfills.reading.go_on()
             return True
         with self._runner.no_batch():
             with pipeline.step():
-                left = pipeline.catch_up_past(self._runner.snapshot())
+                left = pipeline.past.catch_up(self._runner.snapshot())
             if left is None or left > FEW_UNITS:
                 return True
             while (reading := backfills.reading) is not None and not reading.is_read:
                 reading.go_on()
             with pipeline.step():
-                pipeline.take_past(self._runner.snapshot())
+                pipeline.past.take(self._runner.snapshot())
         self._runner.desk.wake()
         return True
 
     def _give_up(self, error: PenstockError) -> None:
         """Ask for what cannot be had no more."""
         with self._runner.between_batches():
-            self._runner.pipeline.give_up_past(self._runner.snapshot(), error)
+            self._runner.pipeline.past.give_up(self._runner.snapshot(), error)
 
     def _run(self) -> None:
         """Read until nothing is asked for, or the stream stops."""

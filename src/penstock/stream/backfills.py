@@ -1,7 +1,7 @@
 """Answers windows of the past while a stream runs: reads them aside, takes them over between two batches.
 
 What is asked for is in every commit until it is taken over, so a restart begins to read again. The windows are answered
-afterwards, a few at a time (``past_windows.py``).
+afterwards, a few at a time (``unanswered.py``).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from penstock.stream.admission import Admission
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.past_reading import PastReading, Since
 from penstock.stream.past_rows import Cut
-from penstock.stream.past_windows import PastWindows
 from penstock.stream.step import Step
+from penstock.stream.unanswered import PastWindows
 
 LOG: Final = logging.getLogger("penstock")
 

@@ -75,7 +75,7 @@ class Desk:
         waiting, held_up = self._waiting()
         if (past := self._with_past(waits=bool(waiting) or held_up)) is not None:
             self._share.had()
-            _guarded(past, past.answer_past)
+            _guarded(past, past.past.answer)
             return True
         if waiting:
             pipeline, keys = self._chosen(waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,25 +11,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError, StateError, StreamEnded
+from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import ItemKey, Pending
-from penstock.language.options import says_changes
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
-from penstock.stream.admission import NeededPast
 from penstock.stream.admitted import Admitted
-from penstock.stream.backfill_tickets import BackfillTicket, BackfillTickets
 from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
-from penstock.stream.due_windows import LOG
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Metrics
-from penstock.stream.past_rows import Cut
+from penstock.stream.past_steps import PastSteps
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
@@ -38,6 +35,7 @@ from penstock.stream.stream_parts import build_parts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+LOG = logging.getLogger("penstock")
 FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
@@ -56,7 +54,7 @@ class Pipeline:
         self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
         self._steps_waiting = 0
-        self.tickets = BackfillTickets()
+        self.past = PastSteps(self)
         self._begin()
 
     def _begin(self) -> None:
@@ -64,13 +62,13 @@ class Pipeline:
         parts = build_parts(self.given, self.intake, self.metrics)
         self.synopsis, self.progress, self.due_windows = parts.synopsis, parts.progress, parts.due_windows
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
-        self.weaving, self.failures = parts.weaving, parts.failures
-        self.admission, self.backfills = parts.admission, parts.backfills
+        self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep: dict[str, Callable[[], None]] = {}  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
+        self.past.renew()
         self._looked = -1  # the last commit at which it was decided whether to compact
 
     @contextmanager
@@ -140,10 +138,7 @@ class Pipeline:
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
             self.committer.commit(Step("heartbeat", due, self.clock()), layout)
-            if self.lags:
-                self._do_later({}, self.committer.answer_later(due, layout))
-            else:
-                self.committer.answer(due, layout)
+            self.answer_later(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
 
@@ -173,16 +168,16 @@ class Pipeline:
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
             asking = self.admission.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
-            if asking and self.reads_aside:
-                self.backfills.ask(asking, layout, entering=True)
+            if asking and self.past.is_aside:
+                self.past.backfills.ask(asking, layout, entering=True)
             elif asking and (past := self.admission.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.admission.take(past, layout, step)
             if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
-            if step.due or step.backfilled or (asking and self.reads_aside):
+            if step.due or step.backfilled or (asking and self.past.is_aside):
                 self.committer.commit(step, layout)
                 self.committer.answer(step.due, layout)
-            self.tickets.look(self.progress.windows)
+            self.past.look()
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
@@ -197,70 +192,6 @@ class Pipeline:
             self.committer.answer(step.due, layout)
         return dict(sum((Counter({d.definition.id: len(d.ends)}) for d in step.due), Counter()))
 
-    # -- the past, beside what comes -----------------------------------------------------------------------------
-
-    @property
-    def reads_aside(self) -> bool:
-        """Tell whether the past is read while batches go on: otherwise they wait for it."""
-        return self.lags and self.admission.past.comes_in_units
-
-    def ask_back(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool) -> BackfillTicket:
-        """Ask for windows of the past, definition → since when, durably; they are answered in time."""
-        layout = self.plan(snapshot)
-        seen = self.progress.clock.watermark_us is not None
-        asking = self.admission.going_back(chosen, layout) if seen else {}
-        if asking:
-            with self._whole():
-                self.backfills.ask(asking, layout, entering=False, accept=accept)
-                self.committer.commit(Step("change", (), self.clock()), layout)
-        return self.tickets.give(asking)
-
-    def begin_past(self, snapshot: Snapshot) -> bool:
-        """Begin to read the past that is asked for; False: windows of a backfill before have to be answered first."""
-        return self.backfills.begin(self.plan(snapshot), snapshot.tables, self._cut())
-
-    def catch_up_past(self, snapshot: Snapshot) -> int | None:
-        """List what came while the past was read; return how much that is, or None if all has to be read again."""
-        return self.backfills.catch_up(self.plan(snapshot), snapshot.tables, self._cut())
-
-    def take_past(self, snapshot: Snapshot) -> None:
-        """Take over a past that is read up to here; its windows are answered when nothing else is to be."""
-        layout = self.plan(snapshot)
-        if any(map(self._says_changes, layout.plan.definitions)):
-            self.drain()  # such a query says its windows in order
-        with self._whole():
-            step, past = self.backfills.take(layout, Step("backfill", (), self.clock()))
-            self.committer.commit(step, layout)
-            self.tickets.note([*past, *step.due])
-            if self.lags:
-                self._do_later({}, self.committer.answer_later(step.due, layout))
-            else:
-                self.committer.answer(step.due, layout)
-        self.tickets.look(self.progress.windows)
-
-    def give_up_past(self, snapshot: Snapshot, error: PenstockError) -> None:
-        """Ask for the past no more: it cannot be had."""
-        layout = self.plan(snapshot)
-        with self._whole():
-            self.tickets.fail(self.backfills.give_up(error, layout), error)
-            self.committer.commit(Step("change", (), self.clock()), layout)
-
-    def answer_past(self) -> None:
-        """Answer the next windows of backfills."""
-        with self.memory, self._whole():
-            assert self.layout is not None
-            self.committer.answer_past(self.layout)
-        self.tickets.look(self.progress.windows)
-
-    def _says_changes(self, definition: Definition) -> bool:
-        """Tell whether a query whose past is read says its windows in order."""
-        reading = self.backfills.reading
-        return reading is not None and definition.id in reading.asking and says_changes(definition.query)
-
-    def _cut(self) -> Cut:
-        """Return where the stream stands, between two batches."""
-        return Cut(self.progress.clock.source, self.progress.clock.number)
-
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Admitted]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
         self._mend()
@@ -269,11 +200,6 @@ class Pipeline:
             with self._whole():
                 self.committer.commit(Step("change", (), self.clock()), self.layout)
         return [Admitted(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
-
-    def try_out(self, snapshot: Snapshot, new: Definition) -> list[NeededPast]:
-        """Raise if a query asks for a past that it cannot have; return what must be readable for it."""
-        self._mend()
-        return self.admission.try_out(new, snapshot.definitions, self.layout)
 
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
@@ -410,6 +336,23 @@ class Pipeline:
         self.half_done = True
         yield
         self.half_done = False
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Let another part of the stream take a step, of which nothing is left if it fails in the middle."""
+        with self._whole():
+            yield
+
+    def make_sound(self) -> None:
+        """Go back to what was committed if a step failed in the middle, and raise what an answer raised."""
+        self._mend()
+
+    def answer_later(self, due: Sequence[Pending], layout: Layout) -> None:
+        """Leave windows that became final without rows to be answered, or answer them if nothing lags behind."""
+        if self.lags:
+            self._do_later({}, self.committer.answer_later(due, layout))
+        else:
+            self.committer.answer(due, layout)
 
     def _mend(self) -> None:
         """After a step that failed in the middle, go back to what was committed."""

@@ -59,7 +59,7 @@ class QueryChanges:
         streams = self.opened(dict.fromkeys(one.query.stream for one in typed if since_of(one.query) is not None))
         for one in typed:
             if one.query.stream in streams and not self.catalog.holds(one):
-                streams[one.query.stream].check_past_before(one)
+                streams[one.query.stream].past.check(one, self.catalog.next_id, waits=False)
 
     def create_stream(self, name: str, typed: TypedQuery) -> Admitted:
         """Enter a query whose answers are a stream."""
@@ -105,10 +105,10 @@ class QueryChanges:
         found, lines = dict[int, int](), {d.query.stream for d in chosen}
         asked = {line: {d.id: start for d in chosen if d.query.stream == line} for line in lines}
         for name, stream in self.opened(sorted(lines)).items():
-            stream.check_backfill(asked[name], accept_changed_files=accept_changed_files)
+            stream.past.check_back(asked[name], accept_changed_files=accept_changed_files)
         with self._waiting(lines) as streams:
             named = [(stream, asked[name]) for name, stream in streams.items() if name in asked]
-            tickets = [stream.ask_back(some, accept_changed_files=accept_changed_files) for stream, some in named]
+            tickets = [stream.past.ask(some, accept_changed_files=accept_changed_files) for stream, some in named]
         for ticket in tickets:
             found |= ticket.wait()
         return {d.name: found.get(d.id, 0) for d in chosen}

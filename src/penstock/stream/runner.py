@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -15,21 +16,16 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
-from penstock.language.options import since_of
 from penstock.model.derived import source_of
-from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
-from penstock.stream.admission import NeededPast
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.backfill_tickets import BackfillTicket
 from penstock.stream.backfill_worker import BackfillWorker
-from penstock.stream.due_windows import LOG
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
@@ -39,7 +35,8 @@ from penstock.stream.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
+LOG = logging.getLogger("penstock")
+SILENCE_US = 60_000_000  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _tells_the_end = telling_the_end(attrgetter("pipeline.session"))
 
@@ -186,7 +183,7 @@ class StreamRunner:
 
     def stop_waiting(self) -> None:
         """Let nobody wait for a backfill any more: it goes on with the next start."""
-        self.pipeline.tickets.leave(self.stream.name)
+        self.pipeline.past.tickets.leave(self.stream.name)
 
     def is_in_batch(self) -> bool:
         """Tell whether a batch, or another step, is in the middle."""
@@ -306,20 +303,7 @@ class StreamRunner:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)
-        if since_of(typed.query) is not None:
-            self._check_files(self.pipeline.try_out(self.snapshot(), new) if not self.pipeline.reads_aside else ())
-
-    def check_past_before(self, typed: TypedQuery) -> None:
-        """Refuse a query whose past cannot be had, while batches go on: looking at it may take long."""
-        if since_of(typed.query) is not None and self.pipeline.reads_aside:
-            with self.between_batches():
-                asked = self.pipeline.try_out(self.snapshot(), Definition(self.catalog.next_id, typed))
-            self._check_files(asked)
-
-    def _check_files(self, asked: Iterable[NeededPast]) -> None:
-        """Refuse a past that cannot be read again as it was."""
-        for one in asked:
-            self.pipeline.intake.past.check(one.since_us, one.source, accept_changed_files=one.accept)
+        self.past.check(typed, self.catalog.next_id, waits=True)
 
     @_tells_the_end
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
@@ -338,23 +322,6 @@ class StreamRunner:
             if not self.running:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
-
-    def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
-        """Refuse windows of the past that cannot be had, while batches go on; nothing is answered yet."""
-        with self.between_batches():
-            layout = self.pipeline.plan(self.snapshot())
-            asked = self.pipeline.admission.needed_back(chosen, layout, accept=accept_changed_files)
-        self._check_files(asked)
-
-    @_tells_the_end
-    def ask_back(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> BackfillTicket:
-        """Ask for windows of the past; a stream that runs answers them beside what comes, others at once."""
-        with self._busy, self.pipeline.step():
-            if self.pipeline.reads_aside:
-                return self.pipeline.ask_back(self.snapshot(), chosen, accept=accept_changed_files)
-            ticket = self.pipeline.tickets.give(())
-            ticket.windows = self.backfill(chosen, accept_changed_files=accept_changed_files)
-            return ticket
 
     @_tells_the_end
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:

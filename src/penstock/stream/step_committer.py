@@ -27,10 +27,9 @@ from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, 
 from penstock.stream.due_windows import DueWindows, Floors
 from penstock.stream.executor_state import ExecutorState
 from penstock.stream.metrics import Metrics
-from penstock.stream.past_windows import PastWindows
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
-from penstock.stream.unanswered import UnansweredWindows
+from penstock.stream.unanswered import PastWindows, UnansweredWindows
 
 MOST_LAG_S: Final = 60.0  # of work that may wait, beyond which a batch waits for the answers of those before
 MOST_RUNS: Final = 20_000  # of ends that wait, beyond which they are answered first

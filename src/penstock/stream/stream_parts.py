@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from penstock.evaluate.finishing import Finished, FinishRequest
 from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.spark.answers.finish import finish
-from penstock.spark.session.pools import EVALUATION, in_pool
 from penstock.stream.admission import Admission
 from penstock.stream.aggregation_choice import AggregationChoice
-from penstock.stream.backfills import Backfills
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.context import StreamContext
@@ -30,9 +25,6 @@ from penstock.stream.step_committer import StepCommitter
 from penstock.stream.tree_planner import TreePlanner
 from penstock.stream.unanswered import UnansweredWindows
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @dataclass(frozen=True, slots=True)
 class StreamParts:
@@ -47,16 +39,9 @@ class StreamParts:
     weaving: TreePlanner
     failures: RowFailures
     admission: Admission
-    backfills: Backfills
     committer: StepCommitter
     leftovers: Leftovers
     code_ahead: CodeAhead
-
-
-def _finished(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
-    """Let Spark compute what Arrow cannot, in the pool of evaluations."""
-    with in_pool(session, EVALUATION):
-        return finish(session, requests)
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> StreamParts:
@@ -71,7 +56,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
     computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
-    answering = Answering(synopsis, lambda requests: _finished(settings.session, requests))
+    answering = Answering(synopsis, lambda requests: finish(settings.session, requests))
     committer = StepCommitter(
         given.commits,
         given.answers,
@@ -84,9 +69,6 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         metrics,
         given.places.checkpoint,
     )
-    admission = Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings)
-    choice, families = AggregationChoice(settings.aggregation), ConditionGroupMemory()
-    aside = given.batch_job(given.stream, settings.tables, progress, None, families, choice)
     return StreamParts(
         synopsis,
         progress,
@@ -96,8 +78,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics) -> Strea
         groupings,
         TreePlanner(settings.strategy, settings.rates, progress, synopsis, computing, groupings),
         failures,
-        admission,
-        Backfills(admission, aside, committer.past, given.stream.name),
+        Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,
         Leftovers(given, committer),
         CodeAhead(settings.session, given.stream, settings.catalog, computing),
