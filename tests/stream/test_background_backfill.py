@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SourceError, StateError
+from penstock.store.faults import MOMENTS
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
 from tests.stream.test_lagging_answers import batches, said
@@ -166,6 +167,22 @@ def test_a_query_that_is_dropped_takes_its_backfill_along(tmp_path: Path) -> Non
     assert made.pipeline.progress.windows.past == {}
 
 
+def test_a_query_that_is_altered_meanwhile_answers_every_window_once(tmp_path: Path) -> None:
+    made = opened(tmp_path / "made", lags=True)
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", "SELECT max(v) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+    made.feed(*(row(s) for s in range(35, 62)))
+    ask(made, "late")
+    assert made.runner.past.go_on()
+    made.alter("late", "SELECT min(v) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+    made.feed(*(row(s, v=2) for s in range(62, 75)))
+    made.runner.past.finish()
+    made.feed(*(row(s, v=2) for s in range(75, 93)))
+    made.runner.let_answers_lag(may=False)
+    assert [end for end, _ in made.timeline("late")] == [10.0 * n for n in range(1, 10)]
+    assert made.timeline("late")[:7] == [*((10.0 * n, 1) for n in range(1, 7)), (70.0, 2)]
+
+
 def test_late_rows_enter_no_window_of_a_backfill_that_was_taken_over(tmp_path: Path) -> None:
     made = opened(tmp_path / "made", lags=True)
     made.feed(*(row(s) for s in range(35)))
@@ -211,3 +228,54 @@ def test_who_waits_for_a_backfill_is_told_that_the_stream_stops(tmp_path: Path) 
     made.runner.stop_waiting()
     with pytest.raises(StateError, match="in the middle of a backfill"):
         ticket.wait()
+
+
+class Died(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("point", ["partials", "commit", "answers"])
+def test_a_death_at_any_write_of_a_backfill_loses_and_repeats_nothing(
+    tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)
+    expected = said(backfilled(tmp_path / "alive", monkeypatch, "", 0))
+    for moment in MOMENTS:
+        for times in (1, 3):
+            dead = backfilled(tmp_path / f"{moment}{times}", monkeypatch, f"{point}.{moment}", times)
+            assert said(dead) == expected
+
+
+def backfilled(folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str, times: int) -> MadeStream:
+    """Backfill a query beside batches, and die when a moment is reached for the so-many-eth time."""
+    made, left = opened(folder, lags=True), [times]
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", "SELECT k, count(v) AS n FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k")
+    made.feed(*(row(s) for s in range(35, 62)))
+    steps = [
+        lambda: ask(made, "late"),
+        lambda: read_all(made),
+        lambda: made.pipeline.past.answer() if made.pipeline.committer.past else None,
+        lambda: made.feed(row(25), row(69), number=2),
+        lambda: made.runner.past.finish(),
+    ]
+
+    def reached(at: str) -> None:
+        left[0] -= at == moment
+        if at == moment and left[0] == 0:
+            raise Died
+
+    for number, step in enumerate(steps):
+        monkeypatch.setattr("penstock.store.faults.hook", reached)
+        try:
+            step()
+        except Died:
+            monkeypatch.setattr("penstock.store.faults.hook", None)
+            made.reopen()
+            made.runner.let_answers_lag()
+            if number != len(steps) - 1:
+                step()
+        monkeypatch.setattr("penstock.store.faults.hook", None)
+    made.runner.past.finish()
+    made.runner.flush()
+    return made

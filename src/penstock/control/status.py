@@ -187,13 +187,14 @@ def _stream(
         state_bytes=standing.state_bytes,
         invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
         lagging=len(progress.windows.unanswered),
-        backfills=backfills_of(catalog, standing.backfills),
+        backfills=backfills_of(catalog, standing),
     )
 
 
-def backfills_of(catalog: Catalog, backfills: Sequence[BackfillProgress]) -> tuple[BackfillStatus, ...]:
-    """Tell how far backfills are, by the names of their queries."""
-    named = [(catalog.name_of(one.definition), one) for one in backfills]
+def backfills_of(catalog: Catalog, standing: StreamFacts) -> tuple[BackfillStatus, ...]:
+    """Tell how far backfills are, by the names of their queries; those of a stream that is not at work wait."""
+    waiting = [BackfillProgress(number, 0, None, 0, None) for number in list(standing.progress.windows.asked)]
+    named = [(catalog.name_of(one.definition), one) for one in standing.backfills or waiting]
     return tuple(BackfillStatus(name, one.read, one.units, one.answered, one.windows) for name, one in named)
 
 

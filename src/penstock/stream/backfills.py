@@ -90,6 +90,7 @@ class Backfills:
         """List what came since; return how many units are to be read, or None if all has to be read again."""
         reading = self.reading
         assert reading is not None
+        self.admission.groupings.refuse_the_past(d for d in layout.plan.definitions if d.id in reading.asking)
         current = self.is_wanted and reading.is_for(self.admission.past_lanes(reading.asking, layout))
         if not current or not self._has_tables(reading, tables):
             self.stop()

@@ -5,8 +5,9 @@ Each is short, and is called between two batches, but for the answers. What othe
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition
@@ -22,6 +23,8 @@ from penstock.stream.step import Step
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
+
+LOG: Final = logging.getLogger("penstock")
 
 
 class PastSteps:
@@ -93,6 +96,9 @@ class PastSteps:
         with pipeline.memory, pipeline.changing():
             assert pipeline.layout is not None
             pipeline.committer.answer_past(pipeline.layout)
+        if not pipeline.committer.past:
+            about = {"event": "backfill ended", "stream": pipeline.stream.name}
+            LOG.info("all windows of the past are answered", extra=about)
         self.look()
 
     def look(self) -> None:
