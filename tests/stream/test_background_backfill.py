@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import SourceError, StateError
 from penstock.store.faults import MOMENTS
+from penstock.stream.background_share import BackgroundShare
+from penstock.stream.desk import Desk
+from penstock.testing import ManualClock
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
 from tests.stream.test_lagging_answers import batches, said
@@ -230,6 +234,33 @@ def test_who_waits_for_a_backfill_is_told_that_the_stream_stops(tmp_path: Path) 
         ticket.wait()
 
 
+def test_the_desk_answers_windows_of_the_past_when_nothing_else_waits(tmp_path: Path) -> None:
+    made, desk = opened(tmp_path / "made", lags=True), Desk()
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", "SELECT count(v) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+    made.feed(*(row(s) for s in range(35, 62)))
+    ticket = made.runner.past.ask({made.catalog.query("late").id: None})
+    read_all(made)
+    assert made.timeline("late") == []
+    desk.join(made.pipeline)
+    assert ticket.wait() == {made.catalog.query("late").id: 4}
+    desk.leave(made.pipeline)
+    made.runner.let_answers_lag(may=False)
+    assert made.timeline("late") == [(10.0 * n, 10) for n in range(1, 6)]
+
+
+def test_background_work_is_owed_a_turn_after_two_seconds_without_one() -> None:
+    clock = ManualClock("2026-01-05")
+    share = BackgroundShare(clock)
+    assert not share.is_owed()
+    clock.advance(1.9)
+    assert not share.is_owed()
+    clock.advance(0.1)
+    assert share.is_owed()
+    share.had()
+    assert not share.is_owed()
+
+
 class Died(BaseException):
     """The end of the process."""
 
@@ -252,7 +283,7 @@ def backfilled(folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str, times
     made.feed(*(row(s) for s in range(35)))
     made.create("late", "SELECT k, count(v) AS n FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k")
     made.feed(*(row(s) for s in range(35, 62)))
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: ask(made, "late"),
         lambda: read_all(made),
         lambda: made.pipeline.past.answer() if made.pipeline.committer.past else None,

@@ -129,14 +129,15 @@ class BackfillWorker:
             backfills.reading.go_on()
             return True
         with self._runner.no_batch():
+            snapshot = self._runner.snapshot()
             with pipeline.step():
-                left = pipeline.past.catch_up(self._runner.snapshot())
+                left = pipeline.past.catch_up(snapshot)
             if left is None or left > FEW_UNITS:
                 return True
             while (reading := backfills.reading) is not None and not reading.is_read:
                 reading.go_on()
             with pipeline.step():
-                pipeline.past.take(self._runner.snapshot())
+                pipeline.past.take(snapshot)
         self._runner.desk.wake()
         return True
 

@@ -95,7 +95,7 @@ class Desk:
         if not found:
             self._share.had()
         elif not waits or self._share.is_owed():
-            return next((p for p in found if not p.is_wanted and not p.half_done), None)
+            return next((p for p in found if not p.is_wanted and not p.half_done and _is_free(p)), None)
         return None
 
     def _waiting(self) -> tuple[list[tuple[Pipeline, ItemKey]], bool]:
@@ -123,6 +123,14 @@ class Desk:
         first, *_ = places = known[0][0].committer.order.first([item for _, _, item in known])
         pipeline = known[first][0]
         return pipeline, [known[place][1] for place in places if known[place][0] is pipeline]
+
+
+def _is_free(pipeline: Pipeline) -> bool:
+    """Tell whether a stream is not in the middle of a step."""
+    if not pipeline.memory.acquire(blocking=False):
+        return False
+    pipeline.memory.release()
+    return True
 
 
 def _guarded(pipeline: Pipeline, do: Callable[[], None]) -> None:

@@ -97,7 +97,10 @@ class PastReading:
         assert self.units is not None
         if upto != self.cut:
             known, after, self.cut, self.before_us = set(self.units), self.cut, upto, before_us
-            self.units += [unit for unit in self._listed(after) if unit not in known]
+            found = [unit for unit in self._listed(after) if unit not in known]
+            self.units += found
+            if len({type(unit) for unit in self.units}) > 1:
+                self.units, self.parts, self.done = self._listed(Cut()), [], 0  # rows are kept no more
         return len(self.units) - self.done
 
     def whole(self) -> ReadPast:

@@ -33,14 +33,22 @@ class PastSteps:
     def __init__(self, pipeline: Pipeline) -> None:
         """Prepare; :meth:`renew` is called when the parts of the pipeline are there."""
         self.pipeline, self.tickets = pipeline, BackfillTickets()
-        self.backfills: Backfills
+        self._backfills: Backfills | None = None
+
+    @property
+    def backfills(self) -> Backfills:
+        """Return what is asked for."""
+        assert self._backfills is not None
+        return self._backfills
 
     def renew(self) -> None:
         """Begin with nothing read: what is asked for is told by commits."""
         pipeline, given = self.pipeline, self.pipeline.given
+        if self._backfills is not None:
+            self._backfills.stop()
         choice, families = AggregationChoice(given.settings.aggregation), ConditionGroupMemory()
         aside = given.batch_job(given.stream, given.settings.tables, pipeline.progress, None, families, choice)
-        self.backfills = Backfills(pipeline.admission, aside, pipeline.committer.past, given.stream.name)
+        self._backfills = Backfills(pipeline.admission, aside, pipeline.committer.past, given.stream.name)
 
     @property
     def is_aside(self) -> bool:
@@ -74,6 +82,8 @@ class PastSteps:
     def take(self, snapshot: Snapshot) -> None:
         """Take over a past that is read up to here; its windows are answered when nothing else is to be."""
         pipeline, layout = self.pipeline, self.pipeline.plan(snapshot)
+        if self.backfills.catch_up(layout, snapshot.tables, self._cut()) != 0:
+            return  # the plan has just become another
         if any(map(self._says_changes, layout.plan.definitions)):
             pipeline.drain()  # such a query says its windows in order
         with pipeline.changing():

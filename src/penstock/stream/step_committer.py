@@ -67,6 +67,8 @@ class StepCommitter:
         """Write the atomic record of a step, with all windows that are not answered yet."""
         if self.unanswered.runs > MOST_RUNS:  # too much to be written into every commit
             self.answer_before(layout, None)
+        while self.past.runs > MOST_RUNS and step.kind != "backfill":  # which its answers must follow
+            self._answer_group(self.past.take(), layout, past=True)
         step = replace(step, waiting=self.unanswered.pending(), past=self.past.pending())
         commit = commit_of(step, layout, self.progress, self.checkpoint, self.answers.last())
         partials = pa.table({}) if step.computed is None else step.computed.partials
