@@ -44,7 +44,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     usual = Workload()
     workload = usual
     if rows is not None and rows != usual.neighbours.rows:
-        few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2, 20, 6)
+        few = Neighbourhood(rows, 50, 20, 11, 0.5, 5, 2, 5, 10, 0.2, 20, 12)
         workload = Workload(few, Midnight(rows, 50, 12, 3, 2), 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)

@@ -173,7 +173,8 @@ def respond(
                 f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
                 "maxFilesPerTrigger = '1', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
             )
-            if reports:  # rows that were read before the alerts came
+            backfills = reports and load.past_minutes > 0
+            if backfills:  # rows that were read before the alerts came
                 engine.create_query("steady", "SELECT count(*) AS n FROM trades [RANGE 60 s SLIDE 60 s]")
                 write_past(folder / "in", load)
                 engine.process_available()
@@ -182,7 +183,7 @@ def respond(
             engine.start()
             if not lags:
                 engine.stream("trades").let_answers_lag(may=False)
-            _let_files_appear(engine, folder / "in", load, found, backfills=reports)
+            _let_files_appear(engine, folder / "in", load, found, backfills=backfills)
             slow.awake.set()
             engine.stop()
     finally:

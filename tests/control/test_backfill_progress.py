@@ -7,7 +7,7 @@ from typing import Any
 from penstock.cli.backfill_progress import backfill_text
 from penstock.cli.status_text import status_text
 from penstock.control.status import StreamFacts, status_at
-from penstock.stream.backfills import BackfillProgress
+from penstock.stream.progress import BackfillProgress
 from tests.control.pretending import NOW, PACE, Pretended
 
 

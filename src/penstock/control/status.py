@@ -14,8 +14,7 @@ from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.store.commits import BY_HAND
-from penstock.stream.backfills import BackfillProgress
-from penstock.stream.progress import Progress
+from penstock.stream.progress import BackfillProgress, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.sink_thread import SinkThread

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import PenstockError
@@ -22,21 +21,11 @@ from penstock.stream.admission import Admission
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.past_reading import PastReading, Since
 from penstock.stream.past_rows import Cut
+from penstock.stream.progress import BackfillProgress
 from penstock.stream.step import Step
 from penstock.stream.unanswered import PastWindows
 
 LOG: Final = logging.getLogger("penstock")
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillProgress:
-    """How far the backfill of a query is."""
-
-    definition: int
-    read: int  # units of the past, such as files
-    units: int | None  # None: nobody knows yet
-    answered: int
-    windows: int | None  # None: its past is not read yet
 
 
 class Backfills:
