@@ -1,11 +1,12 @@
 """Runs an engine in the background under several policies: noisy neighbours, and many queries that are due together.
 
-*Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once and a sink
-that sleeps. *Midnight*: queries of very different cost fall due together; each policy orders the same work. *Replay*:
-the same work recorded under some policies, and each trace replayed under all of them. *Freshness*: dashboards that ask
-for twice of what can be answered, as exact and as fresh queries. *The desk*: what choosing costs. *Sweeps*: 240
-percentiles over eight synopses fall behind; techniques of running together are compared by counts. Nothing here asserts
-a time: runs take turns, medians are compared, and a round during which others used the machine is told.
+*Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once, a sink that
+sleeps, and a query that asks for the hour before. *Midnight*: queries of very different cost fall due together; each
+policy orders the same work. *Replay*: the same work recorded under some policies, and each trace replayed under all of
+them. *Freshness*: dashboards that ask for twice of what can be answered, as exact and as fresh queries. *The desk*:
+what choosing costs. *Sweeps*: 240 percentiles over eight synopses fall behind; techniques of running together are
+compared by counts. Nothing here asserts a time: runs take turns, medians are compared, and a round during which others
+used the machine is told.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
     usual = Workload()
     workload = usual
     if rows is not None and rows != usual.neighbours.rows:
-        few = Neighbourhood(rows, 50, 12, 4, 0.5, 5, 2, 5, 10, 0.2)
+        few = Neighbourhood(rows, 50, 20, 11, 0.5, 5, 2, 5, 10, 0.2, 20, 12)
         overload = Overload(rows, 50, 8, 4, 0.5, 5, 2, 40, 10)
         desk, swept = DeskLoad(10 * rows, 4, 2, 8, 50, 1), SweptQueries(48, 60, rows, 3)
         workload = Workload(few, Midnight(rows, 50, 12, 3, 2), overload, desk, swept, 1, 1)
@@ -113,6 +114,7 @@ def _told(responses: Responses, first: int) -> dict[str, Any]:
         "p50": round(float(p50), 3),
         "p99": round(float(p99), 3),
         "reports_p50": None if reports is None else round(reports, 3),
+        "past_windows": len(responses.past),
     }
 
 

@@ -1,4 +1,4 @@
-"""Runs cheap alerts beside dear reports and a slow sink, and notes how long each alert's answer takes.
+"""Runs cheap alerts beside dear reports, a slow sink and a backfill, and notes how long each alert's answer takes.
 
 Files of trades appear at an even pace, a second of event time in each. An answer's response is the time from when the
 file appeared that made its window final, to when a sink in memory was given the answer.
@@ -7,6 +7,7 @@ file appeared that made its window final, to when a sink in memory was given the
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import tempfile
 import threading
@@ -30,6 +31,11 @@ from penstock.stream import evaluation_order
 
 START_US: Final = 1_767_571_200_000_000  # 2026-01-05
 SECOND_US: Final = 1_000_000
+PAST_MINUTES: Final = 10  # of rows in a file of the past
+PAST_QUERY: Final = (
+    "SELECT symbol, avg(price) AS p, count(*) AS n FROM trades [RANGE 60 s SLIDE 60 s] GROUP BY symbol "
+    "WITH (from = 'beginning')"
+)
 COLUMNS: Final = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
 
 
@@ -47,6 +53,8 @@ class Neighbourhood:
     report_slide: int = 5  # seconds: all reports fall due together
     report_range: int = 60
     sleep_seconds: float = 2.0  # of the slow sink, for each of its answers
+    past_minutes: int = 60  # of rows that are there before the first file, for the backfill
+    backfill_at: int = 25  # the file with which a query comes that asks for them
 
 
 @dataclass(slots=True)
@@ -56,12 +64,15 @@ class Responses:
     appeared: dict[int, float] = field(default_factory=dict)  # number of the file → time
     seconds: list[tuple[int, float]] = field(default_factory=list)  # second of the stream that the window ends at
     reports: list[float] = field(default_factory=list)
+    past: set[int] = field(default_factory=set)  # ends of the windows that the backfill has answered, in seconds
 
     def note(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Note when the answers of windows came."""
         now = time.perf_counter()
         for table in tables:
             names = table["query_name"].cast(pa.string())
+            hours = table.filter(pc.starts_with(names, "hour"))
+            self.past |= set(((hours["window_end"].cast(pa.int64()).to_numpy() - START_US) // SECOND_US).tolist())
             for prefix, into in (("alert", self.seconds), ("report", None)):
                 mine = table.filter(pc.starts_with(names, prefix))
                 ends = np.unique(np.asarray(mine["window_end"].cast(pa.int64()).to_numpy(), np.int64))
@@ -110,6 +121,26 @@ def write_file(folder: Path, number: int, load: Neighbourhood) -> None:
     (folder / f".{number:08d}.draft").replace(folder / f"{number:08d}.parquet")
 
 
+def write_past(folder: Path, load: Neighbourhood) -> None:
+    """Write the rows of the minutes before the first file, ten minutes a file, as many a minute as a file has."""
+    symbols = np.array([f"S{n:04d}" for n in range(load.symbols)])
+    for number, first in enumerate(range(-load.past_minutes, 0, PAST_MINUTES)):
+        minutes = min(PAST_MINUTES, -first)
+        draw, rows = np.random.default_rng(1_000_000 + number), load.rows * minutes
+        times = np.sort(draw.integers(0, 60 * minutes * SECOND_US, rows)) + 60 * first * SECOND_US
+        table = pa.table(
+            {
+                "ts": pa.array(times + START_US, pa.timestamp("us", tz="UTC")),
+                "symbol": pa.array(symbols[draw.integers(0, load.symbols, rows)]),
+                "price": np.round(draw.uniform(5, 500, rows), 2),
+                "volume": draw.integers(1, 10_000, rows).astype(np.int32),
+            }
+        )
+        path = folder / f"0-past-{number:04d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark reads files in this order
+
+
 def queries(load: Neighbourhood, *, reports: bool) -> dict[str, str]:
     """Write the alerts, and the reports if they are wanted."""
     found = {
@@ -142,12 +173,17 @@ def respond(
                 f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
                 "maxFilesPerTrigger = '1', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
             )
+            backfills = reports and load.past_minutes > 0
+            if backfills:  # rows that were read before the alerts came
+                engine.create_query("steady", "SELECT count(*) AS n FROM trades [RANGE 60 s SLIDE 60 s]")
+                write_past(folder / "in", load)
+                engine.process_available()
             engine.create_queries(queries(load, reports=reports))
             write_file(folder / "in", 0, load)
             engine.start()
             if not lags:
                 engine.stream("trades").let_answers_lag(may=False)
-            _let_files_appear(engine, folder / "in", load, found)
+            _let_files_appear(engine, folder / "in", load, found, backfills=backfills)
             slow.awake.set()
             engine.stop()
     finally:
@@ -156,11 +192,18 @@ def respond(
     return found
 
 
-def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: Responses) -> None:
-    """Let a file appear at every beat, and wait until the last one has been read."""
+def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: Responses, *, backfills: bool) -> None:
+    """Let a file appear at every beat, and wait until the last one has been read.
+
+    With one of them comes a query that asks for the hour before, in another thread: an engine that stops its stream for
+    that must not keep the files waiting.
+    """
+    asking = threading.Thread(target=engine.create_query, args=("hour", PAST_QUERY), daemon=True)
     began = time.perf_counter()
     for number in range(1, load.files):
         threading.Event().wait(max(0.0, began + number * load.every_seconds - time.perf_counter()))
+        if backfills and number == load.backfill_at:
+            asking.start()
         found.appeared[number] = time.perf_counter()
         write_file(folder, number, load)
     clock = engine.stream("trades").pipeline.progress.clock
@@ -168,3 +211,7 @@ def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: 
     while (clock.last_us or 0) < START_US + (load.files - 1) * SECOND_US and time.monotonic() < until:
         time.sleep(0.05)
         clock = engine.stream("trades").pipeline.progress.clock
+    while backfills and len(found.past) < load.past_minutes and time.monotonic() < until:
+        time.sleep(0.05)
+    if asking.ident is not None:
+        asking.join()

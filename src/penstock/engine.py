@@ -249,6 +249,8 @@ class Engine(Registering):
 
     def stop(self) -> None:
         """Stop after the current batches, make all answers visible, and raise what stopped a stream before."""
+        for stream in self.streams.runners.values():
+            stream.stop_waiting()
         if self._serving is not None:
             self._serving.stop()
         failures: list[BaseException] = []

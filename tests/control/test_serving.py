@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.control import ask_running
-from penstock.control.requests import FILE
+from penstock.control import StillAtWork, ask_running
+from penstock.control.requests import FILE, RequestBox
 from penstock.control.serving import Serving
 from penstock.errors import PenstockError, RequestFailed, StateError, UnknownColumn, UnknownQuery, Unsupported
 from penstock.store.folder import StateFolder
@@ -90,6 +90,22 @@ def test_a_status_does_not_wait_for_a_backfill(folder: Path, engine: Pretended) 
     engine.slow.set()
     filling.join()
     assert done == [{"windows": {"q": 7}}]
+
+
+def test_who_stops_waiting_for_what_the_engine_has_begun_is_told_that_it_goes_on(
+    folder: Path, engine: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.slow = threading.Event()
+
+    def interrupted(_: float) -> None:
+        if RequestBox(folder).outcome(1).state == "taken":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.control.asking.time.sleep", interrupted)
+        with pytest.raises(StillAtWork):
+            ask_running(folder, "backfill", {"queries": ["q"], "since": "beginning"}, patient=True)
+    engine.slow.set()
 
 
 def test_a_script_may_ask_and_alter_and_nothing_else(folder: Path, engine: Pretended) -> None:

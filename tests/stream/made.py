@@ -47,9 +47,9 @@ from penstock.store.invalid import AHEAD, without_reasons
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.answered_groups import WorkObserver
-from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.batch_job import BEFORE_ALL_TIME, BatchJob, BatchPartials
 from penstock.stream.context import StreamContext
-from penstock.stream.past_rows import PastRows, Places
+from penstock.stream.past_rows import Cut, PastRows, Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.query_windows import NEVER
@@ -220,32 +220,47 @@ class MadeJob(BatchJob):
         judged = replace(judged, revised=self.progress.windows.revised(layout))
         layout = layout.listed({})
         invalid, partials = without_reasons(made_partials(layout, batch, judged), judged.clock_us)
+        return self._made(layout, judged, invalid, partials)
+
+    def of_the_past(self, rows: Any, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
+        """Make the partials of rows of the past."""
+        judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
+        layout = layout.listed({})
+        return self._made(layout, judged, *without_reasons(made_partials(layout, rows, judged), judged.clock_us))
+
+    def _made(self, layout: Layout, judged: Bounds, invalid: Any, partials: pa.Table) -> BatchPartials:
         sent = SimpleNamespace(sent=Sent(partials.num_rows, bytes=partials.nbytes))
         job = SimpleNamespace(layout=layout, invalid=invalid, signing=sent)
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
 
-    def of_the_past(self, rows: Any, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
-        """Make the partials of rows of the past, none of which is late."""
-        judged = Bounds(-NEVER, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
-        layout = layout.listed({})
-        job = SimpleNamespace(layout=layout, invalid=None, signing=SimpleNamespace(sent=Sent(0)))
-        return BatchPartials(cast(Any, job), judged, made_partials(layout, rows, judged), {}, {})
-
 
 class MadePast(PastRows):
-    """Has all rows of the batches that were committed."""
+    """The rows that a made stream was fed with, by batch."""
 
-    def __init__(self, given: PastRows, pipeline: Pipeline, batches: Mapping[int, Sequence[Row]]) -> None:
-        super().__init__(given.session, given.stream, given.places)
-        self.pipeline, self.batches = pipeline, batches
+    history: dict[int, list[Row]]
 
-    def rows(self, since_us: int | None, before_us: int, source: str, *, accept_changed_files: bool = False) -> Any:
-        """List the rows since a time."""
-        taken = [rows for number, rows in self.batches.items() if number <= self.pipeline.progress.clock.batch]
-        return [row for rows in taken for row in rows if since_us is None or row["ts"] >= since_us]
+    @property
+    def comes_in_units(self) -> bool:
+        """Say that batches can be read apart."""
+        return True
 
     def check(self, since_us: int | None, source: str, *, accept_changed_files: bool = False) -> None:
-        """Have them always."""
+        """Refuse nothing."""
+
+    def units(self, since_us: int | None, after: Cut, upto: Cut, *, accept_changed_files: bool) -> list[Any]:
+        """List the batches of a stretch."""
+        return [number for number in self.history if int(after.source or -1) < number <= int(upto.source or -1)]
+
+    def rows_of(self, units: Any, since_us: int | None, before_us: int) -> Any:
+        """Return the rows of some batches."""
+        low = -NEVER if since_us is None else since_us
+        found = [one for number in units for one in self.history[number]]
+        return [one for one in found if one["ts"] is None or one["ts"] >= low]
+
+    def rows(self, since_us: int | None, before_us: int, source: str, *, accept_changed_files: bool = False) -> Any:
+        """Return the rows up to a position, which is the number of a batch."""
+        units = self.units(since_us, Cut(), Cut(source), accept_changed_files=True)
+        return self.rows_of(units, since_us, before_us)
 
 
 # -- the stream ---------------------------------------------------------------------------------------------------
@@ -287,12 +302,12 @@ class MadeStream:
         synchronize: str = DEFAULT_SYNCHRONIZATION,
     ) -> None:
         self.policy = LivePolicy() if policy is None else policy
-        self.batches: dict[int, Sequence[Row]] = {}  # that its source has, by number
         self.folder, self.strategy, self.kernel, self.observers = folder, strategy, kernel, observers
         self.synchronize = synchronize
         self.clock = ManualClock("9999-01-01") if clock is None else clock
         self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
         self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
+        self.history: dict[int, list[Row]] = {}  # batch → its rows, as a source would have them
         self.open()
 
     def open(self) -> None:
@@ -312,7 +327,8 @@ class MadeStream:
         settings = StreamSettings(*common, **chosen_by, observers=self.observers)  # type: ignore[arg-type]
         context = StreamContext(self.stream, settings, commits, answers, places, targets, catalog, OF_TIME, MadeJob)
         pipeline = Pipeline(context)
-        past = MadePast(pipeline.intake.past, pipeline, self.batches)
+        past = MadePast(none, self.stream, places)
+        past.history = self.history
         pipeline.intake.past = pipeline.admission.past = past
         self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
         self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})
@@ -337,8 +353,8 @@ class MadeStream:
     def feed(self, *rows: Row, number: int | None = None) -> None:
         """Take one batch."""
         number = self.pipeline.progress.clock.batch + 1 if number is None else number
-        self.batches[number] = rows
-        self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot())
+        self.history[number] = list(rows)
+        self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot(), str(number))
         with self.pipeline.step():
             self.runner.lead()
 

@@ -81,6 +81,15 @@ def drawn_batch(draw: random.Random, clock_s: float) -> list[Row]:
     return [{**one, "v": None} if draw.random() < 0.1 else one for one in found]
 
 
+def drawn_batches(draw: random.Random) -> list[list[Row]]:
+    """Draw batches of rows as time goes on."""
+    found, clock_s = [], 0.0
+    for _ in range(draw.randint(3, 9)):
+        clock_s += draw.choice([0.5, 3, 8, 25])
+        found.append(drawn_batch(draw, clock_s))
+    return found
+
+
 class Moments:
     """Notes the moments of durable writes, and ends the process at one of them; the dead write nothing more."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.arguments import json_option, number_of, query_names
+from penstock.cli.backfill_progress import backfilling
 from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
@@ -64,9 +65,10 @@ def backfill(
 ) -> None:
     """Answer the windows of QUERIES that ended before they were added, in one pass over the source's history.
 
-    The windows of the past meet those that are answered already, without a gap and without an answer twice. The
-    engine goes on meanwhile as far as it can. Needs a source that can be read again: files, or the generator.
-    Files that were written again since they were first read are named and refused, unless they are accepted.
+    The windows of the past meet those that are answered already, without a gap and without an answer twice. A running
+    engine reads the past beside its batches, and answers when nothing else waits; after Ctrl-C it goes on. Needs a
+    source that can be read again: files, or the generator. Files that were written again since they were first read
+    are named and refused, unless they are accepted.
 
     \b
     Examples:
@@ -74,7 +76,14 @@ def backfill(
       penstock backfill pace --from 2026-01-05T15:00:00
     """
     body = {"queries": list(queries), "since": since, "accept_changed_files": accept}
-    found = carry_out(find_state(project, state), "backfill", body, long="backfilling")
+    from penstock.control import StillAtWork
+
+    place = find_state(project, state)
+    try:
+        found = carry_out(place, "backfill", body, long="backfilling", showing=backfilling(place.folder, queries))
+    except StillAtWork:
+        say("the engine goes on with the backfill; penstock status shows how far it is", err=True)
+        raise click.exceptions.Exit(130) from None
     if as_json:
         say_json(found)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.locating import Place
@@ -16,15 +16,22 @@ if TYPE_CHECKING:
     from penstock.engine import Engine
 
 
-def carry_out(place: Place, verb: str, body: dict[str, Any], *, long: str | None = None) -> dict[str, Any]:
+def carry_out(
+    place: Place,
+    verb: str,
+    body: dict[str, Any],
+    *,
+    long: str | None = None,
+    showing: AbstractContextManager[Any] | None = None,
+) -> dict[str, Any]:
     """Let the engine that runs on the folder do it; if none does, open the folder here, which starts Spark.
 
-    ``long`` names what may take long: it is waited for until it ends.
+    ``long`` names what may take long: it is waited for until it ends, ``showing`` how far it is.
     """
     from penstock.control import ask_running
 
     try:
-        with spinning(long or f"waiting for the engine on {place.folder}"):
+        with showing or spinning(long or f"waiting for the engine on {place.folder}"):
             return ask_running(place.folder, verb, body, patient=long is not None)
     except NotRunning:
         say(f"no engine runs on {shown(str(place.folder))}; opening it here starts Spark", err=True)

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any, Final
 
 from penstock.cli.arguments import number_of
+from penstock.cli.backfill_progress import backfill_text
 from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
@@ -60,6 +61,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{number_of(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
+    for one in stream.get("backfills", ()):
+        lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one])}")
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.control.asking import ask_running
+from penstock.control.asking import StillAtWork, ask_running
 
-__all__ = ["ask_running"]
+__all__ = ["StillAtWork", "ask_running"]

@@ -15,6 +15,10 @@ POLL_S: Final = 0.03
 LOOK_S: Final = 0.5  # how often to look whether the engine is still there
 
 
+class StillAtWork(KeyboardInterrupt):
+    """Somebody stopped waiting for what the engine has begun, and goes on with."""
+
+
 def ask_running(
     folder: Path,
     verb: str,
@@ -35,8 +39,9 @@ def ask_running(
     try:
         return _awaited(box, number, folder, timeout_s, patient)
     except KeyboardInterrupt:
-        box.withdraw(number)
-        raise
+        if box.withdraw(number):
+            raise
+        raise StillAtWork from None
 
 
 def _awaited(box: RequestBox, number: int, folder: Path, timeout_s: float, patient: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from penstock.model.schema import Stream
 from penstock.model.window import RowsWindow, Window
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
-from penstock.stream.progress import Progress
+from penstock.stream.progress import BackfillProgress, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
     from penstock.sinks.sink_thread import SinkThread
@@ -35,6 +35,17 @@ class SinkStatus:
     attempts: int = 0
     backlog: int = 0  # answers that it has not been given yet
     held_seconds: float = 0.0  # that the stream waited because the backlog was too long
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillStatus:
+    """How far the backfill of a query is: first its past is read, then its windows are answered."""
+
+    query: str
+    read: int  # units of the past, such as files
+    units: int | None  # None: they are not listed yet
+    answered: int  # windows
+    windows: int | None  # None: the past is not read yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,7 @@ class StreamStatus:
     invalid_reasons: Mapping[str, Any] = field(default_factory=dict)  # see :func:`reasons_of`
     lagging: int = 0  # queries that have final windows which are not answered yet
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
+    backfills: tuple[BackfillStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +118,7 @@ class StreamFacts:
     state_bytes: int = 0
     answered: Mapping[int, AnswerTimes] = field(default_factory=dict)  # by definition
     in_all: AnswerTimes = NO_ANSWERS
+    backfills: Sequence[BackfillProgress] = ()
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -123,7 +136,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     name, watermark = at_work.stream.name, progress.clock.watermark_us
     table = at_work.pipeline.given.settings.figures.of(name).copied()
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
-    return StreamFacts(progress, sinks, reason, at_work.pipeline.synopsis.state_bytes, *answered)
+    held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
+    return StreamFacts(progress, sinks, reason, held, *answered, backfills)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -181,7 +195,15 @@ def _stream(
         invalid_reasons=reasons_of(progress, catalog.known_stream(name)),
         lagging=len(progress.windows.unanswered),
         answered=standing.in_all,
+        backfills=backfills_of(catalog, standing),
     )
+
+
+def backfills_of(catalog: Catalog, standing: StreamFacts) -> tuple[BackfillStatus, ...]:
+    """Tell how far backfills are, by the names of their queries; those of a stream that is not at work wait."""
+    waiting = [BackfillProgress(number, 0, None, 0, None) for number in list(standing.progress.windows.asked)]
+    named = [(catalog.name_of(one.definition), one) for one in standing.backfills or waiting]
+    return tuple(BackfillStatus(name, one.read, one.units, one.answered, one.windows) for name, one in named)
 
 
 def reasons_of(progress: Progress, stream: Stream) -> dict[str, Any]:

@@ -32,9 +32,9 @@ _PARQUET_OPTIONS: Final = {"parquet.block.size": str(1 << 20)}  # row groups sma
 _TEXT_OPTIONS: Final = {"header": "true", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
-def trades(spark: SparkSession, market: Market, *, partitions: int | None = None) -> DataFrame:
-    """Return all trades of the market, in order of arrival within and across partitions."""
-    return _trades_of(spark.range(0, market.rows, 1, partitions), market, F.col("id"))
+def trades(spark: SparkSession, market: Market, *, partitions: int | None = None, first: int = 0) -> DataFrame:
+    """Return all trades of the market from the first on, in order of arrival within and across partitions."""
+    return _trades_of(spark.range(first, market.rows, 1, partitions), market, F.col("id"))
 
 
 def stream_trades(spark: SparkSession, market: Market, rows_per_batch: int) -> DataFrame:

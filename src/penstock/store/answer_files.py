@@ -37,6 +37,7 @@ class Span:
     corrected: bool = False  # what that commit's late rows changed is among them
     older: bool = False  # of format 2, which covers all that was due at its commit
     complete: bool = False  # of format 2: and no query failed
+    past: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # of a backfill: the first and last end answered
 
     def to_record(self) -> dict[str, Any]:
         """Write as JSON values."""
@@ -44,7 +45,8 @@ class Span:
         if self.older:
             return numbers | {"complete": self.complete}
         covered = {str(number): end for number, end in self.covered.items()}
-        return numbers | {"commit": self.commit, "covered": covered, "corrected": self.corrected}
+        told = numbers | {"commit": self.commit, "covered": covered, "corrected": self.corrected}
+        return told | ({"past": {str(number): ends for number, ends in self.past.items()}} if self.past else {})
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Span:
@@ -53,13 +55,15 @@ class Span:
         if "commit" not in record:
             return Span(*numbers, commit=numbers[1], older=True, complete=bool(record.get("complete", False)))
         covered = {int(number): int(end) for number, end in record["covered"].items()}
-        return Span(*numbers, commit=record["commit"], covered=covered, corrected=bool(record["corrected"]))
+        past = {int(number): (int(ends[0]), int(ends[1])) for number, ends in record.get("past", {}).items()}
+        corrected = bool(record["corrected"])
+        return Span(*numbers, commit=record["commit"], covered=covered, past=past, corrected=corrected)
 
     @staticmethod
     def joined(spans: Sequence[Span]) -> Span:
         """Describe neighbours that are put together; what they cover is told by later commits."""
         weight = sum(span.weight for span in spans)
-        return replace(spans[-1], first=spans[0].first, after=spans[0].after, weight=weight, covered={})
+        return replace(spans[-1], first=spans[0].first, after=spans[0].after, weight=weight, covered={}, past={})
 
 
 @dataclass(frozen=True, slots=True)

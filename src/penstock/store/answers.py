@@ -44,6 +44,7 @@ class Made:
     commit: int
     covered: Mapping[int, int] = field(default_factory=dict)  # definition → its last window end that is answered
     corrected: bool = False  # what the commit's late rows changed is among them
+    past: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # of a backfill: the first and last end answered
 
 
 def answers_of(log: AnswerLog, definitions: Iterable[int]) -> list[pa.Table]:
@@ -78,7 +79,7 @@ class AnswerLog(ABC):
             return
         made = made or Made(number)
         with self._changing:
-            span = Span(number, number, self._last, 1, made.commit, made.covered, made.corrected)
+            span = Span(number, number, self._last, 1, made.commit, made.covered, made.corrected, past=made.past)
             self._files = (*self._files, self._write(span, tables, "answers", written))
             self._last, self._new = number, self._new + 1
 

@@ -78,6 +78,16 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPast:
+    """Since when a query is to answer windows of the past whose rows are not read yet."""
+
+    since_us: int | None  # None: from the first row
+    entering: bool = False  # it came with its past, and is paused if that cannot be had
+    accept: bool = False  # files that have changed since they were read
+    holds: bool = False  # its windows wait for those of the past, as they are said in order
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Everything a batch fixed: with the partials beside it, the batch never has to be read again."""
 
@@ -123,13 +133,18 @@ class Commit:
     invalid: Invalid = field(default_factory=Invalid)  # rows of all batches so far, by reason
     too_late: Mapping[str, int] = field(default_factory=dict)  # definition → rows that came too late for it
     skipped: Mapping[str, int] = field(default_factory=dict)  # definition → windows that later ones superseded
+    asked: Mapping[str, AskedPast] = field(default_factory=dict)  # definition → the past that is to be read for it
+    past: Mapping[str, Sequence[Sequence[Any]]] = field(
+        default_factory=dict
+    )  # windows of the past that are not answered: as in due, with runs
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
         """Write the commit as JSON values."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         paused = {number: asdict(pause) for number, pause in self.paused.items()}
-        told = {"counts": asdict(self.counts), "paused": paused, "invalid": asdict(self.invalid)}
+        asked = {number: asdict(one) for number, one in self.asked.items()}
+        told = {"counts": asdict(self.counts), "paused": paused, "invalid": asdict(self.invalid), "asked": asked}
         return {"format": FORMAT, **plain, **told}
 
     @staticmethod
@@ -143,6 +158,7 @@ class Commit:
         known["due"] = {k: tuple(tuple(one) for one in v) for k, v in each.items()}
         known["paused"] = {k: Paused(**v) for k, v in record["paused"].items()}
         known["invalid"] = Invalid(**record.get("invalid", {}))
+        known["asked"] = {k: AskedPast(**v) for k, v in record.get("asked", {}).items()}
         known["attempts"] = tuple(record["attempts"])
         known["backfilled"] = tuple(record.get("backfilled", ()))
         return Commit(**known)

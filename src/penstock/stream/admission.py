@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition
+from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
-from penstock.language.options import accepts_changed_files, since_of
+from penstock.language.options import accepts_changed_files, says_changes, since_of
 from penstock.model.schema import Table
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import LaneKey, condition_of, tree_of
-from penstock.stream.batch_job import BatchJob, BatchPartials
+from penstock.stream.batch_job import BatchJob
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.grouping_plan import GroupingChooser
-from penstock.stream.past_rows import PastRows
+from penstock.stream.past_reading import PastReading, ReadPast, Since
+from penstock.stream.past_rows import Cut, PastRows
 from penstock.stream.pauses import pause_by_hand
 from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
 from penstock.stream.step import Step
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Since = int | None  # None: the stream's first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +34,12 @@ class FirstWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPast:
-    """Partials of the past, for queries that ask for it since a time."""
+class NeededPast:
+    """Since when rows up to a position of the source must be readable again."""
 
-    asking: Mapping[int, Since]
-    rows: DataFrame
-    computed: BatchPartials
+    since_us: Since
+    source: str
+    accept: bool  # files that have changed since they were read
 
 
 class Admission:
@@ -67,9 +63,13 @@ class Admission:
         self.computing, self.due_windows, self.failures, self.groupings = computing, due_windows, failures, groupings
 
     def promise(
-        self, new: Definition, others: Sequence[Definition], layout: Layout | None, *, checked: bool = False
+        self,
+        new: Definition,
+        others: Sequence[Definition],
+        layout: Layout | None,
+        needs: Callable[[NeededPast], None] = lambda needed: None,
     ) -> FirstWindow:
-        """Tell from which window on a query will be answered; ``checked``: raise if its past cannot be had."""
+        """Tell from which window on a query will be answered; ``needs`` is told of the past that it needs for that."""
         progress, since = self.progress, since_of(new.query)
         if new.id in progress.windows.starts:
             return FirstWindow(progress.windows.first_ends.get(new.id), "the query exists already")
@@ -91,17 +91,18 @@ class Admission:
             return FirstWindow(progress.windows.next_ends[new.id], why, stored)
         progress.windows.forget(new.id)  # it is entered with its past, in one step
         self.groupings.refuse_the_past([new])
-        if checked:
-            self.past.check(asked, progress.clock.source, accept_changed_files=accepts_changed_files(new.query))
+        needs(NeededPast(asked, progress.clock.source, accepts_changed_files(new.query)))
         kept = "retained rows cover it" if since is None else "it is answered from rows of the past"
         return FirstWindow(self._first_end(new, asked), kept)
 
-    def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> None:
-        """Raise if a query asks for a past that cannot be had; nothing is promised."""
+    def try_out(self, new: Definition, others: Sequence[Definition], layout: Layout | None) -> list[NeededPast]:
+        """Raise if a query asks for a past that it cannot have; return the past that it needs. Nothing is promised."""
+        needed: list[NeededPast] = []
         try:
-            self.promise(new, (*others, new), layout, checked=True)
+            self.promise(new, (*others, new), layout, needed.append)
         finally:
             self.progress.windows.forget(new.id)
+        return needed
 
     def asking(self, new: Iterable[Definition], layout: Layout) -> dict[int, Since]:
         """Choose the queries that are entered with rows of the past, definition → since when."""
@@ -131,13 +132,37 @@ class Admission:
         self.groupings.refuse_the_past(chosen)
         accept = accept or all(accepts_changed_files(d.query) for d in chosen)
         rebuilt = self.lanes_of(asking, layout)
-        others = [self.progress.windows.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
-        needed = [*asking.values(), *others]
-        low = None if None in needed else min(since for since in needed if since is not None)
-        before = self.progress.clock.seen_until_us
+        low, before = self._needed_since(asking, rebuilt), self.progress.clock.seen_until_us
         assert before is not None
         rows = self.past.rows(low, before, self.progress.clock.source, accept_changed_files=accept)
         return ReadPast(asking, rows, self.computing.of_the_past(rows, rebuilt, tables, before))
+
+    def reading(
+        self,
+        asking: Mapping[int, Since],
+        layout: Layout,
+        tables: Mapping[str, Table],
+        cut: Cut,
+        computing: BatchJob,
+        *,
+        accept: bool,
+    ) -> PastReading:
+        """Prepare to read the past of some queries in parts, up to a cut."""
+        self.groupings.refuse_the_past(d for d in layout.plan.definitions if d.id in asking)
+        rebuilt, before = self.past_lanes(asking, layout), self.progress.clock.seen_until_us
+        assert before is not None
+        low = self._needed_since(asking, rebuilt)
+        return PastReading(self.past, computing, asking, rebuilt, low, tables, accept, cut, before)
+
+    def past_lanes(self, asking: Iterable[int], layout: Layout) -> Layout:
+        """Lay out the lanes of some queries, with slices that rows of any part of the past compute alike."""
+        return self.lanes_of(asking, layout).listed({})
+
+    def _needed_since(self, asking: Mapping[int, Since], rebuilt: Layout) -> Since:
+        """Return from when on rows are needed to rebuild lanes; None: from the first row."""
+        others = [self.progress.windows.floor_of(d) for d in rebuilt.plan.definitions if d.id not in asking]
+        needed = [*asking.values(), *others]
+        return None if None in needed else min(since for since in needed if since is not None)
 
     def read_or_pause(
         self, asking: Mapping[int, Since], layout: Layout, tables: Mapping[str, Table]
@@ -149,11 +174,11 @@ class Admission:
             try:
                 past = self.read({d.id: asking[d.id] for d in some}, layout, tables) if some else None
             except PenstockError as error:
-                self._pause_without_past(some, error)
+                self.pause_without_past(some, error)
                 past = None
         return past
 
-    def _pause_without_past(self, definitions: Iterable[Definition], error: PenstockError) -> None:
+    def pause_without_past(self, definitions: Iterable[Definition], error: PenstockError) -> None:
         """Pause queries whose past cannot be had."""
         reason = f"its past is not available: {error.what}"
         for definition in definitions:
@@ -192,6 +217,38 @@ class Admission:
         due = [*self.due_windows.between(layout, ends), *self.due_windows.due(layout, watermark)]
         return replace(step, due=due)
 
+    def take_aside(self, past: ReadPast, layout: Layout, step: Step) -> tuple[Step, list[Pending]]:
+        """Rebuild the lanes of queries that answer already; return the step and the windows of the past, apart from it.
+
+        A query that says changes only says its windows in order: those of the past are due with the step.
+        """
+        windows, watermark = self.progress.windows, self.progress.clock.watermark_us
+        assert watermark is not None
+        held = {number for number in past.asking if windows.holds(number)}
+        before = {n: (windows.first_ends.get(n), windows.next_ends.get(n)) for n in past.asking if n not in held}
+        step = self.take(past, layout, step)
+        ends: dict[int, tuple[int, int]] = {}
+        for definition in (d for d in past.computed.layout.plan.definitions if d.id in past.asking):
+            windows.asked.pop(definition.id, None)
+            first_end, next_end = before.get(definition.id, (None, None))
+            if first_end is not None and next_end is not None:
+                ends[definition.id] = self._before(definition, first_end, next_end, watermark)
+        found = self.due_windows.between(layout, {n: each for n, each in ends.items() if each[0] <= each[1]})
+        ordered = [one for one in found if says_changes(one.definition.query)]
+        due = [*ordered, *self.due_windows.due(layout, watermark)]
+        return replace(step, due=due), [one for one in found if not says_changes(one.definition.query)]
+
+    def _before(self, definition: Definition, first_end: int, next_end: int, watermark: int) -> tuple[int, int]:
+        """Let a query that began anew in the past go on where it was; return its first and last window before that."""
+        windows, number = self.progress.windows, definition.id
+        begins = windows.next_ends[number]
+        windows.first_ends[number] = min(first_end, begins)
+        if first_end <= watermark:  # it has answered already
+            windows.next_ends[number] = next_end
+            return begins, first_end - 1
+        windows.next_ends[number] = max(begins, definition.query.window.end_after(watermark))
+        return begins, min(first_end - 1, watermark)
+
     def going_back(self, chosen: Mapping[int, Since], layout: Layout) -> dict[int, Since]:
         """Choose the queries that have windows since a time before their first one; other lanes stay as they are."""
         found: dict[int, Since] = {}
@@ -203,8 +260,8 @@ class Admission:
                 found[definition.id] = since
         return found
 
-    def check_back(self, chosen: Mapping[int, Since], layout: Layout, *, accept: bool) -> None:
-        """Raise if the past of queries that have windows before their first one cannot be had.
+    def needed_back(self, chosen: Mapping[int, Since], layout: Layout, *, accept: bool) -> list[NeededPast]:
+        """Return the past that queries need which have windows before their first one; raise if they cannot have it.
 
         Files that have changed are refused unless all of the queries, or who asks, ``accept`` them.
         """
@@ -212,8 +269,7 @@ class Admission:
         asked = [d for d in layout.plan.definitions if d.id in asking]
         self.groupings.refuse_the_past(asked)
         accept = accept or all(accepts_changed_files(d.query) for d in asked)
-        for since in asking.values():
-            self.past.check(since, self.progress.clock.source, accept_changed_files=accept)
+        return [NeededPast(since, self.progress.clock.source, accept) for since in asking.values()]
 
     def lanes_of(self, chosen: Iterable[int], layout: Layout) -> Layout:
         """Lay out the lanes of some queries alone, sliced as in the whole plan, with all queries that share them."""

@@ -18,7 +18,8 @@ from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 
-GroupKind = Literal["windows", "revisions"]  # windows that were final, or answers that late rows have changed
+# Windows that were final, answers that late rows have changed, or windows of the past that a backfill asks for.
+GroupKind = Literal["windows", "revisions", "past"]
 
 
 @dataclass(frozen=True, slots=True)

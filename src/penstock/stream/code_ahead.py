@@ -18,6 +18,7 @@ from penstock.share.layout import Layout
 from penstock.spark.job.no_rows import no_rows
 from penstock.spark.job.partials import PartialsJob
 from penstock.spark.job.writer import Bounds
+from penstock.spark.session.pools import BACKGROUND, in_pool
 from penstock.stream.aggregation_choice import LastBatch
 from penstock.stream.batch_job import BatchJob
 
@@ -64,7 +65,9 @@ class CodeAhead:
         """Write the job and run it, unless it is not wanted any more."""
         with suppress(Exception):
             job = write()
-            if not self._stopping.is_set():
+            with in_pool(self.session, BACKGROUND):
+                if self._stopping.is_set():
+                    return
                 job.run(no_rows(self.session, types), {}, bounds)
 
     def wait(self) -> None:

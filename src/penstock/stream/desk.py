@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.kernel.pending import ItemKey
+from penstock.model.instants import steady_clock_us
+from penstock.stream.background_share import BackgroundShare
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
@@ -29,6 +31,7 @@ class Desk:
         """Begin without streams; the thread starts with the first one."""
         self._pipelines: list[Pipeline] = []
         self._changed = threading.Condition()
+        self._share, self._upkeep_share = BackgroundShare(steady_clock_us), BackgroundShare(steady_clock_us)
         self._thread: threading.Thread | None = None
 
     def join(self, pipeline: Pipeline) -> None:
@@ -72,6 +75,11 @@ class Desk:
     def _do_next(self) -> bool:
         """Answer the most urgent windows, or do upkeep where nothing waits; False: there is nothing to do now."""
         waiting, held_up = self._waiting()
+        in_batch = any(p.committer.order.under_way.since_us is not None for p in self._pipelines)
+        past = self._in_background(lambda p: p.committer.past, self._share, waits=bool(waiting) or held_up or in_batch)
+        if past is not None:
+            _guarded(past, past.past.answer)
+            return True
         if waiting:
             chosen = self._chosen(waiting)
             if chosen is None:
@@ -84,10 +92,21 @@ class Desk:
         if held_up:
             threading.Event().wait(BUSY_S)
             return True
-        idle = next((p for p in self._pipelines if p.upkeep and not p.is_wanted and not p.half_done), None)
+        idle = self._in_background(lambda p: p.upkeep, self._upkeep_share, waits=in_batch)
         if idle is not None:
             _guarded(idle, idle.do_upkeep)
         return idle is not None
+
+    def _in_background(
+        self, has: Callable[[Pipeline], object], share: BackgroundShare, *, waits: bool
+    ) -> Pipeline | None:
+        """Choose a stream that has something which can wait, if nothing else ``waits`` or a turn is owed to it."""
+        found, chosen = [p for p in self._pipelines if has(p)], None
+        if found and (not waits or share.is_owed()):
+            chosen = next((p for p in found if not p.is_wanted and not p.half_done and _is_free(p)), None)
+        if chosen is not None or not found:
+            share.had()
+        return chosen
 
     def _waiting(self) -> tuple[list[tuple[Pipeline, ItemKey]], bool]:
         """List what may be answered now; also tell whether some of it cannot be, as its stream is in a step."""
@@ -120,6 +139,14 @@ class Desk:
             return None
         pipeline = known[places[0]][0]
         return pipeline, [known[place][1] for place in places if known[place][0] is pipeline]
+
+
+def _is_free(pipeline: Pipeline) -> bool:
+    """Tell whether a stream is not in the middle of a step."""
+    if not pipeline.memory.acquire(blocking=False):
+        return False
+    pipeline.memory.release()
+    return True
 
 
 def _guarded(pipeline: Pipeline, do: Callable[[], None]) -> None:

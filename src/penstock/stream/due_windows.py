@@ -84,12 +84,12 @@ class DueWindows:
         """List the windows left when the stream ends: final ones, and those that hold a row."""
         return [] if self.progress.clock.watermark_us is None else self._due(layout, self._last_end)
 
-    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
-        """List the windows that a commit found due; what was told of them then is not told again."""
+    def recorded(self, layout: Layout, commit: Commit, *, past: bool = False) -> list[Pending]:
+        """List the windows that a commit found due, or of the past; what was told of them is not told again."""
         found, now_us = [], self.clock()
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                for record in commit.due.get(str(definition.id), ()):
+                for record in (commit.past if past else commit.due).get(str(definition.id), ()):
                     until = (commit.next_ends.get(str(definition.id)) or 0) - 1 if len(record) < 3 else record[2]
                     silent = record[3] if len(record) > 3 else 0
                     if len(record) > 4:  # of batches before: as they were listed then
@@ -133,7 +133,7 @@ class DueWindows:
             for definition in tree.definitions:
                 target = min(until(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, target)
-                if first is None:
+                if first is None or self.progress.windows.holds(definition.id):
                     continue
                 if first <= target:  # of most queries, no window ends with a batch
                     silent = self.progress.windows.silences.get(definition.id, NO_SILENCE)

@@ -26,6 +26,7 @@ from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.share.plan import ONE_TREE, Strategy, plan_queries
 from penstock.spark.answers.executor_state import AnswerBuckets, Answered, Collecting, answer_buckets
 from penstock.spark.session.own_session import made_in
+from penstock.spark.session.pools import EVALUATION, in_pool
 from penstock.store.answer_files import AnswerFile, AnswerPart, LargeTables, Span
 from penstock.store.buckets import GroupingName
 from penstock.store.commits import Commit, CommitLog, Counts
@@ -153,7 +154,8 @@ class ExecutorState:
         folder = self.store.folder
         self.answers.mkdir(parents=True, exist_ok=True)
         task = AnswerBuckets(entries, plain, tuple(due), self.kernel, folder, self.answers, number)
-        return answer_buckets(self.session, task, self.store.buckets)
+        with in_pool(self.session, EVALUATION):
+            return answer_buckets(self.session, task, self.store.buckets)
 
     def taken_back(self, parts: Sequence[AnswerPart]) -> list[pa.Table]:
         """Read answers that no log will name, and remove their files."""

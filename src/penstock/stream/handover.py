@@ -19,6 +19,8 @@ def has_left(progress: Progress, definition: Definition) -> bool:
     watermark, following = progress.clock.watermark_us, progress.windows.answers_next(definition.id)
     if watermark is None or progress.clock.ended:
         return progress.clock.ended
+    if definition.id in progress.windows.asked:
+        return False
     last, revise_us = progress.windows.last_own_end(definition), definition.typed.revise_us
     listed = watermark > last if following is None else following > last
     return listed and (not revise_us or watermark - revise_us >= last)

@@ -20,6 +20,7 @@ from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.stream.answered_groups import (
     AnsweredGroup,
     BackgroundWork,
+    GroupKind,
     MemoryHold,
     ProcessedBatch,
     Work,
@@ -111,21 +112,20 @@ class Observing:
     def group(
         self,
         began: Began,
+        kind: GroupKind,
         logged: tuple[int | None, int],
         due: Sequence[Pending],
         order: EvaluationOrder,
         spent: Sequence[Spent],
         watermark_us: int | None,
         believed: Mapping[int, float],
-        *,
-        revised: bool,
     ) -> None:
         """Tell that windows, or revisions, were answered; ``logged``: number and rows of the answers in the log."""
         if not self.observers:
             return
         work = AnsweredGroup(
             self.stream,
-            "revisions" if revised else "windows",
+            kind,
             logged[0],
             began.clock_us,
             self.clock(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING
 from penstock.errors import SourceError
 from penstock.model.schema import Stream
 from penstock.spark.job.literals import quoted
+from penstock.spark.kept_rows.commit_folders import CommitSpan
 from penstock.spark.kept_rows.retained import Retained
-from penstock.spark.sources.reading import check_history, history
+from penstock.spark.sources.readers import Unit
+from penstock.spark.sources.reading import check_history, has_units, history, history_units, read_units
 from penstock.spark.sources.streaming_query import as_for_batches
 from penstock.stream.query_windows import NEVER
 
@@ -29,6 +32,14 @@ class Places:
     invalid: Path | None = None  # rows without a usable time; None: they are counted only
     spread: Path | None = None  # partials that executors keep; None: the driver keeps all
     answers: Path | None = None  # where executors write answers
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place between two batches: the source's position, and the last commit."""
+
+    source: str = ""
+    number: int = -1
 
 
 class PastRows:
@@ -68,6 +79,34 @@ class PastRows:
         about = self.stream, self.places.checkpoint, source
         rows = history(as_for_batches(self.session), *about, accept_changed=accept_changed_files)
         assert rows is not None
+        return self._since(rows, since_us)
+
+    @property
+    def comes_in_units(self) -> bool:
+        """Tell whether the past can be read in parts; a source that is of no use for it is refused elsewhere."""
+        return self.kept_since_us != NEVER or has_units(self.stream)
+
+    def units(
+        self, since_us: int | None, after: Cut, upto: Cut, *, accept_changed_files: bool
+    ) -> list[CommitSpan] | list[Unit]:
+        """List what holds the rows since a time that came after one cut up to another."""
+        low = -NEVER if since_us is None else since_us
+        if self.kept_since_us <= low:
+            return self.retained.spans(low, after.number, upto.number)
+        self._check_kind(upto.source)
+        stretch = after.source, upto.source
+        about = self.session, self.stream, self.places.checkpoint, stretch
+        return history_units(*about, accept_changed=accept_changed_files)
+
+    def rows_of(self, units: Sequence[CommitSpan] | Sequence[Unit], since_us: int | None, before_us: int) -> DataFrame:
+        """Return the rows since a time that some units hold."""
+        low, session = -NEVER if since_us is None else since_us, as_for_batches(self.session)
+        if units and isinstance(units[0], CommitSpan):
+            return self.retained.rows_of(units, (low, before_us), session)
+        return self._since(read_units(session, self.stream, units), since_us)
+
+    def _since(self, rows: DataFrame, since_us: int | None) -> DataFrame:
+        """Leave out the rows before a time."""
         if since_us is None:
             return rows
         return rows.where(f"unix_micros(cast({quoted(self.stream.time)} as timestamp)) >= {since_us}L")

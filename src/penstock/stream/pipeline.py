@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,11 +21,11 @@ from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
 from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
-from penstock.stream.due_windows import LOG
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began, Metrics, Observing
+from penstock.stream.past_steps import PastSteps
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
@@ -34,6 +35,7 @@ from penstock.stream.stream_parts import build_parts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+LOG = logging.getLogger("penstock")
 FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
 COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
@@ -54,6 +56,7 @@ class Pipeline:
         self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
         self._steps_waiting = 0
+        self.past = PastSteps(self)
         self._begin()
 
     def _begin(self) -> None:
@@ -67,6 +70,7 @@ class Pipeline:
         self.upkeep: dict[str, Callable[[], None]] = {}  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
+        self.past.renew()
         self._looked = -1  # the last commit at which it was decided whether to compact
 
     @contextmanager
@@ -139,10 +143,7 @@ class Pipeline:
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
             self.committer.commit(Step("heartbeat", due, self.clock()), layout)
-            if self.lags:
-                self._do_later({}, self.committer.answer_later(due, layout))
-            else:
-                self.committer.answer(due, layout)
+            self.answer_later(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
 
@@ -172,13 +173,16 @@ class Pipeline:
             LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
             asking = self.admission.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
-            if asking and (past := self.admission.read_or_pause(asking, layout, snapshot.tables)) is not None:
+            if asking and self.past.is_aside:
+                self.past.backfills.ask(asking, layout, entering=True)
+            elif asking and (past := self.admission.read_or_pause(asking, layout, snapshot.tables)) is not None:
                 step = self.admission.take(past, layout, step)
             if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
-            if step.due or step.backfilled:
+            if step.due or step.backfilled or (asking and self.past.is_aside):
                 self.committer.commit(step, layout)
                 self.committer.answer(step.due, layout)
+            self.past.look()
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
@@ -203,11 +207,6 @@ class Pipeline:
                 self.committer.commit(Step("change", (), self.clock()), self.layout)
         return [Admitted(d, p.first_end_us, p.why) for d, p in zip(new, promises, strict=True)]
 
-    def try_out(self, snapshot: Snapshot, new: Definition) -> None:
-        """Raise if a query asks for a past that cannot be had."""
-        self._mend()
-        self.admission.try_out(new, snapshot.definitions, self.layout)
-
     def plan(self, snapshot: Snapshot) -> Layout:
         """Return the layout for a catalog version; a change takes effect first."""
         self.settle(snapshot)
@@ -226,7 +225,7 @@ class Pipeline:
             with self.metrics.timed("job"):
                 try:
                     with self.step():
-                        settle = partial(self.committer.answer_before, layout, None)
+                        settle = partial(self.committer.answer_all, layout)
                         layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
                         self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     beside = self.intake.sent_beside(snapshot)
@@ -346,6 +345,23 @@ class Pipeline:
         self.half_done = True
         yield
         self.half_done = False
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Let another part of the stream take a step, of which nothing is left if it fails in the middle."""
+        with self._whole():
+            yield
+
+    def make_sound(self) -> None:
+        """Go back to what was committed if a step failed in the middle, and raise what an answer raised."""
+        self._mend()
+
+    def answer_later(self, due: Sequence[Pending], layout: Layout) -> None:
+        """Leave windows that became final without rows to be answered, or answer them if nothing lags behind."""
+        if self.lags:
+            self._do_later({}, self.committer.answer_later(due, layout))
+        else:
+            self.committer.answer(due, layout)
 
     def _mend(self) -> None:
         """After a step that failed in the middle, go back to what was committed."""

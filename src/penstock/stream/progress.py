@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.typed import Definition
@@ -13,6 +14,17 @@ from penstock.store.commits import Commit
 from penstock.stream.clock import StreamClock
 from penstock.stream.query_windows import NEVER, QueryWindows
 from penstock.stream.slicing_history import SlicingHistory
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    """How far the backfill of a query is."""
+
+    definition: int
+    read: int  # units of the past, such as files
+    units: int | None  # None: nobody knows yet
+    answered: int
+    windows: int | None  # None: its past is not read yet
 
 
 class Progress:

@@ -29,6 +29,7 @@ class QueryChanges:
 
     def create(self, typed: Sequence[TypedQuery], origin: Origin = "") -> list[Admitted]:
         """Enter queries, all of them or none."""
+        self._check_before(typed)
         with self._waiting({one.query.stream for one in typed}) as streams:
             self._check(typed, streams)
             begins = {one.query.name: _said_before(one, streams) for one in typed}
@@ -43,6 +44,7 @@ class QueryChanges:
 
     def check(self, typed: TypedQuery) -> None:
         """Refuse a query that asks for what cannot be had, before anything changes."""
+        self._check_before([typed])
         with self._waiting({typed.query.stream}) as streams:
             self._check([typed], streams)
 
@@ -52,10 +54,18 @@ class QueryChanges:
             if one.query.stream in streams and not self.catalog.holds(one):
                 streams[one.query.stream].check_past(one)
 
+    def _check_before(self, typed: Sequence[TypedQuery]) -> None:
+        """Let running streams look at the past that queries ask for, before their batches have to wait."""
+        streams = self.opened(dict.fromkeys(one.query.stream for one in typed if since_of(one.query) is not None))
+        for one in typed:
+            if one.query.stream in streams and not self.catalog.holds(one):
+                streams[one.query.stream].past.check(one, self.catalog.next_id, waits=False)
+
     def create_stream(self, name: str, typed: TypedQuery) -> Admitted:
         """Enter a query whose answers are a stream."""
         query = typed.query
         stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
+        self._check_before([typed])
         with self._waiting({query.stream}) as streams:
             self._check([typed], streams)
             entered = self._admitted([self.catalog.create_answers(stream, typed)])[0]
@@ -65,6 +75,7 @@ class QueryChanges:
     def replace(self, typed: TypedQuery, origin: Origin | None = None) -> Admitted:
         """Put a query in the place of the one of its name; windows that have begun remain that one's."""
         before = self.catalog.query(typed.query.name)
+        self._check_before([typed])
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
             self._check([typed], streams)
             times = _begins_at(typed, streams), _hands_over_at(before, typed, streams)
@@ -91,13 +102,15 @@ class QueryChanges:
         start = _moment(since)
         chosen = [self.catalog.query(name) for name in dict.fromkeys(names)]
         refuse_past(chosen, self.catalog)
-        found: dict[int, int] = {}
-        with self._waiting({d.query.stream for d in chosen}) as streams:
-            asked = {name: {d.id: start for d in chosen if d.query.stream == name} for name in streams}
-            for name, stream in streams.items():
-                stream.check_backfill(asked[name], accept_changed_files=accept_changed_files)
-            for name, stream in streams.items():
-                found |= stream.backfill(asked[name], accept_changed_files=accept_changed_files)
+        found, lines = dict[int, int](), {d.query.stream for d in chosen}
+        asked = {line: {d.id: start for d in chosen if d.query.stream == line} for line in lines}
+        for name, stream in self.opened(sorted(lines)).items():
+            stream.past.check_back(asked[name], accept_changed_files=accept_changed_files)
+        with self._waiting(lines) as streams:
+            named = [(stream, asked[name]) for name, stream in streams.items() if name in asked]
+            tickets = [stream.past.ask(some, accept_changed_files=accept_changed_files) for stream, some in named]
+        for ticket in tickets:
+            found |= ticket.wait()
         return {d.name: found.get(d.id, 0) for d in chosen}
 
     def _controlled(self, name: str, record: Callable[[str], object]) -> None:

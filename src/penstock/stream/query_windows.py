@@ -11,7 +11,7 @@ from penstock.evaluate.windows.due import NO_SILENCE, Silence
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan
-from penstock.store.commits import Commit, Paused
+from penstock.store.commits import AskedPast, Commit, Paused
 from penstock.stream.clock import StreamClock
 
 NEVER: Final = 1 << 62  # a time that no window ends at
@@ -34,6 +34,8 @@ class QueryWindows:
     unanswered: dict[int, int] = field(
         default_factory=dict
     )  # first end that is final and not answered, if there is one
+    asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
+    past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
 
@@ -55,7 +57,7 @@ class QueryWindows:
         """Forget a definition that is gone."""
         self.failed_us.pop(number, None)
         known: dict[int, Any]
-        counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered
+        counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered, self.asked, self.past
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
 
@@ -89,7 +91,12 @@ class QueryWindows:
 
     def answers_next(self, number: int) -> int | None:
         """Return the end of the next window that a definition is to answer, final or not; None: not known yet."""
-        return self.unanswered.get(number, self.next_ends.get(number))
+        return self.past.get(number, self.unanswered.get(number, self.next_ends.get(number)))
+
+    def holds(self, number: int) -> bool:
+        """Tell whether a query's windows wait until its past is read."""
+        asked = self.asked.get(number)
+        return asked is not None and asked.holds
 
     def revised_from(self, definition: Definition) -> int:
         """Return the first window end whose answer late rows may revise: none of a query that is paused."""
@@ -195,4 +202,5 @@ class QueryWindows:
         self.departed = dict(commit.departed)
         self.failed_us = {int(k): v for k, v in commit.failed.items()}
         self.skipped = {int(k): v for k, v in commit.skipped.items()}
-        self.unanswered = {}
+        self.asked = {int(k): v for k, v in commit.asked.items()}
+        self.unanswered, self.past = {}, {}

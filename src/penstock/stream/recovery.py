@@ -57,7 +57,7 @@ class Recovery:
     def charge(self, layout: Layout, last: Commit, answers: AnswerLog) -> None:
         """Pause the queries that would be answered from what is not whole; others had begun anew before."""
         self._made = answers.made_after(last.number)
-        waiting = {one.definition.id for one in self._unanswered(layout, last)}
+        waiting = {one.definition.id for one in [*self._unanswered(layout, last), *self._of_the_past(layout, last)]}
         for place, (since_us, defect) in self._broken.items():
             if since_us is not None:
                 lost = [d for d in users_of(layout, place) if not self._goes_on(d, since_us, waiting)]
@@ -66,6 +66,7 @@ class Recovery:
     def go_on(self, committer: StepCommitter, layout: Layout, last: Commit, arrived: Arrived | None) -> None:
         """Answer what was due at the last commit, and was not answered before the process ended."""
         committer.targets.catch_up()  # a step that failed may have passed a sink over
+        committer.past.enlist(self._of_the_past(layout, last))
         revised = any(span.corrected or span.older for span in self._made)
         late = (arrived.touched, last.judged_us) if arrived is not None and last.kind == "batch" else NO_LATE_ROWS
         due, left = self._unanswered(layout, last), NO_LATE_ROWS if revised else late
@@ -102,6 +103,14 @@ class Recovery:
         for number in fresh:
             skipped[number] = skipped.get(number, 0) - sum(number in span.covered for span in self._made)
 
+    def _of_the_past(self, layout: Layout, last: Commit) -> list[Pending]:
+        """List the windows of backfills that a commit tells of, without those that are in the log."""
+        left = self.due_windows.recorded(layout, last, past=True)
+        for span in self._made:
+            for number, (first, end) in span.past.items():
+                left = [part for one in left for part in _without(one, number, (first, end))]
+        return left
+
     def _goes_on(self, definition: Definition, since_us: int, waiting: Collection[int]) -> bool:
         """Tell whether all windows that a query will answer begin where its lane is whole."""
         progress, window = self.progress, definition.query.window
@@ -116,3 +125,10 @@ class Recovery:
         if not by_rows:
             progress.windows.starts[definition.id] = since_us
         return True
+
+
+def _without(one: Pending, number: int, answered: tuple[int, int]) -> list[Pending]:
+    """Leave out the windows of a definition from one end to another."""
+    if one.definition.id != number:
+        return [one]
+    return [part for part in (one.upto(answered[0] - 1), one.after(answered[1])) if len(part.ends)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,17 +16,16 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
-from penstock.language.options import since_of
 from penstock.model.derived import source_of
-from penstock.model.duration import MINUTE
 from penstock.model.schema import Stream
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
+from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
 from penstock.stream.admitted import Admitted
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.due_windows import LOG
+from penstock.stream.backfill_worker import BackfillWorker
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
@@ -35,7 +35,8 @@ from penstock.stream.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SILENCE_US = MINUTE  # without rows, after which answers that sinks have collected are made visible
+LOG = logging.getLogger("penstock")
+SILENCE_US = 60_000_000  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _tells_the_end = telling_the_end(attrgetter("pipeline.session"))
 
@@ -62,6 +63,7 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
+        self.past = BackfillWorker(self)
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
@@ -112,7 +114,8 @@ class StreamRunner:
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.lags = self._may_lag and not self.targets.followers
-            self.pipeline.process(batch, batch_id, snapshot, source)
+            with in_pool(self.pipeline.session, INGEST):
+                self.pipeline.process(batch, batch_id, snapshot, source)
             self.desk.wake()
             with self.pipeline.step():
                 self.lead()
@@ -135,6 +138,7 @@ class StreamRunner:
         """Process all that the source holds now; False: it was stopped before."""
         running, done = self._open(), False
         self._go_on()
+        self.past.finish()  # what an engine was asked for that ran before
         while not done and not self._stopping.is_set():
             wanted = self.columns()
             done = running.run_available(wanted) and self.columns() <= wanted
@@ -161,18 +165,32 @@ class StreamRunner:
         """Stop after the current batch and raise what stopped the stream before."""
         self._stopping.set()
         self.delivery.let_through()
+        self.stop_waiting()
         self.pipeline.code_ahead.stop()
+        self.past.stop()
         if self._supervisor is not None:
             self._supervisor.join()
             self._supervisor = None
         elif self._running is not None:
             self._running.stop()
+        self.past.stop()  # the last tick may have found more to read
         self.desk.leave(self.pipeline)
         with self._busy:  # what somebody else asked for is done
             self._catch_up()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def stop_waiting(self) -> None:
+        """Let nobody wait for a backfill any more: it goes on with the next start."""
+        self.pipeline.past.tickets.leave(self.stream.name)
+
+    def is_in_batch(self) -> bool:
+        """Tell whether a batch, or another step, is in the middle."""
+        if not self._busy.acquire(blocking=False):
+            return True
+        self._busy.release()
+        return False
 
     def let_answers_lag(self, *, may: bool = True) -> None:
         """Let final windows be answered after the next batch, by the desk or by whoever asks; False: catch up."""
@@ -228,7 +246,9 @@ class StreamRunner:
                             self.tick()
                         finally:
                             self._busy.release()
-                        self.pipeline.warm_up()
+                        self.past.look()
+                        with in_pool(self.pipeline.session, BACKGROUND):
+                            self.pipeline.warm_up()
                 if not running.active:
                     running.wait()
                 running.stop()
@@ -237,6 +257,7 @@ class StreamRunner:
             error = raised if over is None or isinstance(raised, PenstockError) else over
             LOG.error(error, extra={"event": "stream failed", "stream": self.stream.name})
             self._failure = error
+            self.stop_waiting()
             if self._running is not None:
                 with suppress(Exception):  # the first failure is the one to tell
                     self._running.stop()
@@ -272,12 +293,17 @@ class StreamRunner:
         with self._busy, self.pipeline.step():
             yield
 
+    @contextmanager
+    def no_batch(self) -> Iterator[None]:
+        """Keep batches waiting, while final windows are answered."""
+        with self._busy:
+            yield
+
     def check_past(self, typed: TypedQuery) -> None:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)
-        if since_of(typed.query) is not None:
-            self.pipeline.try_out(self.snapshot(), new)
+        self.past.check(typed, self.catalog.next_id, waits=True)
 
     @_tells_the_end
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
@@ -297,12 +323,6 @@ class StreamRunner:
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 
-    def check_backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool) -> None:
-        """Refuse windows of the past that cannot be had; nothing is answered yet."""
-        with self._busy, self.pipeline.step():
-            layout = self.pipeline.plan(self.snapshot())
-            self.pipeline.admission.check_back(chosen, layout, accept=accept_changed_files)
-
     @_tells_the_end
     def backfill(self, chosen: Mapping[int, int | None], *, accept_changed_files: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when."""
@@ -314,6 +334,7 @@ class StreamRunner:
     @_tells_the_end
     def flush(self) -> None:
         """End the stream and answer its last windows."""
+        self.past.finish()
         with self._busy, self.pipeline.step():
             self.pipeline.flush(self.snapshot())
             self.lead()

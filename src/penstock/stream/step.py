@@ -30,6 +30,7 @@ class Step:
     batch: int | None = None  # Spark's number; None: no batch of Spark's
     backfilled: tuple[int, ...] = ()  # definitions whose lanes were rebuilt
     waiting: Sequence[Pending] = ()  # that steps before made final, and that are not answered yet
+    past: Sequence[Pending] = ()  # of backfills, that are not answered yet
 
     @property
     def about(self) -> bytes | None:
@@ -54,6 +55,8 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         source=progress.clock.source,
         tables={} if computed is None else dict(computed.versions),
         due=_recorded(step),
+        asked={str(number): one for number, one in progress.windows.asked.items()},
+        past=_exactly(step.past),
         starts=_written({k: v for k, v in progress.windows.starts.items() if v is not None}),
         next_ends={str(number): progress.windows.next_ends.get(number) for number in progress.windows.starts},
         first_ends=_written(progress.windows.first_ends),
@@ -79,11 +82,17 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
 
 def _recorded(step: Step) -> dict[str, list[DueRecord]]:
     """Write down which windows are not answered yet, by definition."""
-    found: dict[str, list[DueRecord]] = {}
-    for one in step.waiting:
-        found.setdefault(str(one.definition.id), []).append(one.exact_record())
+    found = _exactly(step.waiting)
     for one in step.due:
         found.setdefault(str(one.definition.id), []).append(one.record())
+    return found
+
+
+def _exactly(pending: Sequence[Pending]) -> dict[str, list[DueRecord]]:
+    """Write down every run of windows, by definition."""
+    found: dict[str, list[DueRecord]] = {}
+    for one in pending:
+        found.setdefault(str(one.definition.id), []).append(one.exact_record())
     return found
 
 

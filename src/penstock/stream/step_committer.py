@@ -22,6 +22,7 @@ from penstock.store.answer_parts import alike_together
 from penstock.store.answers import AnswerLog, Made
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
+from penstock.stream.answered_groups import GroupKind
 from penstock.stream.corrections import NO_LATE_ROWS, Corrections, LateRows
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows, Floors
@@ -29,7 +30,7 @@ from penstock.stream.executor_state import ExecutorState
 from penstock.stream.metrics import Metrics, Observing
 from penstock.stream.pauses import before_failures
 from penstock.stream.step import Step, commit_of
-from penstock.stream.unanswered import UnansweredWindows
+from penstock.stream.unanswered import PastWindows, UnansweredWindows
 
 MOST_LAG_S: Final = 60.0  # of work that may wait, beyond which a batch waits for the answers of those before
 MOST_RUNS: Final = 20_000  # of ends that wait, beyond which they are answered first
@@ -60,7 +61,7 @@ class StepCommitter:
         self.commits, self.answers, self.due_windows, self.answering = commits, answers, due_windows, answering
         self.executor_state, self.targets, self.shown = executor_state, targets, shown
         self.progress, self.synopsis = due_windows.progress, due_windows.synopsis
-        self.unanswered, self.order = unanswered, unanswered.order
+        self.unanswered, self.order, self.past = unanswered, unanswered.order, PastWindows(unanswered)
         self.metrics, self.observing, self.checkpoint = metrics, observing, checkpoint
         self.corrections = Corrections(self.synopsis, self.progress, answering)
         self.said, self.rounds = EmitChanges(), Rounds(self.synopsis)
@@ -71,7 +72,9 @@ class StepCommitter:
         """Write the atomic record of a step, with all windows that are not answered yet."""
         if self.unanswered.runs > MOST_RUNS:  # too much to be written into every commit
             self.answer_before(layout, None)
-        step = replace(step, waiting=self.unanswered.pending())
+        while self.past.runs > MOST_RUNS and step.kind != "backfill":  # which its answers must follow
+            self._answer_group(self.past.take(), layout, past=True)
+        step = replace(step, waiting=self.unanswered.pending(), past=self.past.pending())
         commit = commit_of(step, layout, self.progress, self.checkpoint, self.answers.last())
         partials = pa.table({}) if step.computed is None else step.computed.partials
         if step.computed is not None:
@@ -133,6 +136,18 @@ class StepCommitter:
             self._answer_group(self.unanswered.take(keys), layout)
         self.charge(layout)
 
+    def answer_past(self, layout: Layout) -> None:
+        """Answer some windows of backfills, as many as fit into one go."""
+        with self.metrics.timed("answer"):
+            self._answer_group(self.past.take(), layout, past=True)
+        self.charge(layout)
+
+    def answer_all(self, layout: Layout) -> None:
+        """Answer all windows that are not answered, also of backfills, whatever that takes."""
+        self.answer_before(layout, None)
+        while self.past:
+            self._answer_group(self.past.take(), layout, past=True)
+
     def answer_before(self, layout: Layout, time_us: int | None) -> None:
         """Answer final windows that rows of a time and later would change; None: all."""
         with self.metrics.timed("answer"):
@@ -144,8 +159,9 @@ class StepCommitter:
 
         The executors read their files again, whatever these held before: all that they keep is answered.
         """
-        if self.unanswered and (first := first_time(layout, partials)) is not None:
+        if (self.unanswered or self.past) and (first := first_time(layout, partials)) is not None:
             self.answer_before(layout, None if layout.spread else first)
+            self._answer_group(self.past.take_tails(first), layout, past=True)
 
     def charge(self, layout: Layout) -> None:
         """Pause the queries that a defect concerns, durably: what comes after a restart may not have the defect."""
@@ -160,7 +176,9 @@ class StepCommitter:
             self._settled(tables, failures, layout, again=True)
         self.go_on(layout)
 
-    def _answer_group(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> None:
+    def _answer_group(
+        self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS, *, past: bool = False
+    ) -> None:
         """Answer windows together, log the answers and leave them for the sinks.
 
         They are answered in rounds that fit into memory; answers that are too many to be held wait in files.
@@ -174,15 +192,14 @@ class StepCommitter:
         rows = sum(t.num_rows for t in tables) + sum(part.holds.rows for part in written)
         if tables or written:
             with self.metrics.timed("log"):
-                corrected = bool(late[0]) and not self._failed
-                made = Made(self.progress.clock.number, self._covered(due), corrected=corrected)
-                self.answers.append(number, tables, written, made)
+                self.answers.append(number, tables, written, self._made(due, late, past=past))
             self.metrics.answers += rows
             with self.metrics.timed("sink"):
                 self.targets.deliver(number, self.answers.large(number) or tables)
         logged = (number, rows) if tables or written else (None, 0)
         done, watermark_us = self._before_failures(due), self.progress.clock.watermark_us
-        self.observing.group(began, logged, done, self.order, spent, watermark_us, believed, revised=bool(late[0]))
+        kind: GroupKind = "past" if past else "revisions" if late[0] else "windows"
+        self.observing.group(began, kind, logged, done, self.order, spent, watermark_us, believed)
 
     def _computed(
         self, due: Sequence[Pending], layout: Layout, late: LateRows, number: int
@@ -211,6 +228,16 @@ class StepCommitter:
         """Return the number of the next answers: as long as a commit has one group, that of the commit."""
         last = self.answers.last()
         return max(self.progress.clock.number, -1 if last is None else last + 1)
+
+    def _made(self, due: Sequence[Pending], late: LateRows, *, past: bool) -> Made:
+        """Tell a restart what answers cover: windows of backfills are told apart, by their first and last end."""
+        number, covered = self.progress.clock.number, self._covered(due)
+        if not past:
+            return Made(number, covered, corrected=bool(late[0]) and not self._failed)
+        firsts: dict[int, int] = {}
+        for one in due:
+            firsts[one.definition.id] = min(one.ends.first_us, firsts.get(one.definition.id, one.ends.first_us))
+        return Made(number, past={d: (firsts[d], last) for d, last in covered.items()})
 
     def _covered(self, due: Sequence[Pending]) -> dict[int, int]:
         """Tell up to which end each query is answered: one that failed, up to its failure."""
@@ -274,6 +301,7 @@ class StepCommitter:
         self.rounds.forget(current)
         self.order.forget(current)
         self.said.forget_others(current)
+        self.past.forget(current)
 
     def _written(self, away: Sequence[Pending], layout: Layout, number: int) -> Sequence[AnswerPart]:
         """Let the executors answer what they keep; again without the windows that fail, whose queries are paused."""

@@ -52,6 +52,8 @@ class TraceRecorder:
         """Take note of a group of answers, or of a step."""
         if not isinstance(work, AnsweredGroup | MemoryHold) or self.failure or len(self._waiting) >= MOST_WAITING:
             return
+        if isinstance(work, AnsweredGroup) and work.kind == "past":  # no policy puts these in order
+            work = MemoryHold(work.stream, work.began_us, work.began_us, work.ended_us)
         self._waiting.append((work, self.policy().name))
         if not self._came.is_set():
             self._came.set()

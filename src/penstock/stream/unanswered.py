@@ -6,7 +6,7 @@ behind, it is what lags.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.answering import Answering
@@ -126,8 +126,17 @@ class UnansweredWindows:
         firsts: dict[int, int] = {}
         for item in self.items.values():
             for one in item.members:
-                firsts.setdefault(one.definition.id, one.ends.first_us)
+                number, first = one.definition.id, one.ends.first_us
+                firsts[number] = min(first, firsts.get(number, first))
+        self.tell_first(firsts)
+
+    def tell_first(self, firsts: dict[int, int]) -> None:
+        """Tell the windows of queries which end of each is the first that is not answered."""
         self.windows.unanswered = firsts
+
+    def is_left(self, number: int) -> bool:
+        """Tell whether a query has windows here."""
+        return number in self.windows.unanswered
 
     def _without_superseded(self, due: Sequence[Pending]) -> list[Pending]:
         """Skip the windows that a later one supersedes, of queries that want the freshest answer only."""
@@ -140,13 +149,74 @@ class UnansweredWindows:
             if not is_fresh(one.definition.query):
                 kept.append(one)
                 continue
-            newest = place == last[number] and number not in self.windows.unanswered
+            newest = place == last[number] and not self.is_left(number)
             skipped = len(one.ends) - newest
             if skipped:
                 self.windows.skipped[number] = self.windows.skipped.get(number, 0) + skipped
             if newest:
                 kept.append(_last_of(one))
         return kept
+
+
+class PastWindows(UnansweredWindows):
+    """Windows of backfills, until they are taken to be answered: they come after everything live.
+
+    They are apart from the windows that batches made final, so that neither a change of the plan nor the next batch has
+    to wait until all of the past is answered. Like those, they never change: before a late row enters one of them, it
+    is answered.
+    """
+
+    def __init__(self, live: UnansweredWindows) -> None:
+        """Begin with none; costs are those that ``live`` windows have taught."""
+        self.order, self.windows, self.items, self.added_us = live.order, live.windows, {}, 0
+        self.listed: dict[int, int] = {}  # windows of each query, since it has some here
+
+    def tell_first(self, firsts: dict[int, int]) -> None:
+        """Tell the windows of queries which end of each is the first that is not answered."""
+        self.windows.past = firsts
+        self.listed = {number: count for number, count in self.listed.items() if number in firsts}
+
+    def is_left(self, number: int) -> bool:
+        """Tell whether a query has windows here."""
+        return number in self.windows.past
+
+    def enlist(self, due: Sequence[Pending]) -> None:
+        """Take windows of the past."""
+        for one in due:
+            self.listed[one.definition.id] = self.listed.get(one.definition.id, 0) + len(one.ends)
+        self.add(due, at_once=False)
+
+    def left(self) -> dict[int, int]:
+        """Count the windows of each query that are not answered."""
+        found: dict[int, int] = {}
+        for one in [one for item in list(self.items.values()) for one in item.members]:  # any thread may ask
+            found[one.definition.id] = found.get(one.definition.id, 0) + len(one.ends)
+        return found
+
+    def take_tails(self, time_us: int) -> list[Pending]:
+        """Take the windows that end after a time: rows of that time are about to come."""
+        taken: list[Pending] = []
+        for key, item in list(self.items.items()):
+            kept: list[Pending] = []
+            for one in item.members:
+                whole = is_fresh(one.definition.query)  # its last window alone is answered
+                taken += [part for part in [one if whole else one.after(time_us)] if len(part.ends)]
+                kept += [] if whole else [part for part in [one.upto(time_us)] if len(part.ends)]
+            self._keep(key, kept)
+        self._note()
+        return self._without_superseded(taken)
+
+    def forget(self, current: Collection[int]) -> None:
+        """Forget the windows of queries that are gone."""
+        for key, item in list(self.items.items()):
+            self._keep(key, [one for one in item.members if one.definition.id in current])
+        self._note()
+
+    def _keep(self, key: ItemKey, members: Sequence[Pending]) -> None:
+        """Let an item have these windows alone."""
+        item = self.items.pop(key)
+        if members:
+            self.items[key] = self.order.item(members, item.final_us, item.due_us)
 
 
 def _last_of(one: Pending) -> Pending:

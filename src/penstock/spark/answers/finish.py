@@ -29,6 +29,7 @@ from penstock.spark.functions.register import WATCHED
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.messages import RAISED
 from penstock.spark.session.own_session import made_in
+from penstock.spark.session.pools import EVALUATION, in_pool
 from penstock.spark.session.temporary_settings import cloned
 
 ROWS_PER_TASK: Final = 50_000
@@ -70,7 +71,12 @@ class FinishPlan:
 
 def finish(session: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
     """Evaluate all requests in one Spark job; after a failure, one more small job per failed request says why."""
-    own = cloned(session, SETTINGS)
+    with in_pool(session, EVALUATION):
+        return _finished(cloned(session, SETTINGS), requests)
+
+
+def _finished(own: SparkSession, requests: Sequence[FinishRequest]) -> list[Finished]:
+    """Evaluate all requests in a session of their own."""
     try:
         answers = _run(own, requests) if requests else []
     except SPARK_ERRORS as error:

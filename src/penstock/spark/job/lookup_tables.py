@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class LookupTables:
         self._frames: dict[str, DataFrame] = {}
         self._told: set[str] = set()  # tables of whose times in nanoseconds users know
         self._loaded: dict[str, _Loaded] = {}
+        self._loading = threading.Lock()  # batches and backfills of several streams read tables
         self._owner = uuid.uuid4().hex
 
     def register(self, name: str, frame: DataFrame) -> None:
@@ -54,6 +56,13 @@ class LookupTables:
         self, joins: tuple[Join, ...], tables: Mapping[str, Table]
     ) -> tuple[dict[str, DataFrame], dict[str, str]]:
         """Return each join's frame and version, reading what has changed since the last batch."""
+        with self._loading:
+            return self._current(joins, tables)
+
+    def _current(
+        self, joins: tuple[Join, ...], tables: Mapping[str, Table]
+    ) -> tuple[dict[str, DataFrame], dict[str, str]]:
+        """Return each join's frame and version; one thread at a time."""
         frames, versions = {}, {}
         for join in joins:
             table = tables[join.table]

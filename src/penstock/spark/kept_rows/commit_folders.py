@@ -122,15 +122,23 @@ class CommitFolders:
         Only files are read that were written here, which have a ``column`` that tells them, and at most so many rows;
         None stands for others, too, which Spark has to read.
         """
-        found = [s for s in self._spans if self._size(s).greatest_us >= since_us]
+        found = self.since(since_us)
         if not found or not self._is_readable(found, column, most):
             return None
         return self._collected(found)
 
     def read(self, session: SparkSession, columns: str, since_us: int | None = None) -> DataFrame | None:
         """Read the columns (as DDL) of all folders that may hold rows since a time; None: there are none."""
-        found = [s for s in self._spans if since_us is None or self._size(s).greatest_us >= since_us]
-        return self._frame(session, columns, found) if found else None
+        found = self._spans if since_us is None else self.since(since_us)
+        return self.frame(session, columns, found) if found else None
+
+    def since(self, since_us: int) -> list[CommitSpan]:
+        """List the folders that may hold rows since a time, oldest first."""
+        return [span for span in self._spans if self._size(span).greatest_us >= since_us]
+
+    def frame(self, session: SparkSession, columns: str, spans: Sequence[CommitSpan]) -> DataFrame:
+        """Read the columns (as DDL) of some folders."""
+        return session.read.schema(schema_in(session, columns)).parquet(*(str(self.path(s)) for s in spans))
 
     def passed(self, before_us: int) -> tuple[int, list[CommitSpan]]:
         """Return the folders that hold no row of the time or later, and the greatest time in them."""
@@ -164,7 +172,7 @@ class CommitFolders:
         merged = CommitSpan(spans[0].first, spans[-1].last)
         draft = self.root / f".{merged.name}"
         here = written_here is not None and self._is_readable(spans, written_here, FEW_MERGED)
-        self._write(self._collected(spans) if here else chosen(self._frame(session, columns, spans)).coalesce(1), draft)
+        self._write(self._collected(spans) if here else chosen(self.frame(session, columns, spans)).coalesce(1), draft)
         draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
         sync_folder(self.root)
         self.remove(spans)
@@ -224,10 +232,6 @@ class CommitFolders:
         except OSError as error:
             raise StateError(f"cannot write {path}: {error.strerror}", hint=MEND) from error
         reached(f"{self._point}.after")
-
-    def _frame(self, session: SparkSession, columns: str, spans: Sequence[CommitSpan]) -> DataFrame:
-        """Read some folders."""
-        return session.read.schema(schema_in(session, columns)).parquet(*(str(self.path(s)) for s in spans))
 
     def _enter(self, span: CommitSpan) -> None:
         """Remember a folder that was written, or delete it if nothing is in it."""

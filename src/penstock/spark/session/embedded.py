@@ -32,6 +32,7 @@ from penstock.printable import block
 from penstock.spark.session.class_archive import archive_options
 from penstock.spark.session.exit_noise import without_dying_words
 from penstock.spark.session.local_files import set_permissions_within_java
+from penstock.spark.session.pools import fair_settings
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 3)
@@ -280,6 +281,7 @@ def _conf(java: Path, cores: int, memory: str, settings: Mapping[str, str]) -> S
         "spark.sql.warehouse.dir": str(scratch),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.default.parallelism": str(cores),
+        **fair_settings(),
         **_LATENCY,
         **settings,
     }

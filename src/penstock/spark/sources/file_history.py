@@ -18,11 +18,21 @@ ACCEPTING: Final = "WITH (from = …, changed_files = 'accept'), or penstock bac
 
 
 def check_files(
-    session: SparkSession, stream: Stream, checkpoint: Path, source: str, *, accept_changed: bool = False
+    session: SparkSession,
+    stream: Stream,
+    checkpoint: Path,
+    source: str,
+    *,
+    accept_changed: bool = False,
+    after: str = "",
 ) -> list[Mapping[str, Any]]:
-    """Make sure that the files up to a position are those that were read; return what Spark's log says of them."""
+    """Make sure that the files up to a position are those that were read; return what Spark's log says of them.
+
+    Those up to the position ``after`` are left out.
+    """
     _refuse_moved_files(stream)
-    entries = entries_between(stream, checkpoint, 0, int(offset_of(stream, source).get("logOffset", -1)))
+    first, last = _number(stream, after) + 1, _number(stream, source)
+    entries = entries_between(stream, checkpoint, first, last) if first <= last else []
     changed = changed_files(session, checkpoint, entries)
     gone = [one for one in changed if one.now is None]
     if gone:
@@ -39,6 +49,11 @@ def check_files(
             hint=f"Put back what was read, or accept what is there now: {ACCEPTING}.",
         )
     return entries
+
+
+def _number(stream: Stream, source: str) -> int:
+    """Return the number of a position in Spark's log of files; −1: before the first."""
+    return int(offset_of(stream, source).get("logOffset", -1))
 
 
 def _more(changed: Sequence[Changed]) -> str:

@@ -21,7 +21,7 @@ from penstock.spark.sources.computed_columns import with_computed
 from penstock.spark.sources.file_history import check_files
 from penstock.spark.sources.frames import FILE, columns_of, ddl_brought
 from penstock.spark.sources.path_patterns import is_pattern, literally
-from penstock.spark.sources.readers import BatchInspector, Position, SourceReader, Tell
+from penstock.spark.sources.readers import BatchInspector, Position, SourceReader, Tell, Unit
 from penstock.spark.sources.unreadable import path_of
 
 _OWN_FILE: Final = (  # of a row, as people write it: see path_of in spark/sources/unreadable.py
@@ -32,6 +32,7 @@ _OWN_FILE: Final = (  # of a row, as people write it: see path_of in spark/sourc
 class FileReader(SourceReader):
     """Reads files that Spark knows by a format's name."""
 
+    in_units = True
     looking: type[ArrivingFiles] = ArrivingFiles  # who looks at files as they come
 
     def check(self, item: Stream | Table) -> None:
@@ -86,6 +87,18 @@ class FileReader(SourceReader):
         entries = check_files(session, stream, position.checkpoint, position.text, accept_changed=accept_changed)
         paths = list(dict.fromkeys(path_of(str(e["path"])) for e in entries))
         return self.read_again(session, stream, paths) if paths else None
+
+    def history_units(
+        self, session: SparkSession, stream: Stream, after: Position, upto: Position, *, accept_changed: bool
+    ) -> list[Unit]:
+        """List the paths of the files that Spark's log of the source names."""
+        place = upto.checkpoint, upto.text
+        entries = check_files(session, stream, *place, accept_changed=accept_changed, after=after.text)
+        return list(dict.fromkeys(path_of(str(e["path"])) for e in entries))
+
+    def read_units(self, session: SparkSession, stream: Stream, units: Sequence[Unit]) -> DataFrame:
+        """Read some files once more."""
+        return self.read_again(session, stream, units)
 
     def check_history(self, session: SparkSession, stream: Stream, position: Position, *, accept_changed: bool) -> None:
         """Make sure that the files are those that were read."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,11 +16,15 @@ from penstock.spark.job.literals import quoted
 from penstock.spark.market import stream_trades, trades
 from penstock.spark.sources.file_log import offset_of
 from penstock.spark.sources.frames import columns_of
-from penstock.spark.sources.readers import Position, SourceReader
+from penstock.spark.sources.readers import Position, SourceReader, Unit
+
+UNIT_ROWS: Final = 200_000  # trades that are made again at a time
 
 
 class GeneratedTrades(SourceReader):
     """Makes trades."""
+
+    in_units = True
 
     def open_stream(self, session: SparkSession, stream: Stream) -> DataFrame:
         """Make trades without end."""
@@ -33,6 +39,19 @@ class GeneratedTrades(SourceReader):
         market, _ = market_of(stream.name, stream.options)
         rows = int(offset_of(stream, position.text).get("offset", 0))
         return _declared(trades(session, replace(market, rows=rows)), stream)
+
+    def history_units(
+        self, session: SparkSession, stream: Stream, after: Position, upto: Position, *, accept_changed: bool
+    ) -> list[Unit]:
+        """Cut the numbers of trades into stretches."""
+        first, last = (int(offset_of(stream, at.text).get("offset", 0)) for at in (after, upto))
+        return [(start, min(start + UNIT_ROWS, last)) for start in range(first, last, UNIT_ROWS)]
+
+    def read_units(self, session: SparkSession, stream: Stream, units: Sequence[Unit]) -> DataFrame:
+        """Make the trades of some stretches again: neighbours, as they are listed."""
+        market, _ = market_of(stream.name, stream.options)
+        made = trades(session, replace(market, rows=units[-1][1]), first=units[0][0])
+        return _declared(made, stream)
 
     def check_history(self, session: SparkSession, stream: Stream, position: Position, *, accept_changed: bool) -> None:
         """Refuse nothing: trades do not change."""

@@ -7,12 +7,12 @@ returns the columns that the source brings; computed ones are added by others.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +21,7 @@ from penstock.model.schema import Column, Stream, Table
 from penstock.sources.registry import FORMATS
 
 Tell: TypeAlias = Callable[[str], None]  # users what they should know
+Unit: TypeAlias = Any  # of a history, as its reader lists it: a file, or the numbers of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class BatchInspector(Protocol):
 
 class SourceReader(ABC):
     """Reads the rows of a format; what is not said here otherwise, it cannot do."""
+
+    in_units = False  # its history can be read in parts, while the stream runs
 
     @abstractmethod
     def open_stream(self, session: SparkSession, stream: Stream) -> DataFrame:
@@ -68,6 +71,16 @@ class SourceReader(ABC):
         self, session: SparkSession, stream: Stream, position: Position, *, accept_changed: bool
     ) -> DataFrame | None:
         """Return all rows up to a position; None: there are none."""
+        raise self._no_history(stream)
+
+    def history_units(
+        self, session: SparkSession, stream: Stream, after: Position, upto: Position, *, accept_changed: bool
+    ) -> list[Unit]:
+        """List what was read after one position up to another, in units that can be read apart."""
+        raise self._no_history(stream)
+
+    def read_units(self, session: SparkSession, stream: Stream, units: Sequence[Unit]) -> DataFrame:
+        """Read some units once more, at least one."""
         raise self._no_history(stream)
 
     def check_history(self, session: SparkSession, stream: Stream, position: Position, *, accept_changed: bool) -> None:

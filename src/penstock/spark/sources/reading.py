@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from penstock.sources.registry import check_source
 from penstock.spark.session.own_session import made_in
 from penstock.spark.sources.computed_columns import marked, with_computed
 from penstock.spark.sources.frames import check_columns, ddl_of
-from penstock.spark.sources.readers import Position, SourceReader, Tell, reader_of
+from penstock.spark.sources.readers import Position, SourceReader, Tell, Unit, reader_of
 
 
 def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
@@ -60,6 +61,29 @@ def history(
     if rows is None:
         return marked(made_in(session, [], ddl_of(stream.columns)), stream.columns)
     return with_computed(rows, stream.columns)
+
+
+def has_units(stream: Stream) -> bool:
+    """Tell whether the history of a stream can be read in parts."""
+    reader = reader_of(stream)
+    return reader is not None and reader.in_units
+
+
+def history_units(
+    session: SparkSession, stream: Stream, checkpoint: Path, stretch: tuple[str, str], *, accept_changed: bool
+) -> list[Unit]:
+    """List what was read after one position up to another, in units."""
+    reader, (after, upto) = reader_of(stream), (Position(checkpoint, text) for text in stretch)
+    assert reader is not None
+    return reader.history_units(session, stream, after, upto, accept_changed=accept_changed)
+
+
+def read_units(session: SparkSession, stream: Stream, units: Sequence[Unit]) -> DataFrame:
+    """Read some units of a stream's history; there may be none."""
+    reader = reader_of(stream)
+    if reader is None or not units:
+        return marked(made_in(session, [], ddl_of(stream.columns)), stream.columns)
+    return with_computed(reader.read_units(session, stream, units), stream.columns)
 
 
 def check_history(

@@ -48,9 +48,9 @@ class PartitionDueWindows(DueWindows):
                     found.append(Pending(definition, lane, listed, starts=starts, final_us=self.clock()))
         return found
 
-    def recorded(self, layout: Layout, commit: Commit) -> list[Pending]:
-        """List the windows that the last commit found due."""
-        return [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
+    def recorded(self, layout: Layout, commit: Commit, *, past: bool = False) -> list[Pending]:
+        """List the windows that the last commit found due; none are of the past."""
+        return [] if past else [one for one in self.grown(layout) if str(one.definition.id) in commit.due]
 
     @property
     def parts(self) -> Partitions | None:

@@ -82,8 +82,9 @@ class StreamFigures:
             rows = self.table.rows_of([one.definition.id for one in group.due])
             windows, ends = _windows_of(group.due)
             self._learn_ideal(group, spent)
-            self._respond(group, rows, windows)
-            self._renew(group, rows, ends)
+            if group.kind != "past":  # which nobody waits for, and which is not what is newest
+                self._respond(group, rows, windows)
+                self._renew(group, rows, ends)
             self._charge(group, spent, rows, windows)
         elif spent:
             rows = self.table.rows_of(list(spent))
