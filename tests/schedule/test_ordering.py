@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import Unsupported
 from penstock.schedule.live_policy import LivePolicy, live_policy_named
-from penstock.schedule.ordering import is_live, ordered
+from penstock.schedule.ordering import STARVING_S, STARVING_TIMES, is_live, ordered, ordered_without_starving
 from penstock.schedule.policy import Head, Manner
 from penstock.schedule.registry import POLICIES
 
@@ -86,6 +86,17 @@ def test_highest_normalized_rate_runs_a_cheap_alert_before_a_dear_report_that_ca
     report, alert = head(20.0, arrival=NOW - 9), head(0.1, arrival=NOW - 1)
     assert ordered(POLICIES["HNR"], [report, alert]) == [1, 0]
     assert ordered(POLICIES["FCFS"], [report, alert]) == [0, 1]
+
+
+@pytest.mark.parametrize("name", LIVE)
+@given(waiting=heads)
+def test_what_has_waited_far_too_long_goes_first_as_it_came_and_all_else_by_the_policy(
+    name: str, waiting: list[Head]
+) -> None:
+    starving = {p for p, one in enumerate(waiting) if NOW - one.arrival > max(STARVING_S, STARVING_TIMES * one.ideal)}
+    found = ordered_without_starving(POLICIES[name], waiting)
+    assert found[: len(starving)] == sorted(starving, key=lambda p: (waiting[p].arrival, p))
+    assert found[len(starving) :] == [p for p in ordered(POLICIES[name], waiting) if p not in starving]
 
 
 def test_a_policy_of_operators_is_refused_by_an_engine_with_those_that_it_has() -> None:

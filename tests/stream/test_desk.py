@@ -12,6 +12,7 @@ from penstock.engine import Engine
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.spark.market import Market, write_trades
 from penstock.stream.desk import Desk
+from penstock.stream.evaluation_order import EvaluationItem
 from tests.shell import PATIENCE_S
 from tests.stream.made import SECOND, MadeStream, row
 
@@ -112,3 +113,56 @@ def test_what_an_answer_raises_stops_its_stream_at_the_next_step(
     made.feed(row(25))  # what was not answered is, and the stream goes on
     assert made.timeline("q")[0] == (10.0, 1)
     assert made.pipeline.progress.clock.last_us == 25 * SECOND
+
+
+# -- a batch that is being taken ---------------------------------------------------------------------------------
+
+
+def item(made: MadeStream, seconds: float, *, soon_s: float) -> EvaluationItem:
+    """Describe a window that became final just now and takes so long."""
+    one = next(p for items in made.pipeline.committer.unanswered.items.values() for p in items.members)
+    now_us = made.clock()
+    return EvaluationItem((one,), seconds, 1.0, now_us, now_us + round(soon_s * SECOND))
+
+
+@pytest.fixture
+def lagging(tmp_path: Path) -> MadeStream:
+    """Return a stream with a window that waits, and a batch before that took a tenth of a second."""
+    (tmp_path / "made").mkdir()
+    made = MadeStream(tmp_path / "made")
+    made.create("alert", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WITH (deadline = '500 ms')")
+    made.runner.let_answers_lag()
+    made.feed(row(1), row(25))
+    with made.pipeline.committer.order.under_way.taken():
+        made.clock.advance(0.1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("policy", "soon_s", "gives_way"),
+    [
+        ("Hybrid", 5.0, True),  # a report has time until the alerts of the batch are answered
+        ("EDF", 5.0, True),
+        ("Hybrid", 0.3, False),  # it has not
+        ("EDF", 0.3, False),
+        ("FCFS", 5.0, False),  # it came before the batch
+        ("SRPT", 5.0, False),  # it takes less time than the batch
+    ],
+)
+def test_the_desk_gives_way_to_a_batch_that_is_more_urgent(
+    lagging: MadeStream, policy: str, soon_s: float, gives_way: bool
+) -> None:
+    lagging.pipeline.given.settings.policy.change(policy)
+    order, report = lagging.pipeline.committer.order, item(lagging, 0.02, soon_s=soon_s)
+    lagging.clock.advance(0.01)
+    with order.under_way.taken():
+        assert order.first([report], [order.under_way]) == ([] if gives_way else [0])
+    assert order.first([report], [order.under_way]) == [0]  # no batch is being taken
+
+
+def test_the_desk_goes_on_when_a_batch_takes_longer_than_its_alerts_can_wait(lagging: MadeStream) -> None:
+    order, report = lagging.pipeline.committer.order, item(lagging, 0.02, soon_s=5.0)
+    with order.under_way.taken():
+        assert order.first([report], [order.under_way]) == []
+        lagging.clock.advance(4.99)  # now the report is late too, and takes less time
+        assert order.first([report], [order.under_way]) == [0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from penstock.errors import InvalidWindow
@@ -29,6 +30,7 @@ _PART: Final = re.compile(r"""\s*(['"]?)([0-9]*\.?[0-9]*)\1\s*([^\W\d_]*)""")
 _EXISTING: Final = "units are us, ms, s, min, h, d and week"
 
 
+@lru_cache(maxsize=1_024)  # thousands of queries write few durations
 def parse_duration(text: str) -> int:
     """Read ``12 MIN``, ``'90 s'``, ``INTERVAL '5' MINUTE`` or ``1 h 30 min`` as microseconds."""
     body = _body(text)

@@ -15,6 +15,8 @@ from penstock.schedule.policy import Head, Manner, Policy
 LIVE: Final = frozenset(
     {"RR", "FCFS", "FIFO", "SRPT", "LSF", "HR", "RB", "HNR", "BRT", "BSD", "EDF", "Hybrid", "FAS-MCQ"}
 )
+STARVING_S: Final = 30.0  # that something waits at least, and
+STARVING_TIMES: Final = 20.0  # how many times as long as it takes, before it goes first whatever the policy says
 
 
 def is_live(policy: Policy) -> bool:
@@ -34,6 +36,24 @@ def ordered(policy: Policy, heads: Sequence[Head], turn: int = 0) -> list[int]:
         return _early_or_fast(policy, urgent)
     ranks = [_rank(policy, head) for head in urgent]
     return sorted(range(len(heads)), key=lambda place: (-ranks[place], heads[place].arrival, place))
+
+
+def ordered_without_starving(policy: Policy, heads: Sequence[Head], turn: int = 0) -> list[int]:
+    """Order heads by a policy, but first, as they came, those that have waited far too long.
+
+    Policies that prefer what is cheap may leave a dear query waiting for as long as there is more than can be done.
+    """
+    starving = [place for place, head in enumerate(heads) if _is_starving(head)]
+    if not starving:
+        return ordered(policy, heads, turn)
+    starving.sort(key=lambda place: (heads[place].arrival, place))
+    waited = frozenset(starving)
+    return [*starving, *(place for place in ordered(policy, heads, turn) if place not in waited)]
+
+
+def _is_starving(head: Head) -> bool:
+    """Tell whether a head has waited so long that no policy may let it wait any longer."""
+    return head.now - head.arrival > max(STARVING_S, STARVING_TIMES * head.ideal)
 
 
 def _extra(policy: Policy, head: Head) -> float:

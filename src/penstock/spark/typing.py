@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -191,10 +192,16 @@ def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: st
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> tuple[Column, ...]:
     """List the columns that a query's expressions may name."""
-    found = [Column(c.name, c.type) for c in stream.columns]
+    found = _named(stream.columns, "")
     for join in query.joins:
-        found += [Column(f"{join.id}.{c.name}", c.type) for c in tables[join.table].columns]
-    return tuple(found)
+        found += _named(tables[join.table].columns, f"{join.id}.")
+    return found
+
+
+@lru_cache(maxsize=64)  # of thousands of queries, most read the same few
+def _named(columns: tuple[Column, ...], before: str) -> tuple[Column, ...]:
+    """Name columns and their types alone, as expressions know them."""
+    return tuple(Column(before + column.name, column.type) for column in columns)
 
 
 def _arrow(found: T.DataType, text: str, query: Query) -> pa.DataType:

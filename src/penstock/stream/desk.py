@@ -2,7 +2,8 @@
 
 It is the one processor of the papers: one group of windows is answered at a time, in a thread of its own, while Spark
 runs the jobs of the next batches. A stream's own steps go before: rows, changes and heartbeats never wait for more than
-the group that is being answered.
+the group that is being answered. A batch whose job runs is compared with the windows that wait: what it will make final
+may be more urgent, and both share the machine.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
 
 LOOK_S: Final = 0.02  # between two looks, while nobody says that there is something to do
+GIVES_WAY_S: Final = 0.05  # between two looks, while a batch is more urgent than all that waits
 BUSY_S: Final = 0.001  # between two looks, while all streams that have something are in the middle of a step
 
 
@@ -71,7 +73,12 @@ class Desk:
         """Answer the most urgent windows, or do upkeep where nothing waits; False: there is nothing to do now."""
         waiting, held_up = self._waiting()
         if waiting:
-            pipeline, keys = self._chosen(waiting)
+            chosen = self._chosen(waiting)
+            if chosen is None:
+                with self._changed:
+                    self._changed.wait(GIVES_WAY_S)
+                return True
+            pipeline, keys = chosen
             _guarded(pipeline, lambda: pipeline.answer_next(keys))
             return True
         if held_up:
@@ -99,13 +106,19 @@ class Desk:
                 pipeline.memory.release()
         return found, held_up
 
-    def _chosen(self, waiting: list[tuple[Pipeline, ItemKey]]) -> tuple[Pipeline, list[ItemKey]]:
-        """Choose the items that are answered next: of one stream, that of the most urgent one."""
+    def _chosen(self, waiting: list[tuple[Pipeline, ItemKey]]) -> tuple[Pipeline, list[ItemKey]] | None:
+        """Choose the items that are answered next: of one stream, that of the most urgent one.
+
+        None: a batch that is being taken is more urgent than all of them, by what it will make final.
+        """
         known = [(p, key, item) for p, key in waiting if (item := p.committer.unanswered.items.get(key)) is not None]
         if not known:
             return waiting[0][0], []
-        first, *_ = places = known[0][0].committer.order.first([item for _, _, item in known])
-        pipeline = known[first][0]
+        batches = [pipeline.committer.order.under_way for pipeline in self._pipelines]
+        places = known[0][0].committer.order.first([item for _, _, item in known], batches)
+        if not places:
+            return None
+        pipeline = known[places[0]][0]
         return pipeline, [known[place][1] for place in places if known[place][0] is pipeline]
 
 

@@ -16,11 +16,12 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.model.window import RowsWindow
-from penstock.schedule.ordering import ordered
+from penstock.schedule.ordering import ordered_without_starving
 from penstock.schedule.policy import Head, Policy
+from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts
 
-GROUP_S: Final = 0.1  # that windows which are answered together are expected to take at most
+GROUP_S: Final = 0.05  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
 
 
@@ -51,7 +52,7 @@ class EvaluationOrder:
     def __init__(self, answering: Answering, policy: Callable[[], Policy], clock: Clock) -> None:
         """Order by the policy of the moment; ``clock`` tells for how long windows have been final."""
         self.policy, self.clock, self.answering = policy, clock, answering
-        self.costs = EvaluationCosts(answering)
+        self.costs, self.under_way = EvaluationCosts(answering), BatchUnderWay(clock)
         self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
         self._turn = 0
 
@@ -84,16 +85,22 @@ class EvaluationOrder:
         seconds, priority = max(LEAST_S, self.costs.seconds(members)), max(weight for weight, _ in asked)
         return EvaluationItem(tuple(members), seconds, priority, final_us, due)
 
-    def first(self, items: Sequence[EvaluationItem]) -> list[int]:
-        """Return the places of the items that run next, in order: as many as fit into one go, and at least one."""
+    def first(self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = ()) -> list[int]:
+        """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
+
+        None at all: a batch that is being taken goes before them.
+        """
         now_us = self.clock()
-        places = ordered(self.policy(), [item.head(now_us) for item in items], self._turn % len(items))
-        number, total = 1, items[places[0]].seconds
-        while number < len(places) and total + items[places[number]].seconds <= GROUP_S:
-            total += items[places[number]].seconds
-            number += 1
-        self._turn += number
-        return places[:number]
+        beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
+        heads = [*(item.head(now_us) for item in items), *beside]
+        chosen, total = list[int](), 0.0
+        for place in ordered_without_starving(self.policy(), heads, self._turn % len(items)):
+            if place >= len(items) or (chosen and total + items[place].seconds > GROUP_S):
+                break
+            chosen.append(place)
+            total += items[place].seconds
+        self._turn += len(chosen)
+        return chosen
 
     def cut(self, item: EvaluationItem) -> tuple[EvaluationItem, EvaluationItem | None]:
         """Cut an item that takes too long by the ends of its windows; those of one time are not cut."""
@@ -112,6 +119,12 @@ class EvaluationOrder:
         """Return how soon after they are final the windows of some queries are wanted."""
         known = self._asked
         return [(known.get(one.definition.id) or self.wanted(one.definition))[1] for one in due]
+
+    def look_at(self, definitions: Iterable[Definition]) -> None:
+        """Take from all queries how urgent a batch is: as the most urgent of them."""
+        asked = [self.wanted(definition) for definition in definitions]
+        self.under_way.priority = max((weight for weight, _ in asked), default=1.0)
+        self.under_way.soon_us = min((soon for _, soon in asked), default=0)
 
     def wanted(self, definition: Definition) -> tuple[float, int]:
         """Return a query's priority, and how soon after a window is final its answer should be there."""

@@ -113,7 +113,8 @@ class Pipeline:
         if self.progress.clock.ended:
             what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
-        self._take(batch, batch_id, snapshot, source, offered)
+        with self.committer.order.under_way.taken():
+            self._take(batch, batch_id, snapshot, source, offered)
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
@@ -335,6 +336,7 @@ class Pipeline:
         for number in snapshot.paused & (current.keys() - known):  # a query over rows may begin long after its pause
             pause_by_hand(self.progress, current[number])
         self.layout = layout
+        self.committer.order.look_at(plan.definitions)
         return layout
 
     @contextmanager

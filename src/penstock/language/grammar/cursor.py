@@ -18,6 +18,7 @@ from penstock.language.grammar.readings import AFTER_NAMES, RESERVED, SIGNS, Rea
 E = TypeVar("E", bound=exp.Expr)
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_QUOTED: Final = (TokenType.IDENTIFIER, TokenType.STRING)
 # Words that something follows: whoever meant a name by them is told what to do where that does not follow.
 _OPENING: Final = word_set(
     "all and as between case distinct div having ilike in inner is join left like not or regexp rlike where with"
@@ -78,11 +79,13 @@ class Cursor(SparkParser):
 
     def _at_word(self, *words: str) -> bool:
         """Say whether the next tokens are these words, unquoted."""
-        tokens = self._tokens[self._index : self._index + len(words)]
-        return len(tokens) == len(words) and all(
-            token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING) and token.text.upper() == word
-            for token, word in zip(tokens, words, strict=True)
-        )
+        if len(self._tokens) - self._index < len(words):
+            return False
+        for place, word in enumerate(words, self._index):
+            token = self._tokens[place]
+            if token.text.upper() != word or token.token_type in _QUOTED:
+                return False
+        return True
 
     def _place_of_words(self, number: int) -> tuple[int, int]:
         """Return the place of the next words, which are so many."""

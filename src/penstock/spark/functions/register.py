@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import resources
 from types import ModuleType
 from typing import Any, Final
 
@@ -38,6 +37,7 @@ from penstock.spark.functions import child_processes, udaf_worker, udf_worker, u
 from penstock.spark.functions.udaf_worker import UdafWorker
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.spark.job.attempt import always_true
+from penstock.spark.session.java_classes import java_class
 from penstock.spark.session.own_session import type_in
 from penstock.spark.sources.unreadable import messages_of
 
@@ -215,13 +215,13 @@ def _register(session: SparkSession, function: Function, *, apart: bool) -> None
 
 
 def _call(session: SparkSession, function: Function, *, apart: bool) -> Any:
-    """Make what Spark calls when it resolves the function's name."""
+    """Make what Spark calls when it resolves the function's name, for which it has no public way."""
     context: Any = session.sparkContext
     array = context._gateway.new_array(context._jvm.java.lang.Object, 2)
     with _by_value(udf_worker), _by_value(users_code), _by_value(child_processes):
         array[0] = _in_spark(session, function, apart=apart)._judf
     array[1] = always_true()
-    return _builder(context._jvm).newInstance(array)
+    return java_class(context._jvm, "Call").getConstructors()[0].newInstance(array)
 
 
 def _in_spark(session: SparkSession, function: Function, *, apart: bool) -> Any:
@@ -234,12 +234,3 @@ def _in_spark(session: SparkSession, function: Function, *, apart: bool) -> Any:
     struct = T.StructType([T.StructField("value", returns), T.StructField("error", T.StringType())])
     arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF  # needs no pandas
     return UserDefinedFunction(lambda *arguments: caller(*arguments), struct, function.name, arrow)
-
-
-@lru_cache(maxsize=1)
-def _builder(jvm: Any) -> Any:
-    """Compile the builder of calls, once per JVM: Spark has no public way to build an expression for a name."""
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook((resources.files("penstock") / "data" / "Call.java").read_text())
-    return compiler.getClassLoader().loadClass("penstock.Call").getConstructors()[0]

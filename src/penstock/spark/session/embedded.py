@@ -31,6 +31,7 @@ from penstock.errors import EnvironmentProblem, PenstockError
 from penstock.printable import block
 from penstock.spark.session.class_archive import archive_options
 from penstock.spark.session.exit_noise import without_dying_words
+from penstock.spark.session.local_files import set_permissions_within_java
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 3)
@@ -46,7 +47,8 @@ _CHATTER: Final = (b"WARNING: Using incubator modules", b"Warning: Java versions
 # Chosen by a short measurement of quiet micro-batches of 1,000 rows on two cores. Locality waits, batches retained,
 # checkpoint checksums and interpreted plans moved less than two runs of the same settings differ: Spark's values stay.
 _LATENCY: Final[Mapping[str, str]] = {
-    # Writing the offset and the commit file takes 6 ms each instead of 27. Its check that nobody else wrote the file is
+    # Writing the offset and the commit file took 6 ms each instead of 27, before files were written without other
+    # processes (local_files.py). Its check that nobody else wrote the file is
     # not atomic, which is enough here: a state folder has one owner.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -90,6 +92,7 @@ def embedded(
         _launch_jvm(conf)
         _quiet_python()
         _RUNNING.session = SparkSession(SparkContext(conf=conf))
+        set_permissions_within_java(_RUNNING.session)
         return adopt(_RUNNING.session)
 
 
