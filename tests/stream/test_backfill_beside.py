@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.engine import Engine
 from penstock.spark.session.pools import BACKGROUND, EVALUATION, INGEST, POOL, in_pool
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.past_rows import PastRows
@@ -77,6 +78,25 @@ def test_batches_are_answered_while_a_past_is_read(
         engine.stop()
     assert pools == {"past": {BACKGROUND}, "batch": {INGEST}}
     assert spark.sparkContext.getLocalProperty(POOL) is None
+
+
+def test_rows_that_are_kept_are_read_beside_the_batches(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for number, first in enumerate(range(0, 60, 12)):
+        put(source, number, range(first, first + 12))
+    with Engine(tmp_path / "state", spark=spark) as engine:
+        engine.execute(
+            f"CREATE STREAM s (ts TIMESTAMP, v INT, w INT) USING parquet OPTIONS (path '{source}', "
+            "maxFilesPerTrigger 1, retain_rows '1 h') WATERMARK FOR ts"
+        )
+        engine.create_query("live", f"SELECT sum(v) AS x FROM s {TEN}")
+        engine.process_available()
+        engine.start()
+        engine.create_query("kept", f"SELECT sum(w) AS x FROM s {TEN}")
+        awaited(lambda: found(engine, "kept") == sums(range(10, 60, 10), 2))
+        put(source, 5, range(60, 72))
+        awaited(lambda: found(engine, "kept") == sums(range(10, 80, 10), 2))
+        engine.stop()
 
 
 def test_pools_have_weights_and_a_thread_leaves_them_as_it_found_them(spark: SparkSession) -> None:
