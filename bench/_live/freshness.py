@@ -121,10 +121,10 @@ def stale(session: SparkSession, load: Overload, dashboards: int, *, fresh: bool
         "most stale": round(max(looks.stale), 3),
         "unread": round(statistics.fmean(looks.unread), 3),
         "most unread": round(max(looks.unread), 3),
-        "answers of dashboards": sum(told.values()),
+        "answers": sum(told.values()),
         "skipped": sum(skipped.values()),
-        "lost answers of exact queries": lost,
-        "neither answered nor counted": uncounted,
+        "lost": lost,
+        "uncounted": uncounted,
     }
 
 

@@ -115,13 +115,13 @@ def _freshness(document: Document) -> list[Table]:
     found = document["measurements"].get("freshness")
     if found is None:
         return []
-    names = ("staleness", "most stale", "unread", "skipped", "lost answers of exact queries")
+    names = ("staleness", "most stale", "unread", "answers", "skipped", "lost")
     rows = [(name, *(f"{_median(rounds, each):,.2f}" for each in names)) for name, rounds in found.items()]
     number = document["measurements"]["dashboards"]["number"]
     caption = (
         f"{number:,} dashboards that ask for twice of what can be answered. Staleness: how many seconds of the stream "
         "the end of a dashboard's newest answer is behind the watermark, averaged over time and dashboards; unread: "
-        "seconds of the stream that have appeared and are not read."
+        "seconds of the stream that have appeared and are not read; lost: windows that exact queries did not answer."
     )
     return [table(caption, ("dashboards", *names), rows)]
 

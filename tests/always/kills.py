@@ -82,7 +82,8 @@ class Killing:
         """Start an engine, let it come to the moment that is aimed at, and kill it."""
         number = len(self.kills)
         draw = random.Random(f"{self.seed}-{number}")
-        for _ in range(draw.randint(1, 6) if self.files else AHEAD):
+        more = 1 if self.kind == LAGGING else draw.randint(1, 6)  # lives of that kind are short
+        for _ in range(more if self.files else AHEAD):
             self._add_file()
         began = time.monotonic()
         self.marks.clear()
