@@ -199,6 +199,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
 
 RUNNING = (
     ("status",),
+    ("top", "--once"),
     ("queries",),
     ("ask", f"SELECT '{SIGNS}'"),
     ("backfill", SIGNS),

@@ -134,3 +134,20 @@ def test_upkeep_is_told_as_background_work(stream: MadeStream, noted: Noted) -> 
     stream.pipeline.drain()
     done = [one.name for one in noted.work if isinstance(one, BackgroundWork)]
     assert done == ["compaction", "tidying", "expiry"]
+
+
+def test_an_observer_that_fails_is_told_no_more_and_the_stream_goes_on(
+    tmp_path: Path, noted: Noted, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing:
+        def observe(self, work: Work) -> None:
+            raise ValueError("a defect")
+
+    stream = MadeStream(tmp_path, max_ahead_us=1 << 60, observers=(Failing(), noted))
+    stream.create("q", SUM)
+    stream.feed(row(1))
+    stream.feed(row(25))
+    assert [len(noted.batches), len(noted.groups)] == [2, 1]
+    assert [one.message for one in caplog.records if "told no more" in one.message] == [
+        "Failing failed and is told no more: ValueError('a defect')"
+    ]

@@ -24,10 +24,11 @@ from penstock.cli.simulating import sim
 from penstock.cli.state import state
 from penstock.cli.status import queries, status
 from penstock.cli.testing import test
+from penstock.cli.top import top
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
-    "A running engine": (status, queries, add, drop, pause, resume, ask, backfill, policy),
+    "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy),
     "Scheduling": (sim, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isinf
-from typing import TYPE_CHECKING, Any
+from math import inf, isinf
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from penstock.errors import UnknownQuery, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.arrays import FloatArray
 from penstock.model.derived import is_line, source_of
+from penstock.stream.derived.row_times import RULERS
 from penstock.stream.evaluation_order import deadline_us_of
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
@@ -53,7 +54,7 @@ class QueryMetrics:
     windows: int  # answered
     past_deadline: int  # of them
     skipped: int  # for fresher ones
-    deadline_s: float
+    deadline_s: float | None  # None: windows of rows have none, unless the query says so
     ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
     response: Distribution  # seconds from final to left for the sinks
     slowdown: Distribution  # response over the ideal time
@@ -128,6 +129,18 @@ def metrics_of(
     return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the table has of a query besides its distributions."""
+
+    late: int
+    ideal_s: float
+    shares: Sequence[float]  # seconds by step, and bytes
+
+
+UNKNOWN: Final = _Row(0, inf, (0.0,) * 5)
+
+
 class _Reading:
     """What one stream has measured, at one moment."""
 
@@ -161,33 +174,34 @@ class _Reading:
         )
 
     def queries(self, definitions: Sequence[Definition]) -> list[QueryMetrics]:
-        """Tell the figures of the stream's queries; of one that is not in the table, nothing was measured yet."""
-        table, skipped, by_rows = self.table, self.pipeline.progress.windows.skipped, is_line(self.name)
+        """Tell the figures of the stream's queries."""
+        table, by_rows = self.table, is_line(self.name)
         figures = [by_query(table, figure) for figure in (RESPONSE, SLOWDOWN, TARDINESS, STALENESS)]
         stale = {} if by_rows else stale_s(table, self.pipeline.progress.clock.watermark_us)
-        ideal, memory, late = table.ideal_s(np.arange(len(table.late))).tolist(), self._memory(), table.late.tolist()
-        shares, found = self.shares.tolist(), []
+        memory, shares, late = self._memory(), self.shares.tolist(), table.late.tolist()
+        ideal = table.ideal_s(np.arange(len(table.late))).tolist()
+        found = []
         for definition in definitions:
             number, row = definition.id, table.rows.get(definition.id)
-            told = [one.get(number, NO_VALUES) for one in figures]
-            *seconds, sent = [0.0] * 5 if row is None else shares[row]
+            response, slowdown, tardiness, staleness = (one.get(number, NO_VALUES) for one in figures)
+            known = UNKNOWN if row is None else _Row(late[row], ideal[row], shares[row])  # nothing was measured yet
             found.append(
                 QueryMetrics(
                     query=definition.name,
                     stream=source_of(self.name),
                     definition=number,
-                    windows=told[RESPONSE].count,
-                    past_deadline=0 if row is None else late[row],
-                    skipped=skipped.get(number, 0),
-                    deadline_s=deadline_us_of(definition) / 1e6,
-                    ideal_s=None if row is None or isinf(ideal[row]) else ideal[row],
-                    response=told[RESPONSE],
-                    slowdown=told[SLOWDOWN],
-                    tardiness=told[TARDINESS],
-                    staleness=NO_VALUES if by_rows else told[STALENESS],
+                    windows=response.count,
+                    past_deadline=known.late,
+                    skipped=self.pipeline.progress.windows.skipped.get(number, 0),
+                    deadline_s=deadline_us_of(definition) / 1e6 or None,
+                    ideal_s=None if isinf(known.ideal_s) else known.ideal_s,
+                    response=response,
+                    slowdown=slowdown,
+                    tardiness=tardiness,
+                    staleness=NO_VALUES if by_rows else staleness,
                     stale_s=stale.get(number),
-                    seconds=Seconds(*seconds),
-                    bytes_sent=sent,
+                    seconds=Seconds(*known.shares[:4]),
+                    bytes_sent=known.shares[4],
                     memory_bytes=memory.get(number, 0.0),
                 )
             )
@@ -195,13 +209,13 @@ class _Reading:
 
     def _memory(self) -> dict[int, float]:
         """Divide the memory of each lane evenly among its queries."""
-        trees = [] if self.pipeline.layout is None else self.pipeline.layout.plan.trees
-        return {
-            one.id: self.memory.get(key, 0) / len(users)
-            for tree in trees
-            for key, users in tree.lanes.items()
-            for one in users
-        }
+        found: dict[int, float] = {}
+        for tree in () if self.pipeline.layout is None else self.pipeline.layout.plan.trees:
+            for key, users in tree.lanes.items():
+                for one in users:  # what tells the times of a query's row numbers is the query's
+                    part = self.memory.get(key, 0) / len(users)
+                    found[one.id % RULERS] = found.get(one.id % RULERS, 0.0) + part
+        return found
 
 
 def _divided(table: FigureTable, whole: Sequence[float]) -> tuple[FloatArray, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +17,18 @@ from penstock.kernel.pending import Pending
 from penstock.kernel.signing import Sent
 from penstock.model.instants import Clock
 from penstock.share.partial_schema import GROUPING, has_groupings
-from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, MemoryHold, ProcessedBatch, WorkObserver
+from penstock.stream.answered_groups import (
+    AnsweredGroup,
+    BackgroundWork,
+    MemoryHold,
+    ProcessedBatch,
+    Work,
+    WorkObserver,
+)
 from penstock.stream.evaluation_order import EvaluationOrder
 from penstock.stream.step import Step
 
+LOG: Final = logging.getLogger("penstock")
 SHORTEST_US: Final = 1_000  # of a step that observers are told of: a stream that waits looks twenty times a second
 
 
@@ -133,8 +142,7 @@ class Observing:
             spent,
             believed,
         )
-        for observer in self.observers:
-            observer.observe(work)
+        self._tell(work)
 
     def batch(self, began: Began, step: Step, number: int, rows: int) -> None:
         """Tell that the rows of a batch are filed and committed."""
@@ -157,8 +165,7 @@ class Observing:
             _by_grouping(computed.partials, len(computed.layout.members)),
             computed.layout,
         )
-        for observer in self.observers:
-            observer.observe(work)
+        self._tell(work)
 
     @contextmanager
     def holding(self, wanted_us: int) -> Iterator[None]:
@@ -170,8 +177,7 @@ class Observing:
             self._holds -= 1
             ended_us = self.clock()
             if not self._holds and ended_us - began_us >= SHORTEST_US:
-                for observer in self.observers:
-                    observer.observe(MemoryHold(self.stream, wanted_us, began_us, ended_us))
+                self._tell(MemoryHold(self.stream, wanted_us, began_us, ended_us))
 
     @contextmanager
     def background(self, name: str, definitions: Sequence[int] = ()) -> Iterator[None]:
@@ -179,8 +185,19 @@ class Observing:
         began_us, began_s = self.clock(), time.perf_counter()
         yield
         work = BackgroundWork(self.stream, name, began_us, self.clock(), began_s, time.perf_counter(), definitions)
+        self._tell(work)
+
+    def _tell(self, work: Work) -> None:
+        """Tell all observers; one that fails must not stop a stream, and is told nothing any more."""
         for observer in self.observers:
-            observer.observe(work)
+            try:
+                observer.observe(work)
+            except Exception as error:
+                self.observers = [other for other in self.observers if other is not observer]
+                about = {"event": "defect", "stream": self.stream}
+                LOG.error(
+                    f"{type(observer).__name__} failed and is told no more: {error!r}", extra=about, exc_info=True
+                )
 
 
 def _by_grouping(partials: pa.Table, count: int) -> list[int]:

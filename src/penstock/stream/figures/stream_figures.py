@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.kernel.pending import Pending
 from penstock.model.arrays import Int64Array
+from penstock.model.derived import is_line
 from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, ProcessedBatch, Work
+from penstock.stream.derived.row_times import RULERS
 from penstock.stream.figures.figure_table import (
     ANSWER,
     COMMIT,
@@ -61,18 +64,20 @@ class StreamFigures:
         """Divide a batch among the queries of its plan; figures of queries that are not in it any more go."""
         if self._shares is None or self._shares[0] is not batch.layout:
             self._shares = batch.layout, JobShares.of(batch.layout)
-            self.table.forget_others({d.id for d in batch.layout.plan.definitions})
+            self.table.forget_others({d.id % RULERS for d in batch.layout.plan.definitions})
         shares, table = self._shares[1], self.table
         if not shares.definitions:
             return
-        rows, each = table.rows_of(shares.definitions), shares.of_batch(batch.partials)
+        rows, each = table.rows_of([d % RULERS for d in shares.definitions]), shares.of_batch(batch.partials)
         for step, seconds in ((JOB, batch.job_s), (INGEST, batch.ingest_s), (COMMIT, batch.commit_s)):
             table.charge(rows, step, each * seconds)
-        table.bytes_sent[rows] += each * batch.bytes_sent
+        np.add.at(table.bytes_sent, rows, each * batch.bytes_sent)
 
     def _answered(self, group: AnsweredGroup) -> None:
         """Count the windows of a group."""
         spent = group.seconds_by_query()
+        if is_line(group.stream):
+            group, spent = _without_rulers(group), _by_owner(spent)
         if group.due:
             rows = self.table.rows_of([one.definition.id for one in group.due])
             windows, ends = _windows_of(group.due)
@@ -94,7 +99,8 @@ class StreamFigures:
         """Count responses, slowdowns and tardiness."""
         finals = np.array([one.final_us for one in group.due], np.int64)
         response = np.maximum(0, group.ended_us - finals) / 1e6
-        tardiness = np.maximum(0.0, response - np.array(group.deadlines_us, np.int64) / 1e6)
+        deadlines = np.array(group.deadlines_us, np.int64) / 1e6
+        tardiness = np.where(deadlines > 0, np.maximum(0.0, response - deadlines), 0.0)  # windows of rows may have none
         self.table.add(rows, RESPONSE, response, windows)
         self.table.add(rows, SLOWDOWN, np.maximum(1.0, response / self.table.ideal_s(rows)), windows)
         self.table.add(rows, TARDINESS, tardiness, windows)
@@ -119,6 +125,21 @@ class StreamFigures:
         if spent:
             seconds = np.fromiter(spent.values(), np.float64, len(spent)) * scale
             self.table.charge(self.table.rows_of(list(spent)), ANSWER, seconds)
+
+
+def _without_rulers(group: AnsweredGroup) -> AnsweredGroup:
+    """Leave out what tells the times of row numbers: nobody asked for these windows."""
+    kept = [place for place, one in enumerate(group.due) if one.definition.id < RULERS]
+    due, deadlines = [group.due[place] for place in kept], [group.deadlines_us[place] for place in kept]
+    return replace(group, due=due, deadlines_us=deadlines, shapes=[group.shapes[place] for place in kept])
+
+
+def _by_owner(spent: dict[int, float]) -> dict[int, float]:
+    """Charge what rulers took to the queries whose rulers they are."""
+    found: dict[int, float] = {}
+    for number, seconds in spent.items():
+        found[number % RULERS] = found.get(number % RULERS, 0.0) + seconds
+    return found
 
 
 def _windows_of(due: Sequence[Pending]) -> tuple[Int64Array, Int64Array]:
