@@ -84,11 +84,11 @@ def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
     return rows
 
 
-def apart(rows: Sequence[Row], what: str) -> float:
-    """Return how far the replay under the policy that ran is from what ran, at most, as a share of it."""
+def apart(rows: Sequence[Row], what: str) -> float | None:
+    """Return how far replays under the policy that ran are from what ran, at most, as a share of it, if it is known."""
     own = [row for row in rows if row["ran"] == row["replayed"]]
     changes = [_change(row[f"live {what}"], row[f"replayed {what}"]) for row in own]
-    return max((abs(change) for change in changes if change is not None), default=float("nan"))
+    return max((abs(change) for change in changes if change is not None), default=None)
 
 
 def _is_right(row: Row, predicted: float | None, came: float | None) -> bool | None:

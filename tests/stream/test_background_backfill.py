@@ -89,8 +89,7 @@ def run_both(draw: random.Random, folder: Path) -> None:
     for batch in left:
         if in_turn(aside, draw):
             at_once.runner.backfill({at_once.catalog.query(name).id: since for name in ASKED})
-        for one in batch:
-            one["ts"] += max(0, shift)
+        batch = [{**one, "ts": one["ts"] + max(0, shift)} for one in batch]
         for made in streams:
             made.feed(*batch)
         match draw.randrange(9):

@@ -168,7 +168,8 @@ class PastWindows(UnansweredWindows):
 
     def __init__(self, live: UnansweredWindows) -> None:
         """Begin with none; costs are those that ``live`` windows have taught."""
-        self.order, self.windows, self.items, self.added_us = live.order, live.windows, {}, 0
+        self.order, self.together, self.windows = live.order, live.together, live.windows
+        self.items, self.added_us = {}, 0
         self.listed: dict[int, int] = {}  # windows of each query, since it has some here
 
     def tell_first(self, firsts: dict[int, int]) -> None:
@@ -184,7 +185,7 @@ class PastWindows(UnansweredWindows):
         """Take windows of the past."""
         for one in due:
             self.listed[one.definition.id] = self.listed.get(one.definition.id, 0) + len(one.ends)
-        self.add(due, at_once=False)
+        self.add(due)
 
     def left(self) -> dict[int, int]:
         """Count the windows of each query that are not answered."""
