@@ -114,7 +114,8 @@ class Rounds:
 
     def cut(self, pending: Sequence[Pending]) -> Iterator[list[Due]]:
         """Return what to answer together, round by round."""
-        groups = np.array([self.synopsis.most_groups(one.lane) for one in pending], np.int64)
+        most = {lane: self.synopsis.most_groups(lane) for lane in {one.lane for one in pending}}
+        groups = np.array([most[one.lane] for one in pending], np.int64)
         each = np.array([self._bytes_of(one.definition) for one in pending], np.int64)
         windows = np.array([len(one.ends) for one in pending], np.int64)
         keyed = np.array([bool(one.lane.keys) for one in pending], np.bool_)

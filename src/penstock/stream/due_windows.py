@@ -164,25 +164,29 @@ class DueWindows:
     def _due_of_lane(self, lane: LaneKey, each: _Together, until_us: int, found: dict[int, Pending | None]) -> None:
         """List the windows of one lane's queries, and move their next ends; paused ones are looked at alone."""
         windows, numbers = self.progress.windows, each.numbers
-        ends = np.fromiter(map(windows.next_ends.get, numbers, repeat(UNKNOWN)), np.int64, len(numbers))
-        silent = np.zeros(len(numbers), np.int64)
-        for place in [i for i, n in enumerate(numbers) if n in windows.silences] if windows.silences else ():
-            silent[place] = windows.silences[numbers[place]].empty
-        paused = np.array([number in windows.paused for number in numbers]) if windows.paused else False
-        unknown = (ends == UNKNOWN) | paused
-        listed, alone = each.windows.due(
-            np.where(unknown, UNKNOWN, ends), until_us, self.synopsis.presence.of(lane), silent
-        )
-        found |= {numbers[place]: None for place in np.flatnonzero(~(unknown | alone)).tolist()}
+        ends, silent = self._standing(numbers)
+        listed, alone = each.windows.due(ends, until_us, self.synopsis.presence.of(lane), silent)
+        found |= {numbers[place]: None for place in np.flatnonzero((ends < UNKNOWN) & ~alone).tolist()}
+        before = silent.tolist()
         for place, runs in zip(listed.places.tolist(), listed.runs(), strict=True):
-            definition = each.definitions[place]
-            found[definition.id] = Pending(definition, lane, runs, until_us, int(silent[place]))
+            found[numbers[place]] = Pending(each.definitions[place], lane, runs, until_us, before[place])
+        for place, number in enumerate(numbers):
+            if number not in windows.first_ends and number in found:
+                windows.first_ends[number] = int(ends[place])
         moved = [numbers[place] for place in listed.places.tolist()]
         windows.next_ends.update(zip(moved, listed.next_ends.tolist(), strict=True))
-        for number, end in zip(numbers, ends.tolist(), strict=True):
-            if number in found:
-                windows.first_ends.setdefault(number, end)
         self._note_silences(moved, listed.silent)
+
+    def _standing(self, numbers: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+        """Return the next ends of queries, unknown of paused ones, and their empty windows right before these."""
+        windows = self.progress.windows
+        ends = np.fromiter(map(windows.next_ends.get, numbers, repeat(UNKNOWN)), np.int64, len(numbers))
+        silent = np.zeros(len(numbers), np.int64)
+        if windows.paused or windows.silences:
+            for place, number in enumerate(numbers):
+                silent[place] = windows.silences.get(number, NO_SILENCE).empty
+                ends[place] = UNKNOWN if number in windows.paused else ends[place]
+        return ends, silent
 
     def _note_silences(self, numbers: Sequence[int], silent: Int64Array) -> None:
         """Remember how many empty windows came last of some queries; most have none, and had none."""

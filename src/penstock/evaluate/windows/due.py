@@ -75,6 +75,8 @@ class EndRuns:
     def to_array(self) -> Int64Array:
         """List the ends one by one."""
         if len(self.firsts) == 1:
+            if self.counts[0] == 1:
+                return self.firsts
             return self.first_us + np.arange(int(self.counts[0]), dtype=np.int64) * self.slide_us
         before = np.cumsum(self.counts) - self.counts
         within = np.arange(len(self), dtype=np.int64) - np.repeat(before, self.counts)
