@@ -9,6 +9,7 @@ import pytest
 
 from penstock.evaluate.windows import due
 from penstock.evaluate.windows.due import EndRuns, due_ends, last_held_end
+from penstock.evaluate.windows.due_together import WindowArrays
 from penstock.model.window import Window
 
 MOST = 5  # empty windows in a row, in place of ten thousand
@@ -58,6 +59,36 @@ def test_due_windows_equal_those_of_the_naive_twin(monkeypatch: pytest.MonkeyPat
     assert skips > 500
 
 
+def test_windows_found_together_are_those_found_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due, "MOST_EMPTY", MOST)
+    rng = random.Random(9)
+    seen = {"due": 0, "alone": 0, "silent": 0}
+    for _ in range(400):
+        slides = [rng.randint(1, 10) for _ in range(12)]
+        windows = [Window(slide + rng.randint(0, 20), slide, rng.randint(0, slide)) for slide in slides]
+        present = np.array(sorted({rng.randint(-50, 150) for _ in range(rng.randint(0, 6))}), np.int64)
+        ends = [window.end_at_or_after(rng.randint(-60, 120)) for window in windows]
+        silent, until = [rng.randint(0, MOST + 2) for _ in windows], rng.randint(-60, 160)
+        listed, alone = WindowArrays.of(windows).due(np.array(ends), until, present, np.array(silent))
+        together = dict(zip(listed.places.tolist(), listed.runs(), strict=True))
+        for place, window in enumerate(windows):
+            one = due_ends(window, ends[place], until, present, empty_too=True, silent=silent[place])
+            if alone[place]:
+                assert place not in together
+                seen["alone"] += 1
+                continue
+            assert (place in together) == (len(one.ends) > 0)
+            if place not in together:
+                continue
+            assert together[place].to_array().tolist() == one.ends.to_array().tolist()
+            at = listed.places.tolist().index(place)
+            assert (int(listed.next_ends[at]), int(listed.silent[at])) == (one.next_end_us, one.silent)
+            assert (one.skipped, one.begun) == (0, 0)
+            seen["due"] += 1
+            seen["silent"] += one.silent > 0
+    assert min(seen.values()) > 100, seen
+
+
 def test_the_last_window_that_holds_a_row_is_found() -> None:
     rng = random.Random(7)
     for _ in range(1_000):
@@ -104,3 +135,4 @@ def test_runs_of_ends_are_cut_as_the_ends_listed_one_by_one() -> None:
         kept = [end for end in ends if (low is None or end > low) and end <= high]
         assert (len(runs), runs.to_array().tolist()) == (len(ends), ends)
         assert runs.cut(low, high).to_array().tolist() == kept
+        assert max(-(1 << 62), *ends, -(1 << 62)) == runs.last_us

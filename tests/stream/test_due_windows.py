@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StreamEnded
+from penstock.evaluate.windows import due
 from penstock.evaluate.windows.due import MOST_EMPTY
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
+from penstock.stream import due_windows
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.progress import Progress
 from penstock.testing import ManualClock
@@ -295,6 +298,35 @@ def test_an_altered_query_answers_the_windows_that_began_before_by_its_old_defin
     # by the old one through the window that begins by 12, which ends at 30; by the new one from [20, 30) on
     assert made.timeline("q") == [(10, 1), (20, 2), (30, 2), (30, 7), (40, None), (50, None), (60, None)]
     assert len(made.catalog.leaving("s")) == 0  # the old one is gone
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 15)), min_size=8, max_size=12),
+    st.lists(st.integers(0, 300), min_size=1, max_size=6),
+    st.integers(0, 5),
+)
+@settings(max_examples=cases(12), deadline=None)
+def test_many_queries_of_one_lane_are_due_as_each_of_them_alone(
+    windows: list[tuple[int, int]], seconds: list[int], paused: int
+) -> None:
+    found = []
+    for many in (8, 1_000_000):  # together, and one by one
+        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+            patch.setattr(due_windows, "MANY", many)
+            patch.setattr(due, "MOST_EMPTY", 20)
+            made = MadeStream(Path(folder))
+            for number, (length, slide) in enumerate(windows):
+                made.create(f"q{number}", f"{COUNT} [RANGE {length} s SLIDE {slide} s]")
+            for place, second in enumerate(seconds):
+                made.feed(row(sum(seconds[:place]) + second))
+                if place == 1:
+                    made.changes.pause(f"q{paused}")
+                if place == 3:
+                    made.changes.resume(f"q{paused}")
+            windows_of = made.pipeline.progress.windows
+            told = windows_of.next_ends, windows_of.first_ends, windows_of.silences, made.pipeline.reports
+            found.append(([made.timeline(f"q{number}") for number in range(len(windows))], told))
+    assert found[0] == found[1]
 
 
 # -- late rows ------------------------------------------------------------------------------------------------------

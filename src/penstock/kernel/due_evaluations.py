@@ -41,7 +41,10 @@ class EvaluatedWindows:
             return _of_one(members[0])
         counts = [len(one.ends) for one in members]
         ends = np.concatenate([one.ends for one in members])
-        starts = np.concatenate([_starts(one) for one in members])
+        if any(one.starts is not None for one in members):
+            starts = np.concatenate([_starts(one) for one in members])
+        else:
+            starts = ends - np.repeat([one.definition.query.window.length for one in members], counts)
         definitions = np.repeat([one.definition.id for one in members], counts)
         return EvaluatedWindows(definitions, starts, ends, *_distinct(starts, ends), np.cumsum([0, *counts]))
 

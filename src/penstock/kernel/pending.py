@@ -7,7 +7,7 @@ shared as if there were one round only. What does not fit even so is cut by lane
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -65,15 +65,17 @@ class Pending:
 
     def after(self, time_us: int) -> Pending:
         """Keep the windows that end after a time."""
-        return self._cut(time_us, int(self.ends.lasts.max(initial=time_us)))
+        return self._cut(time_us, max(time_us, self.ends.last_us))
 
     def _cut(self, after_us: int | None, upto_us: int) -> Pending:
         """Keep the windows that end after a time, if one is given, and by another."""
-        starts = self.starts
+        starts, ends = self.starts, self.ends.cut(after_us, upto_us)
+        if ends is self.ends:  # nothing is cut off
+            return self
         if starts is not None:  # each run is one end
             low = 0 if after_us is None else int(self.ends.firsts.searchsorted(after_us, "right"))
             starts = starts[low : int(self.ends.firsts.searchsorted(upto_us, "right"))]
-        return replace(self, ends=self.ends.cut(after_us, upto_us), starts=starts)
+        return Pending(self.definition, self.lane, ends, self.until_us, self.silent, self.first_row, starts)
 
     def due(self, after_us: int | None = None, upto_us: int | None = None) -> Due:
         """List the windows one by one, all or those that end after a time and by another."""
@@ -113,7 +115,8 @@ class Rounds:
 
     def cut(self, pending: Sequence[Pending]) -> Iterator[list[Due]]:
         """Return what to answer together, round by round."""
-        groups = np.array([self.synopsis.most_groups(one.lane) for one in pending], np.int64)
+        most = {lane: self.synopsis.most_groups(lane) for lane in {one.lane for one in pending}}
+        groups = np.array([most[one.lane] for one in pending], np.int64)
         each = np.array([self._bytes_of(one.definition) for one in pending], np.int64)
         windows = np.array([len(one.ends) for one in pending], np.int64)
         keyed = np.array([bool(one.lane.keys) for one in pending], np.bool_)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +21,45 @@ from penstock.evaluate.windows.due import (
     due_ends,
     last_held_end,
 )
+from penstock.evaluate.windows.due_together import WindowArrays
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
+from penstock.model.arrays import Int64Array
 from penstock.model.derived import source_of
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey, Tree
+from penstock.share.plan import LaneKey, Plan, Tree
 from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
 Until = Callable[[Tree, Definition], int]
 Floors = Mapping[LaneKey, int] | None  # the first time that each lane needs; None: times do not tell
+MANY: Final = 8  # queries of one lane whose windows are sooner found together than one by one
+UNKNOWN: Final = 1 << 62  # in place of a next end
 LOG = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """The queries of a lane whose windows of time are all answered, empty ones too, and follow without gaps."""
+
+    definitions: Sequence[Definition]
+    numbers: Sequence[int]
+    windows: WindowArrays
+
+    @staticmethod
+    def of(members: Sequence[Definition]) -> _Together:
+        """Choose those queries."""
+        chosen = [d for d in members if _is_plain(d)] if len(members) >= MANY else []
+        return _Together(chosen, [d.id for d in chosen], WindowArrays.of([d.query.window for d in chosen]))
+
+
+def _is_plain(definition: Definition) -> bool:
+    """Tell whether nothing about a query's windows has to be looked at alone."""
+    window = definition.query.window
+    alone = definition.query.grouped or definition.handover is not None or isinstance(window, RowsWindow)
+    return not alone and window.slide <= window.length
 
 
 @dataclass(slots=True)
@@ -42,6 +70,8 @@ class DueWindows:
     synopsis: Synopsis
     clock: Clock = wall_clock_us  # tells when windows become final
     reports: list[str] = field(default_factory=list)
+    _plan: Plan | None = field(default=None, init=False)  # whose queries were put together
+    _together: dict[LaneKey, _Together] = field(default_factory=dict, init=False)
 
     def report(self, definition: Definition, text: str, event: str = "report") -> None:
         """Tell users of something about a query, in the log and at the end of a run."""
@@ -56,7 +86,7 @@ class DueWindows:
 
     def due(self, layout: Layout, watermark_us: int) -> list[Pending]:
         """List the windows that a watermark makes final."""
-        return self._due(layout, lambda tree, definition: watermark_us)
+        return self._due(layout, lambda tree, definition: watermark_us, self._due_together(layout.plan, watermark_us))
 
     def after_batch(self, layout: Layout, watermark_us: int | None) -> list[Pending]:
         """List the windows that a batch makes final; None: no row of it has a usable time."""
@@ -126,11 +156,63 @@ class DueWindows:
                     number += (last - first) // definition.query.window.slide + 1
         return number
 
-    def _due(self, layout: Layout, until: Until) -> list[Pending]:
-        """List each query's windows up to a time of its own."""
-        found, now_us = [], self.clock()
+    def _due_together(self, plan: Plan, until_us: int) -> dict[int, Pending | None]:
+        """List the windows of queries that need not be looked at one by one, by definition; None: none is due."""
+        if plan is not self._plan:
+            members = (item for tree in plan.trees for item in tree.lanes.items())
+            together = {lane: _Together.of(some) for lane, some in members}
+            self._plan, self._together = plan, {lane: each for lane, each in together.items() if each.numbers}
+        found: dict[int, Pending | None] = {}
+        for lane, each in self._together.items():
+            self._due_of_lane(lane, each, until_us, found)
+        return found
+
+    def _due_of_lane(self, lane: LaneKey, each: _Together, until_us: int, found: dict[int, Pending | None]) -> None:
+        """List the windows of one lane's queries, and move their next ends; paused ones are looked at alone."""
+        windows, numbers = self.progress.windows, each.numbers
+        ends, silent = self._standing(numbers)
+        listed, alone = each.windows.due(ends, until_us, self.synopsis.presence.of(lane), silent)
+        found |= {numbers[place]: None for place in np.flatnonzero((ends < UNKNOWN) & ~alone).tolist()}
+        before, now_us = silent.tolist(), self.clock()
+        for place, runs in zip(listed.places.tolist(), listed.runs(), strict=True):
+            one = each.definitions[place]
+            found[numbers[place]] = Pending(one, lane, runs, until_us, before[place], final_us=now_us)
+        for place, number in enumerate(numbers):
+            if number not in windows.first_ends and number in found:
+                windows.first_ends[number] = int(ends[place])
+        moved = [numbers[place] for place in listed.places.tolist()]
+        windows.next_ends.update(zip(moved, listed.next_ends.tolist(), strict=True))
+        self._note_silences(moved, listed.silent)
+
+    def _standing(self, numbers: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+        """Return the next ends of queries, unknown of paused and held ones, and their empty windows right before these."""
+        windows = self.progress.windows
+        ends = np.fromiter(map(windows.next_ends.get, numbers, repeat(UNKNOWN)), np.int64, len(numbers))
+        silent = np.zeros(len(numbers), np.int64)
+        if windows.paused or windows.silences or windows.asked:
+            for place, number in enumerate(numbers):
+                silent[place] = windows.silences.get(number, NO_SILENCE).empty
+                ends[place] = UNKNOWN if number in windows.paused or windows.holds(number) else ends[place]
+        return ends, silent
+
+    def _note_silences(self, numbers: Sequence[int], silent: Int64Array) -> None:
+        """Remember how many empty windows came last of some queries; most have none, and had none."""
+        windows = self.progress.windows
+        some = range(len(numbers)) if windows.silences else np.flatnonzero(silent).tolist()
+        for place in some:
+            number = numbers[place]
+            skipped = windows.silences.get(number, NO_SILENCE).skipped
+            windows.note_silence(number, Silence(int(silent[place]), skipped))
+
+    def _due(self, layout: Layout, until: Until, known: Mapping[int, Pending | None] | None = None) -> list[Pending]:
+        """List each query's windows up to a time of its own; those of some are known."""
+        found, now_us, known = [], self.clock(), {} if known is None else known
         for tree in layout.plan.trees:
             for definition in tree.definitions:
+                if definition.id in known:
+                    if (listed := known[definition.id]) is not None:
+                        found.append(listed)
+                    continue
                 target = min(until(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, target)
                 if first is None or self.progress.windows.holds(definition.id):

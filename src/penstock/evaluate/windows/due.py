@@ -46,7 +46,9 @@ class EndRuns:
 
     @property
     def last_us(self) -> int:
-        """Return the last end."""
+        """Return the last end; before all times if there is none."""
+        if not len(self.firsts):
+            return -(1 << 62)
         return int(self.firsts[-1]) + (int(self.counts[-1]) - 1) * self.slide_us
 
     @property
@@ -57,7 +59,9 @@ class EndRuns:
     def cut(self, after_us: int | None, upto_us: int) -> EndRuns:
         """Keep the ends after a time, if one is given, and up to another."""
         if len(self.firsts) == 1:  # nearly always, and thousands of times a batch
-            first, last = self.first_us, self.first_us + (int(self.counts[0]) - 1) * self.slide_us
+            first, last = self.first_us, self.last_us
+            if (after_us is None or after_us < first) and last <= upto_us:
+                return self
             if after_us is not None and after_us >= first:
                 first += ((after_us - first) // self.slide_us + 1) * self.slide_us
             return EndRuns.between(first, min(last, upto_us), self.slide_us)
@@ -71,6 +75,8 @@ class EndRuns:
     def to_array(self) -> Int64Array:
         """List the ends one by one."""
         if len(self.firsts) == 1:
+            if self.counts[0] == 1:
+                return self.firsts
             return self.first_us + np.arange(int(self.counts[0]), dtype=np.int64) * self.slide_us
         before = np.cumsum(self.counts) - self.counts
         within = np.arange(len(self), dtype=np.int64) - np.repeat(before, self.counts)
