@@ -28,7 +28,7 @@ import psutil
 
 from tests.always.behind import queries_behind
 from tests.always.delivered import delivered, lines_in, tables_in
-from tests.always.victim import KINDS, LAGGING, Marks, expected, live, opened, write_file
+from tests.always.victim import KINDS, LAGGING, Marks, batches_in, expected, live, mark_batches, opened, write_file
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 INSIDE: Final = ("batch", "commit", "answers", "sinks")  # a batch or a commit
@@ -105,11 +105,14 @@ class Killing:
     def finish(self) -> None:
         """Let an engine in this process take all that is left, and end the stream."""
         with opened(self.folder, self.kind, add_behind=True) as engine:
+            mark_batches(engine.stream("s").pipeline, self.marks, self.folder)
             engine.process_available(flush=True)
 
     def check(self) -> dict[str, int]:
         """Compare both sinks with the model; return how many answers there are."""
-        wanted = delivered(expected(self.kind, self.files))
+        lasts = batches_in(self.folder)
+        assert lasts[-1] == self.files - 1, "not all files were read"
+        wanted = delivered(expected(self.kind, lasts))
         found = {"lines": lines_in(self.folder / "lines"), "tables": tables_in(self.folder / "tables")}
         for name, held in found.items():
             assert not held - wanted, f"{name}: twice, or never given: {list((held - wanted).items())[:5]}"

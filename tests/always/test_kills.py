@@ -52,7 +52,7 @@ def test_two_hundred_kills_while_windows_wait_lose_nothing_and_repeat_nothing(tm
 
 
 def test_the_rows_of_the_kills_are_of_every_kind() -> None:
-    model = expected("keys", 60)
+    model = expected("keys", range(60))
     assert all(model.counts[term] > 5 for term in TERMS), model.counts
     assert model.law()
     assert rows_of(7) == rows_of(7)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codege
 KINDS: Final = ("keys", "past")
 # A third kind dies while windows wait to be answered: few rows are late, and the desk is slow.
 LAGGING: Final = "lagging"
+BATCHES: Final = "batches"  # a file: the number of each batch, and up to where it reads the source
 LATE_EVERY: Final = 4  # files of that kind
 SLOW_S: Final = 0.4  # that its desk may wait before it answers a window
 QUESTIONS: Final = {
@@ -85,13 +87,28 @@ def write_file(folder: Path, number: int, kind: str = "") -> None:
     draft.replace(path)
 
 
-def expected(kind: str, files: int) -> Model:
-    """Work out what the sinks should hold after so many files, each a batch of its own."""
+def batches_in(folder: Path) -> list[int]:
+    """Read which file was the last of each batch.
+
+    Nearly always a batch is a file. But a Spark that is killed after it has listed the next file, and before it has
+    planned the batch, puts two into one.
+    """
+    lasts: dict[int, int] = {}
+    for line in (folder / BATCHES).read_text().splitlines():
+        number, position = line.split(" ", 1)
+        lasts[int(number)] = int(json.loads(position)["logOffset"])
+    return [lasts[number] for number in sorted(lasts)]
+
+
+def expected(kind: str, lasts: Iterable[int]) -> Model:
+    """Work out what the sinks should hold after batches that end with some files."""
     model = Model(LATENESS_US, 600 * SECOND, 0, ("id",) if kind == "keys" else ())
     for name, question in [*QUESTIONS.items(), *([("behind", BEHIND)] if kind == "past" else [])]:
         model.create(name, question, None)
-    for number in range(files):
-        model.batch(rows_of(number, kind), 1 << 60)
+    first = 0
+    for last in lasts:
+        model.batch([row for number in range(first, last + 1) for row in rows_of(number, kind)], 1 << 60)
+        first = last + 1
     model.flush()
     return model
 
@@ -142,7 +159,7 @@ def live(folder: Path, kind: str, *, add_behind: bool, life: int = 0) -> None:
     marks.phase = "recovering"
     faults.hook = lambda point: _note(marks, point)
     with opened(folder, kind, add_behind=add_behind) as engine:
-        _mark_batches(engine.stream("s").pipeline, marks)
+        mark_batches(engine.stream("s").pipeline, marks, folder)
         if kind == LAGGING:
             _answer_slowly(engine, life)
         engine.start()
@@ -201,13 +218,15 @@ def _answer_slowly(engine: Engine, life: int) -> None:
     pipeline.answer_next = slowly
 
 
-def _mark_batches(pipeline: Any, marks: Marks) -> None:
-    """Note the beginning and the end of each batch."""
+def mark_batches(pipeline: Any, marks: Marks, folder: Path) -> None:
+    """Note the beginning and the end of each batch, and which file is its last."""
     process: Callable[..., None] = pipeline.process
 
-    def marking(*arguments: Any, **options: Any) -> None:
+    def marking(batch: Any, number: int, snapshot: Any, source: str = "") -> None:
         marks.phase = "batch"
-        process(*arguments, **options)
+        with (folder / BATCHES).open("a") as noted:
+            noted.write(f"{number} {source.splitlines()[-1]}\n")  # Spark's own record of the batch
+        process(batch, number, snapshot, source)
         marks.batches += 1
         marks.phase = "idle"
 
