@@ -165,11 +165,17 @@ class Scheduled:
         standing = self.model.queries[name]
         if standing.paused or self.model.watermark is None or standing.first_end is None:
             return
-        self._take(lambda: self.lagging.changes.backfill([name], "beginning"))
+        self._take(lambda: self._read_past(name))
         for twin in self._twins:
             twin.changes.backfill([name], "beginning")
         windows, number = self.lagging.pipeline.progress.windows, self.lagging.catalog.query(name).id
         self.model.backfill(name, windows.first_ends[number], windows.starts[number])
+
+    def _read_past(self, name: str) -> None:
+        """Have the past of a query read aside, as a running stream does, and answered; what is final waits on."""
+        past = self.lagging.runner.past
+        past.ask({self.lagging.catalog.query(name).id: None})
+        past.finish()
 
     def answer_some(self, draw: random.Random) -> None:
         """Answer some of what waits: as the policy says, or any of it in any order."""

@@ -319,8 +319,9 @@ def test_outputs_that_spark_finishes_are_one_job_for_all_that_run_together(
 
 @pytest.mark.parametrize(("technique", "together"), [("H-LP", 3), ("CS", 3), ("No-S", 1)])
 def test_windows_of_groups_that_executors_keep_are_taken_together(
-    tmp_path: Path, technique: str, together: int
+    tmp_path: Path, technique: str, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)  # nothing is so quick that it needs no order
     queries = {f"T{s}": f"SELECT k, sum(v) AS x FROM s [RANGE 10 s SLIDE {s} s] GROUP BY k" for s in (2, 3)}
     queries["other"] = "SELECT j, k, max(v) AS x FROM s [RANGE 10 s SLIDE 2 s] GROUP BY j, k"
     made = opened(tmp_path / "made", queries, synchronize=technique)

@@ -75,7 +75,8 @@ class Pending:
         if starts is not None:  # each run is one end
             low = 0 if after_us is None else int(self.ends.firsts.searchsorted(after_us, "right"))
             starts = starts[low : int(self.ends.firsts.searchsorted(upto_us, "right"))]
-        return Pending(self.definition, self.lane, ends, self.until_us, self.silent, self.first_row, starts)
+        listed = self.until_us, self.silent, self.first_row
+        return Pending(self.definition, self.lane, ends, *listed, starts, self.final_us)
 
     def due(self, after_us: int | None = None, upto_us: int | None = None) -> Due:
         """List the windows one by one, all or those that end after a time and by another."""

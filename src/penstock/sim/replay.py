@@ -199,16 +199,25 @@ class _Replay:
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""
         item = items[key]
-        if item.seconds > GROUP_S:
+        most_s = max(GROUP_S, item.seconds / self._most_windows(item))  # one window of each query at least
+        if item.seconds > most_s:
             ends = [self._ends(portion) for portion in item.portions]
             first, last = min(first for first, _ in ends), max(last for _, last in ends)
-            upto = cut_end(first, last, item.seconds)
+            upto = cut_end(first, last, item.seconds, most_s)
             cut = [self._cut_portion(portion, upto) for portion in item.portions]
             if later := [after for _, after in cut if after.windows]:
                 items[key] = self._item(later, item.final_us, item.due_us)
                 return [before for before, _ in cut if before.windows]
         del items[key]
         return item.portions
+
+    def _most_windows(self, item: _Item) -> int:
+        """Return the most windows of a query that wait."""
+        found: dict[int, int] = {}
+        for portion in item.portions:
+            for query in self.windows[portion.place].queries:
+                found[query] = found.get(query, 0) + portion.windows
+        return max(found.values())
 
     def _cut_portion(self, portion: Portion, upto_us: int) -> tuple[Portion, Portion]:
         """Cut windows into those that end by a time and those that end after it."""

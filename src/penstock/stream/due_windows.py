@@ -185,7 +185,7 @@ class DueWindows:
         self._note_silences(moved, listed.silent)
 
     def _standing(self, numbers: Sequence[int]) -> tuple[Int64Array, Int64Array]:
-        """Return the next ends of queries, unknown of paused and held ones, and their empty windows right before these."""
+        """Return the next ends of queries, unknown of paused and held ones, and the empty windows right before."""
         windows = self.progress.windows
         ends = np.fromiter(map(windows.next_ends.get, numbers, repeat(UNKNOWN)), np.int64, len(numbers))
         silent = np.zeros(len(numbers), np.int64)

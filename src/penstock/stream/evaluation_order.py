@@ -44,7 +44,10 @@ class EvaluationItem:
     @property
     def round_s(self) -> float:
         """Estimate how long one window of each query takes."""
-        return self.seconds / max(len(one.ends) for one in self.members)
+        windows: dict[int, int] = {}
+        for one in self.members:  # of several batches, a query has several
+            windows[one.definition.id] = windows.get(one.definition.id, 0) + len(one.ends)
+        return self.seconds / max(windows.values())
 
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it."""

@@ -22,7 +22,6 @@ from penstock.store.answer_parts import alike_together
 from penstock.store.answers import AnswerLog, Made
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
-from penstock.stream.answered_groups import GroupKind
 from penstock.stream.corrections import NO_LATE_ROWS, Corrections, LateRows
 from penstock.stream.defect_isolation import by_query, charge_lanes, failed_by, pause_failed
 from penstock.stream.due_windows import DueWindows, Floors
@@ -198,8 +197,8 @@ class StepCommitter:
                 self.targets.deliver(number, self.answers.large(number) or tables)
         logged = (number, rows) if tables or written else (None, 0)
         done, watermark_us = self._before_failures(due), self.progress.clock.watermark_us
-        kind: GroupKind = "past" if past else "revisions" if late[0] else "windows"
-        self.observing.group(began, kind, logged, done, self.order, spent, watermark_us, believed)
+        about = done, self.order, spent, watermark_us, believed
+        self.observing.group(began, "past" if past else "revisions" if late[0] else "windows", logged, *about)
 
     def _computed(
         self, due: Sequence[Pending], layout: Layout, late: LateRows, number: int
