@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SIGNS = "\x1b]0;owned\x07\x1b]8;;http://x\x1b\\\x1b[7m\x9b5n\x85\x7f\x08\u202eabc\u2066\u200f\u061c\u200b\u2028\ufeff[red]x[/]"
 NAME = f"mar{SIGNS.replace('/', '')}ket{os.fsdecode(bytes([0xFF]))}"  # the last sign is no UTF-8
 # What rich and we write ourselves: colours, a cursor that hides, lines and screens that are cleared.
-OWN = re.compile(r"\x1b\[(?:\?25[lh]|[0-6]?(?:;\d+)*m|3\dm|\d*[AKHJ])|\r")
+OWN = re.compile(r"\x1b\[(?:\?25[lh]|[0-6]?(?:;\d+)*m|[39]\dm|\d*[AKHJ])|\r")
 
 
 LAST = "SELECT concat(max(k), '\\u202E') AS n FROM s"

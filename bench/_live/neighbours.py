@@ -45,8 +45,8 @@ class Neighbourhood:
 
     rows: int = 4_000  # a file
     symbols: int = 3_000
-    files: int = 60
-    first: int = 20  # files whose answers are not counted: Java compiles, and costs are learnt
+    files: int = 40
+    first: int = 14  # files whose answers are not counted: Java compiles, and costs are learnt
     every_seconds: float = 1.0
     alerts: int = 200
     reports: int = 40
@@ -54,7 +54,7 @@ class Neighbourhood:
     report_range: int = 60
     sleep_seconds: float = 2.0  # of the slow sink, for each of its answers
     past_minutes: int = 60  # of rows that are there before the first file, for the backfill
-    backfill_at: int = 25  # the file with which a query comes that asks for them
+    backfill_at: int = 18  # the file with which a query comes that asks for them
 
 
 @dataclass(slots=True)

@@ -206,6 +206,11 @@ class Judged:
         self.bed.engine.stream("s").let_answers_lag(may=self.setting.lags)
         self.model.start(self.clock())
 
+    def _read_past(self) -> None:
+        """Read the past that queries ask for, as a running stream does beside its batches."""
+        with self.bed.working():
+            self.bed.engine.stream("s").past.finish()
+
     def answer_some(self, draw: random.Random) -> None:
         """Answer some of the windows that are final, in any order; queries keep theirs."""
 
@@ -244,6 +249,7 @@ class Judged:
         """Carry out a CREATE or ALTER; if the engine died on the way, look afterwards whether it had happened."""
         before = self._definition(name)
         said = self.step(change, done=lambda: self._definition(name) != before)
+        self.step(self._read_past)
         definition = self.bed.engine.catalog.query(name)
         if said is not None:
             assert said.definition.id == definition.id

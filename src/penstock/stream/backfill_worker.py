@@ -94,6 +94,11 @@ class BackfillWorker:
             if not self.go_on():
                 pipeline.past.answer()
 
+    def finish_unless_running(self) -> None:
+        """Read and answer all that is asked for, where no running stream will do so."""
+        if not self._runner.running:
+            self.finish()
+
     def _end_thread(self) -> None:
         """Let the thread end after the piece that it is at."""
         if self._thread is not None:

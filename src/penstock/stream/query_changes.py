@@ -109,6 +109,8 @@ class QueryChanges:
         with self._waiting(lines) as streams:
             named = [(stream, asked[name]) for name, stream in streams.items() if name in asked]
             tickets = [stream.past.ask(some, accept_changed_files=accept_changed_files) for stream, some in named]
+        for stream, _ in named:
+            stream.past.finish_unless_running()
         for ticket in tickets:
             found |= ticket.wait()
         return {d.name: found.get(d.id, 0) for d in chosen}
