@@ -103,41 +103,37 @@ class SlowSink(MemorySink):
         return writer  # type: ignore[no-any-return]
 
 
-def write_file(folder: Path, number: int, load: Neighbourhood) -> None:
-    """Let a file of trades appear, whole: one second of event time, its first row at its very beginning."""
-    draw = np.random.default_rng(number)
-    times = np.sort(draw.integers(0, SECOND_US, load.rows))
-    times[0] = 0
-    symbols = np.array([f"S{n:04d}" for n in range(load.symbols)])
-    table = pa.table(
-        {
-            "ts": pa.array(times + START_US + number * SECOND_US, pa.timestamp("us", tz="UTC")),
-            "symbol": pa.array(symbols[draw.integers(0, load.symbols, load.rows)]),
-            "price": np.round(draw.uniform(5, 500, load.rows), 2),
-            "volume": draw.integers(1, 10_000, load.rows).astype(np.int32),
-        }
-    )
+def write_file(folder: Path, number: int, load: Neighbourhood, lead_seconds: int = 0) -> None:
+    """Let a file of trades appear, whole: one second of event time and so many before, a row at its very beginning."""
+    seconds = lead_seconds + 1
+    table = trades(number, load, seconds * load.rows, (number - lead_seconds) * SECOND_US, seconds)
     pq.write_table(table, folder / f".{number:08d}.draft")
     (folder / f".{number:08d}.draft").replace(folder / f"{number:08d}.parquet")
 
 
+def trades(seed: int, load: Neighbourhood, rows: int, first_us: int, seconds: int) -> pa.Table:
+    """Draw trades of some seconds from a time on, counted from the start, in order of time."""
+    draw = np.random.default_rng(seed)
+    times = np.sort(draw.integers(0, seconds * SECOND_US, rows))
+    times[0] = 0
+    symbols = np.array([f"S{n:04d}" for n in range(load.symbols)])
+    return pa.table(
+        {
+            "ts": pa.array(times + START_US + first_us, pa.timestamp("us", tz="UTC")),
+            "symbol": pa.array(symbols[draw.integers(0, load.symbols, rows)]),
+            "price": np.round(draw.uniform(5, 500, rows), 2),
+            "volume": draw.integers(1, 10_000, rows).astype(np.int32),
+        }
+    )
+
+
 def write_past(folder: Path, load: Neighbourhood) -> None:
     """Write the rows of the minutes before the first file, ten minutes a file, as many a minute as a file has."""
-    symbols = np.array([f"S{n:04d}" for n in range(load.symbols)])
     for number, first in enumerate(range(-load.past_minutes, 0, PAST_MINUTES)):
         minutes = min(PAST_MINUTES, -first)
-        draw, rows = np.random.default_rng(1_000_000 + number), load.rows * minutes
-        times = np.sort(draw.integers(0, 60 * minutes * SECOND_US, rows)) + 60 * first * SECOND_US
-        table = pa.table(
-            {
-                "ts": pa.array(times + START_US, pa.timestamp("us", tz="UTC")),
-                "symbol": pa.array(symbols[draw.integers(0, load.symbols, rows)]),
-                "price": np.round(draw.uniform(5, 500, rows), 2),
-                "volume": draw.integers(1, 10_000, rows).astype(np.int32),
-            }
-        )
+        first_us = (60 * first - load.report_range) * SECOND_US
         path = folder / f"0-past-{number:04d}.parquet"
-        pq.write_table(table, path)
+        pq.write_table(trades(1_000_000 + number, load, load.rows * minutes, first_us, 60 * minutes), path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark reads files in this order
 
 
@@ -179,7 +175,7 @@ def respond(
                 write_past(folder / "in", load)
                 engine.process_available()
             engine.create_queries(queries(load, reports=reports))
-            write_file(folder / "in", 0, load)
+            write_file(folder / "in", 0, load, load.report_range)  # so that windows of reports are covered from here on
             engine.start()
             if not lags:
                 engine.stream("trades").let_answers_lag(may=False)

@@ -8,6 +8,7 @@ from typing import Final
 from penstock.schedule.ordering import ordered_without_starving
 from penstock.schedule.policy import Head, Policy
 
+LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
 
 
@@ -38,11 +39,16 @@ def first_group(
     turn = next((turn for turn, place in enumerate(named) if numbers[place] > last), 0)
     chosen, total = list[int](), 0.0
     for at in ordered_without_starving(policy, [*(heads[place] for place in named), *beside], turn):
-        if at >= len(named) or (chosen and total + heads[named[at]].cost > most_s):
+        if at >= len(named) or (chosen and not _fits(heads[named[at]].cost, total, most_s)):
             break
         chosen.append(named[at])
         total += heads[named[at]].cost
     return chosen
+
+
+def _fits(cost: float, total: float, most_s: float) -> bool:
+    """Tell whether an item may join a group: not if those before it would wait more than twice as long for it."""
+    return cost <= max(total, LITTLE_S) and total + cost <= most_s
 
 
 def cut_end(first_us: int, last_us: int, seconds: float, most_s: float = GROUP_S) -> int:
