@@ -56,6 +56,11 @@ class Neighbourhood:
     past_minutes: int = 60  # of rows that are there before the first file, for the backfill
     backfill_at: int = 18  # the file with which a query comes that asks for them
 
+    @property
+    def past_windows(self) -> int:
+        """Count the windows of a minute up to the start: the first file begins before it, and so the past earlier."""
+        return self.past_minutes + 1
+
 
 @dataclass(slots=True)
 class Responses:
@@ -207,7 +212,7 @@ def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: 
     while (clock.last_us or 0) < START_US + (load.files - 1) * SECOND_US and time.monotonic() < until:
         time.sleep(0.05)
         clock = engine.stream("trades").pipeline.progress.clock
-    while backfills and len(found.past) < load.past_minutes and time.monotonic() < until:
+    while backfills and len(found.past) < load.past_windows and time.monotonic() < until:
         time.sleep(0.05)
     if asking.ident is not None:
         asking.join()

@@ -36,7 +36,7 @@ def test_alerts_are_answered_beside_reports_and_timed_from_the_file_that_made_th
 def test_the_past_that_a_query_asks_for_is_answered_beside_the_alerts(spark: SparkSession) -> None:
     load = Neighbourhood(200, 30, 13, 1, 0.1, 4, 1, 2, 4, 0.1, past_minutes=12, backfill_at=2)
     found = respond(spark, load, reports=True)
-    assert len(found.past) == load.past_minutes
+    assert len(found.past) == load.past_windows
     assert {end for end, _ in found.seconds} >= {11, 12}
 
 
