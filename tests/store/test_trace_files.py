@@ -40,6 +40,22 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found.torn == []
 
 
+def test_numbers_of_queries_may_be_those_of_rulers_and_files_with_smaller_ones_are_read(tmp_path: Path) -> None:
+    wide = replace(WINDOWS, group=1, queries=((1 << 40) + 2,))
+    written(tmp_path, WINDOWS, wide).close()
+    assert read_trace(tmp_path).windows == [WINDOWS, wide]
+    (path,) = (tmp_path / "trace").iterdir()
+    narrow = pa.schema([(n, pa.list_(pa.int32()) if n == "queries" else SCHEMA.field(n).type) for n in NAMES])
+    row = pa.Table.from_pylist([dict(zip(NAMES, answered_row(WINDOWS), strict=True))], narrow)
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_stream(file, narrow.with_metadata(schema_of(5).metadata)) as out,
+    ):
+        out.write_table(row.replace_schema_metadata(schema_of(5).metadata))
+    found = read_trace(tmp_path)
+    assert (found.windows, found.torn) == ([WINDOWS], [])
+
+
 def test_a_time_can_be_chosen(tmp_path: Path) -> None:
     later = replace(WINDOWS, group=1, began_us=1_000, ended_us=1_100, final_us=900)
     written(tmp_path, WINDOWS, later).close()

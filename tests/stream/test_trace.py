@@ -244,6 +244,22 @@ def test_an_engine_in_the_background_leaves_a_trace_that_is_replayed(spark: Spar
     assert not (tmp_path / "backup" / "trace").exists()
 
 
+def test_windows_of_rows_are_recorded_too(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_trades(spark, Market(rows=400, symbols=2, rate=20.0), tmp_path / "in", files=1)
+    with Engine(tmp_path / "state", spark=spark) as engine:
+        engine.execute(SCRIPT.format(path=tmp_path / "in"))
+        engine.create_query("last", "SELECT max(price) AS high FROM trades [ROWS 100 SLIDE 50]")
+        engine.process_available()
+        answers, number = engine.results("last").num_rows, engine.catalog.query("last").id
+    assert "no trace is recorded" not in caplog.text
+    recording = read_trace(tmp_path / "state")
+    assert sum(one.windows for one in recording.windows if number in one.queries) == answers > 0
+    costs = RecordedCosts.of(recording)
+    assert replayed_figures(recording, costs, replay(recording, POLICIES["HNR"], costs)).answers >= answers
+
+
 def test_an_engine_that_is_told_so_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     files = write_trades(spark, Market(rows=400, symbols=2, rate=20.0), tmp_path / "made", files=1)

@@ -14,6 +14,7 @@ VERSION: Final = b"penstock.trace"  # in the metadata of a file: the version of 
 RUN: Final = b"penstock.run"  # in the metadata of a file: when the engine began, in microseconds
 VERSION_NOW: Final = b"1"
 
+RULED: Final = "2⁴⁰ and more: the times of the windows of rows of the query that the rest names"
 STEP: Final = "step"
 ANSWERED: Final = "answered"
 
@@ -36,7 +37,7 @@ COLUMNS: Final = (
     TraceColumn("policy", pa.string(), "by which the group was chosen; NULL for a step, as are all that follow"),
     TraceColumn("group", pa.int64(), "number of the group since the engine began"),
     TraceColumn("item", pa.int32(), "number of the lane and shape since the engine began"),
-    TraceColumn("queries", pa.list_(pa.int32()), "definitions (see `catalog.db`), all with the same windows"),
+    TraceColumn("queries", pa.list_(pa.int64()), f"definitions (see `catalog.db`), all with the same windows; {RULED}"),
     TraceColumn("windows", pa.int32(), "windows of each of them"),
     TraceColumn("first_end_us", pa.int64(), "end of the first window"),
     TraceColumn("last_end_us", pa.int64(), "end of the last window"),
