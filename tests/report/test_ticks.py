@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.duration import DAY, HOUR, MINUTE, SECOND
+from penstock.model.duration import DAY, HOUR, MINUTE, SECOND, about
 from penstock.report.ticks import (
-    about,
     instant_text,
     length_labels,
     number_labels,

@@ -64,10 +64,10 @@ def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
         engine.create_query(name, text)
     # edges in ten minutes: 0 3 5 8 (12/5), 0 2 4 6 8 (10/2), and ten times 7 s past the minute: 17
     assert explained(engine) == dedent("""\
-        stream trades: 4 queries, shared paired, 1 tree(s), 1,000 rows/s assumed
+        stream trades: 4 queries, shared paired, 1 tree, 1,000 rows/s assumed
           join listing on `symbol`  (listing#id)
           tree all: 4 queries, 3 windows, paired slices
-            edges 0.02833 per second (one every 35294118 us), found by arithmetic over 4 progressions
+            edges 0.02833 per second (one every 35.3 s), found by arithmetic over 4 progressions
             group by (): partials count(*), float(`price` * `volume`), count(`price`), float(`price`)
               every row: a [RANGE 12 min SLIDE 5 min], c [RANGE 12 min SLIDE 5 min]
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
@@ -85,13 +85,13 @@ def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None
     for name in ("a", "b"):
         engine.create_query(name, QUERIES[name])
     assert explained(engine, "unshared paned") == dedent("""\
-        stream trades: 2 queries, unshared paned, 2 tree(s), 1,000 rows/s assumed
-          tree q1: 1 queries, 1 windows, paned slices
-            edges 0.01667 per second (one every 1 min), found by division by 60000000 us
+        stream trades: 2 queries, unshared paned, 2 trees, 1,000 rows/s assumed
+          tree q1: 1 query, 1 window, paned slices
+            edges 0.01667 per second (one every 1 min), found by division by 1 min
             group by (): partials count(*), float(`price` * `volume`)
               every row: a [RANGE 12 min SLIDE 5 min]
-          tree q2: 1 queries, 1 windows, paned slices
-            edges 0.008333 per second (one every 2 min), found by division by 120000000 us
+          tree q2: 1 query, 1 window, paned slices
+            edges 0.008333 per second (one every 2 min), found by division by 2 min
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
           operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)
@@ -103,17 +103,17 @@ def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> 
         engine.create_query(name, QUERIES[name])
     engine.create_query("e", QUERIES["b"].replace("10 MIN SLIDE 2 MIN", "12 MIN SLIDE 5 MIN"))
     assert explained(engine, "fragments") == dedent("""\
-        stream trades: 4 queries, fragments, 2 tree(s), 1,000 rows/s assumed
-          tree [RANGE 12 min SLIDE 5 min]: 3 queries, 1 windows, paired slices
-            edges 0.006667 per second (one every 150 s), found by division by 60000000 us
+        stream trades: 4 queries, fragments, 2 trees, 1,000 rows/s assumed
+          tree [RANGE 12 min SLIDE 5 min]: 3 queries, 1 window, paired slices
+            edges 0.006667 per second (one every 2.5 min), found by division by 1 min
             group by (): partials count(*), float(`price` * `volume`), count(`price`), float(`price`)
               every row: a [RANGE 12 min SLIDE 5 min], c [RANGE 12 min SLIDE 5 min]
               `volume` > 50000: e [RANGE 12 min SLIDE 5 min]
               attribute `volume` (1 constant): e
               fragments of 2 conditions on `volume`: 3 cells, 2 fragments
               predicates: 1 place looked up a row instead of 1 test
-          tree [RANGE 10 min SLIDE 2 min]: 1 queries, 1 windows, paired slices
-            edges 0.008333 per second (one every 2 min), found by division by 120000000 us
+          tree [RANGE 10 min SLIDE 2 min]: 1 query, 1 window, paired slices
+            edges 0.008333 per second (one every 2 min), found by division by 2 min
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
           operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)
@@ -151,7 +151,7 @@ def test_strategies_have_the_paper_s_names_too(spark: SparkSession) -> None:
 
 
 def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:
-    assert str(engine.explain()) == "stream trades: 0 queries, weave, 0 tree(s), 1,000 rows/s assumed"
+    assert str(engine.explain()) == "stream trades: 0 queries, weave, 0 trees, 1,000 rows/s assumed"
 
 
 def test_an_explanation_is_a_value_that_programs_and_notebooks_can_read(engine: Engine) -> None:

@@ -62,11 +62,6 @@ def styled(text: str, **style: Any) -> str:
     return text if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else click.style(text, **style)
 
 
-def number_of(number: int, one: str, many: str) -> str:
-    """Write a number of things."""
-    return f"{number:,} {one if number == 1 else many}"
-
-
 def paragraphs(texts: Iterable[str]) -> str:
     """Print texts with an empty line between two."""
     return "\n\n".join(texts)

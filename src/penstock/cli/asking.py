@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.arguments import json_option, number_of, query_names
+from penstock.cli.arguments import json_option, query_names
 from penstock.cli.backfill_progress import backfilling
 from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
 from penstock.cli.reporting import columns_text
+from penstock.model.counts import counted
 from penstock.printable import shown
 
 
@@ -88,4 +89,4 @@ def backfill(
         say_json(found)
         return
     for name, windows in found["windows"].items():
-        say(f"{shown(name)}: {number_of(windows, 'window', 'windows')} of the past answered")
+        say(f"{shown(name)}: {counted(windows, 'window', 'windows')} of the past answered")

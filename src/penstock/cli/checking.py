@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import json_option, number_of, paragraphs, project_argument
+from penstock.cli.arguments import json_option, paragraphs, project_argument
 from penstock.cli.printing import say, say_json
 from penstock.cli.working import starting_spark
+from penstock.model.counts import counted
 from penstock.model.derived import source_of
 from penstock.printable import shown
 
@@ -68,10 +69,10 @@ def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
     """Word what was found."""
     settings = project.settings
     counts = (
-        number_of(len(settings.streams), "stream", "streams"),
-        number_of(len(settings.tables), "table", "tables"),
-        number_of(len(project.queries), "query", "queries"),
-        number_of(cases, "test", "tests"),
+        counted(len(settings.streams), "stream", "streams"),
+        counted(len(settings.tables), "table", "tables"),
+        counted(len(project.queries), "query", "queries"),
+        counted(cases, "test", "tests"),
     )
     notes = [f"note: {shown(note)}" for note in project.notes]
     if not problems:
@@ -79,7 +80,7 @@ def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
     parts = [str(problem) for problem in problems]
     if notes:
         parts.append("\n".join(notes))
-    return paragraphs([*parts, number_of(len(problems), "mistake", "mistakes")])
+    return paragraphs([*parts, counted(len(problems), "mistake", "mistakes")])
 
 
 def _as_dict(project: Project, problems: list[Problem], cases: int) -> dict[str, Any]:

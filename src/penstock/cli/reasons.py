@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from penstock.cli.arguments import number_of
 from penstock.cli.moments import about
+from penstock.model.counts import counted
 from penstock.model.duration import format_duration
 
 _MOST: Final = 10  # queries that are named
@@ -31,5 +31,5 @@ def too_late_text(rows: Iterable[tuple[str, int]]) -> str:
     missing = sorted(((name, n) for name, n in rows if n), key=lambda pair: (-pair[1], pair[0]))
     named = [f"{n:,} for {name}" for name, n in missing[:_MOST]]
     if len(missing) > _MOST:
-        named.append(f"and for {number_of(len(missing) - _MOST, 'query', 'queries')} more: penstock queries")
+        named.append(f"and for {counted(len(missing) - _MOST, 'query', 'queries')} more: penstock queries")
     return ", ".join(named)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.arguments import Until, number_of, paragraphs
+from penstock.cli.arguments import Until, paragraphs
 from penstock.cli.locating import find_state
 from penstock.cli.moments import about, clock_time
 from penstock.cli.printing import say, say_json, spinning
 from penstock.cli.reporting import columns_text
+from penstock.model.counts import counted
 from penstock.printable import shown
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def _as_text(found: ReplayedTrace) -> str:
     """Word all of it: what the trace holds, a line a policy, the queries that change most, and what is not known."""
     windows = found.recording.windows
     since, until = min(one.final_us for one in windows), max(one.ended_us for one in windows)
-    answers = number_of(found.figures[0].answers, "window", "windows")
-    groups = number_of(len({(one.run, one.group) for one in windows}), "group", "groups")
+    answers = counted(found.figures[0].answers, "window", "windows")
+    groups = counted(len({(one.run, one.group) for one in windows}), "group", "groups")
     head = f"{shown(str(found.state))}: {answers} in {groups}, from {clock_time(since)} on, {about(until - since)}"
     parts = [head, _policies_text(found.figures), _queries_text(found), "\n".join(_doubts(found))]
     return paragraphs([part for part in parts if part])

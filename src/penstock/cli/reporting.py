@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.arguments import number_of
 from penstock.cli.reasons import invalid_text, too_late_text
+from penstock.model.counts import counted
 from penstock.model.derived import source_of
 from penstock.printable import columns, json_text, shown
 
@@ -21,7 +21,8 @@ def report(at_work: Working, seconds: float) -> dict[str, Any]:
     """Collect what a run did."""
     engine, project = at_work.engine, at_work.project
     streams = [_stream(engine, name) for name in engine.catalog.stream_names()]
-    found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams}
+    state = None if at_work.state is None else str(at_work.state)
+    found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams, "state": state}
     if project is not None:
         sinks = [sink.shown() for sink in project.settings.sinks]
         found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
@@ -65,8 +66,8 @@ def report_text(found: dict[str, Any]) -> str:
         lines.append(
             f"{shown(s['stream'])}: {s['ingested']:,} rows "
             f"({s['late']:,} late, {_corrected(s)}{s['invalid']:,} invalid) "
-            f"through {number_of(s['queries'], 'query', 'queries')}, "
-            f"{number_of(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
+            f"through {counted(s['queries'], 'query', 'queries')}, "
+            f"{counted(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
         )
         if s["invalid"]:
             kept = f"; kept in {s['invalid_kept']}" if s["invalid_kept"] else ""
@@ -74,12 +75,25 @@ def report_text(found: dict[str, Any]) -> str:
         if s["too_late"]:
             lines.append(f"  too late for windows already final: {too_late_text(s['too_late'].items())}")
         if s["open_windows"]:
-            lines.append(f"  {s['open_windows']:,} windows stay open; --once --flush ends the stream and answers them")
+            lines.append(f"  {_open_windows(s['open_windows'], kept=found.get('state') is not None)}")
         if s["waiting"]:
-            lines.append(f"  {s['waiting']:,} rows wait for the watermark to be numbered")
+            lines.append(f"  {_waiting(s['waiting'])}")
         lines += [f"  {shown(text)}" for text in s["reports"]]
     lines += [f"answers are in {shown(sink['folder'])} ({sink['kind']})" for sink in found.get("sinks", [])]
     return "\n".join(lines)
+
+
+def _open_windows(number: int, *, kept: bool) -> str:
+    """Say what becomes of windows that are not final; where there is a state folder, a later run goes on with them."""
+    stay = f"{counted(number, 'window stays', 'windows stay')} open"
+    if kept:
+        return f"{stay} until later rows make {'it' if number == 1 else 'them'} final; the next run goes on from here"
+    return f"{stay}; --once --flush ends the stream and answers {'it' if number == 1 else 'them'}"
+
+
+def _waiting(rows: int) -> str:
+    """Say that rows are not numbered yet."""
+    return f"{counted(rows, 'row waits', 'rows wait')} for the watermark to be numbered"
 
 
 def _corrected(stream: dict[str, Any]) -> str:
@@ -132,7 +146,7 @@ def shown_text(engine: Engine, number: int) -> str:
     lines = []
     for name in engine.catalog.query_names() if number else []:
         table = engine.results(name)
-        lines.append(f"\n\n{shown(name)}: {number_of(table.num_rows, 'answer', 'answers')}")
+        lines.append(f"\n\n{shown(name)}: {counted(table.num_rows, 'answer', 'answers')}")
         lines += [f"\n  {columns_of(row)}" for row in plain_rows(table.slice(_from(table, number)))]
     return "".join(lines)
 

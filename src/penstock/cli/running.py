@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.arguments import Until, json_option, number_of, project_argument, read_until, strategy_option
+from penstock.cli.arguments import Until, json_option, project_argument, read_until, strategy_option
 from penstock.cli.exits import INTERRUPTED
 from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
 from penstock.cli.printing import say, say_json
@@ -22,6 +23,8 @@ from penstock.cli.reporting import report, report_text, shown_answers, shown_tex
 from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
 from penstock.errors import SinkError
+from penstock.model.counts import counted
+from penstock.printable import visible
 from penstock.sinks.registry import declared_by, written_kinds
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 @project_argument
 @click.option("--once", is_flag=True, help="Process what the sources hold now, then stop.")
 @click.option("--flush", is_flag=True, help="With --once: end the streams and answer their last windows.")
+@click.option("--end-stream", is_flag=True, help="With --flush and a state folder: end the streams without asking.")
 @click.option(
     "--until",
     callback=read_until,
@@ -65,6 +69,7 @@ def run(
     project: Path,
     once: bool,
     flush: bool,
+    end_stream: bool,
     until: Until | None,
     state: Path | None,
     sinks: tuple[str, ...],
@@ -87,6 +92,9 @@ def run(
     is asked for. With --once it ends with 1 if an error in the data has paused a query, and with 130 if a signal
     stopped it before the end.
 
+    --flush ends the streams. With a state folder they end for good, later rows are refused; so it asks first, and where
+    nobody can be asked it wants --end-stream.
+
     \b
     Examples:
       penstock run --once --flush --show 3
@@ -98,12 +106,16 @@ def run(
     """
     if flush and not once:
         raise click.UsageError("--flush needs --once: a stream that runs on has no end")
+    if end_stream and not flush:
+        raise click.UsageError("--end-stream says that --flush may end the streams; it needs --flush")
     if once and until is not None:
         raise click.UsageError("--once and --until exclude each other")
     extra = [_sink(text) for text in sinks]
     quiet = once and log is None and log_file is None
     logging: AbstractContextManager[None] = nullcontext() if quiet else logged(log or "text", log_file, log_level)
     with logging, interruptible(), working(project, state=state, sinks=extra, strategy=strategy, keep=True) as at_work:
+        if flush and at_work.state is not None and not end_stream:
+            _agree_to_end(at_work.state)
         began, engine = time.perf_counter(), at_work.engine
         if policy is not None:
             engine.set_policy(policy)
@@ -128,6 +140,14 @@ def run(
         raise click.exceptions.Exit(1)
 
 
+def _agree_to_end(state: Path) -> None:
+    """Ask whether streams that a state folder keeps may end for good; refuse where nobody can be asked."""
+    what = f"--flush ends the streams of the state folder {state} for good: rows that come later are refused"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{what}. Leave --flush out, or add --end-stream if that is wanted")
+    click.confirm(f"{visible(what)}. End them?", abort=True, err=True)
+
+
 def _told(at_work: Working, text: str) -> str:
     """Print what the statements of a script said before the report."""
     return "\n\n".join([*(table_text(table) for table in at_work.told), text])
@@ -146,8 +166,8 @@ def _sink(text: str) -> Sink:
 def _events(at_work: Working) -> Iterator[None]:
     """Log when work begins and ends."""
     catalog = at_work.engine.catalog
-    streams = number_of(len(catalog.stream_names()), "stream", "streams")
-    queries = number_of(len(catalog.query_names()), "query", "queries")
+    streams = counted(len(catalog.stream_names()), "stream", "streams")
+    queries = counted(len(catalog.query_names()), "query", "queries")
     for change in at_work.changes:
         LOG.info(change, extra={"event": "plan changed"})
     LOG.info(f"started: {queries} over {streams}", extra={"event": "started"})

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import json_option, number_of, paragraphs
+from penstock.cli.arguments import json_option, paragraphs
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
 from penstock.errors import StateError
+from penstock.model.counts import counted
 from penstock.printable import shown
 
 if TYPE_CHECKING:
@@ -142,11 +143,11 @@ def _check_free(folder: Path, hint: str) -> None:
 
 def _as_text(found: Verified) -> str:
     """Word what was found."""
-    streams = number_of(len(found.streams), "stream", "streams")
+    streams = counted(len(found.streams), "stream", "streams")
     about = f"{_shown(found.folder)}: {streams}, {_sizes(found.files, found.size)}"
     if found.sound:
         return f"{about}, sound"
-    problems = number_of(len(found.problems), "problem", "problems")
+    problems = counted(len(found.problems), "problem", "problems")
     return paragraphs([*(str(problem) for problem in found.problems), f"{about}, {problems}"])
 
 
@@ -164,4 +165,4 @@ def _shown(path: Path) -> str:
 
 def _sizes(files: int, size: int) -> str:
     """Write a number of files and their bytes."""
-    return f"{number_of(files, 'file', 'files')}, {size / 1e6:,.1f} MB"
+    return f"{counted(files, 'file', 'files')}, {size / 1e6:,.1f} MB"

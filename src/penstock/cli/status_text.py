@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import Any, Final
 
-from penstock.cli.arguments import number_of
 from penstock.cli.backfill_progress import backfill_text
 from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
+from penstock.model.counts import counted
 from penstock.printable import shown, visible
 
 WIDTH: Final = 80
@@ -55,12 +55,13 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
         lines += _wrapped("too late", f"rows too late for windows already final: {too_late}")
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lagging = f"; {stream['lagging']:,} of them lag behind" if stream.get("lagging") else ""
-    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {stream['open_windows']:,} windows open")
+    windows = counted(stream["open_windows"], "window")
+    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open")
     if stream["answered"]["windows"]:
         lines += _wrapped("answers", _answered(stream["answered"]))
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
-    lines += _wrapped("batches", f"{number_of(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
+    lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
     for one in stream.get("backfills", ()):
         lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one])}")
     for sink in stream["sinks"]:
@@ -73,7 +74,7 @@ def _answered(answered: dict[str, Any]) -> str:
     late = answered["past_deadline"]
     kept = f"{late:,} past their deadline" if late else "all before their deadline"
     within = f"95 % within {span(answered['response_p95_s'])}"
-    return f"{number_of(answered['windows'], 'window', 'windows')} since the start, {within}; {kept}"
+    return f"{counted(answered['windows'], 'window', 'windows')} since the start, {within}; {kept}"
 
 
 def _behind(stream: dict[str, Any]) -> str:
@@ -94,16 +95,16 @@ def _law(stream: dict[str, Any]) -> str:
 
 def _sink(sink: dict[str, Any]) -> str:
     """Word how a sink is."""
-    lag = f"{number_of(sink['lag'], 'batch', 'batches')} behind" if sink["lag"] else "has everything"
+    lag = f"{counted(sink['lag'], 'batch', 'batches')} behind" if sink["lag"] else "has everything"
     if sink.get("backlog"):
-        lag += f", {number_of(sink['backlog'], 'answer', 'answers')} to take"
+        lag += f", {counted(sink['backlog'], 'answer', 'answers')} to take"
     if sink.get("held_seconds"):
         lag += f", the stream has waited {sink['held_seconds']:.1f} s for it"
     if not sink["failure"]:
         return f"{sink['sink']}: {lag}"
     since = f" since {clock_time(sink['since_us'])}" if sink["since_us"] is not None else ""
     return (
-        f"{sink['sink']}: {lag}, fails{since} ({number_of(sink['attempts'], 'attempt', 'attempts')}): {sink['failure']}"
+        f"{sink['sink']}: {lag}, fails{since} ({counted(sink['attempts'], 'attempt', 'attempts')}): {sink['failure']}"
     )
 
 
@@ -118,7 +119,7 @@ def queries_text(found: dict[str, Any]) -> str:
     for stream in found["streams"]:
         mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
         parts.append(
-            "\n".join([f"{shown(stream['stream'])}: {number_of(len(mine), 'query', 'queries')}", *_listed(mine)])
+            "\n".join([f"{shown(stream['stream'])}: {counted(len(mine), 'query', 'queries')}", *_listed(mine)])
         )
     return "\n\n".join(parts) or "there are no streams"
 
@@ -148,11 +149,11 @@ def _remarks(query: dict[str, Any]) -> list[str]:
     if query["state"] == "finishing":
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query.get("superseded"):
-        remarks.append(f"{query['superseded']:,} windows skipped for fresher ones")
+        remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query["too_late"]:
-        remarks.append(f"{number_of(query['too_late'], 'row', 'rows')} came too late for it")
+        remarks.append(f"{counted(query['too_late'], 'row', 'rows')} came too late for it")
     if query["origin"] == "added":
         remarks.append("added by a command; penstock drop removes it")
     return remarks

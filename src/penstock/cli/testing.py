@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import json_option, number_of, query_names, styled
+from penstock.cli.arguments import json_option, query_names, styled
 from penstock.cli.printing import say, say_json, spinning
 from penstock.cli.working import end_with, sound_project, starting_spark
 from penstock.errors import ProjectError, nearest
+from penstock.model.counts import counted
 from penstock.printable import shown
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _summary(outcomes: Sequence[TrialOutcome], seconds: float) -> str:
     """Count the tests."""
     failed = sum(not outcome.passed for outcome in outcomes)
     count = f"{len(outcomes) - failed} passed" + (f", {failed} failed" if failed else "")
-    return f"{number_of(len(outcomes), 'test', 'tests')}: {count} in {seconds:.1f} s"
+    return f"{counted(len(outcomes), 'test', 'tests')}: {count} in {seconds:.1f} s"
 
 
 def _as_dict(project: Project, outcomes: Sequence[TrialOutcome]) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.arguments import json_option, number_of, project_argument
+from penstock.cli.arguments import json_option, project_argument
 from penstock.cli.locating import find_state, state_option
 from penstock.cli.moments import clock_time
 from penstock.cli.printing import say, say_json
 from penstock.errors import PenstockError
+from penstock.model.counts import counted
 from penstock.model.duration import DAY, HOUR, MINUTE, SECOND
 from penstock.printable import block, columns, shown
 
@@ -142,9 +143,9 @@ def _head(found: dict[str, Any]) -> str:
     lagging, late = (sum(stream[name] for stream in found["streams"]) for name in ("lagging", "past_deadline"))
     seconds, memory = sum(found["seconds"].values()), sum(stream["memory_bytes"] for stream in found["streams"])
     parts = [
-        f"{number_of(len(found['queries']), 'query', 'queries')} by {shown(found['policy'])}",
+        f"{counted(len(found['queries']), 'query', 'queries')} by {shown(found['policy'])}",
         f"{lagging:,} lagging" if lagging else "none lags",
-        f"{number_of(late, 'window', 'windows')} tardy" if late else "",
+        f"{counted(late, 'window', 'windows')} tardy" if late else "",
         f"{length(seconds)} of work",
         f"{size(memory)} in memory",
     ]

@@ -10,8 +10,9 @@ import pyarrow as pa
 from penstock.demo.asked import DemoQuery
 from penstock.demo.figures import Figures
 from penstock.demo.words import whole_windows
+from penstock.model.counts import counted
 from penstock.report.charts import Bar, ChartColumn, Series, bar_chart, column_chart, line_chart
-from penstock.report.markup import counted, details, escaped, paragraph, section
+from penstock.report.markup import details, escaped, paragraph, section
 from penstock.report.markup import figures as tiles
 from penstock.report.page import page
 from penstock.report.sharing import plan_figures, sharing_picture

@@ -24,8 +24,8 @@ from penstock.demo.summary import print_summary
 from penstock.demo.view import make_console, make_view
 from penstock.demo.watching import Watching
 from penstock.engine import Engine
+from penstock.model.counts import counted
 from penstock.printable import json_text
-from penstock.report.markup import counted
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.row_values import plain_rows
 

@@ -10,9 +10,10 @@ from rich.console import Console
 from penstock.demo.figures import Figures
 from penstock.demo.folder import ANSWERS, QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.words import row_text, top_of_last_window, whole_windows
+from penstock.model.counts import counted
+from penstock.model.duration import about
 from penstock.printable import shown
-from penstock.report.markup import counted
-from penstock.report.ticks import about, short_number
+from penstock.report.ticks import short_number
 from penstock.report.wording import saving_words
 
 

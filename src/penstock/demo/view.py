@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.demo.story import Story, StoryStep, View
 from penstock.demo.words import row_text, top_of_last_window
-from penstock.report.markup import counted
+from penstock.model.counts import counted
 
 LINES_SHOWN: Final = 3  # answers of a query on the screen
 FEW_LINES: Final = 26  # on a lower screen, one answer less

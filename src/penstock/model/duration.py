@@ -22,3 +22,9 @@ def format_duration(length_us: int) -> str:
         if length_us % unit_us == 0:
             return f"{length_us // unit_us} {name}"
     raise AssertionError("one microsecond divides every length")
+
+
+def about(length_us: int) -> str:
+    """Write a mean length in three digits: 35,294,118 us as ``35.3 s``."""
+    unit_us, name = next(((u, n) for u, n in _UNITS if length_us >= u), (MICROSECOND, "us"))
+    return f"{length_us / unit_us:.3g} {name}" if length_us < 1000 * DAY else f"{length_us / DAY:,.0f} d"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.model.counts import counted
+from penstock.model.duration import about
 from penstock.report import svg
-from penstock.report.markup import counted, readable, shortened
-from penstock.report.ticks import about
+from penstock.report.markup import readable, shortened
 from penstock.report.wording import condition_words, grouping_words
 from penstock.share.explain.explanation import GroupingPlan, JoinPlan, StreamPlan, TreePlan
 

@@ -32,11 +32,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """Write a number of things."""
-    return f"{number:,} {one if number == 1 else many}"
-
-
 def code(text: object) -> str:
     """Write text as code."""
     return f"<code>{escaped(text)}</code>"

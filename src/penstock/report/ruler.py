@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from penstock.model.duration import format_duration
+from penstock.model.counts import counted
+from penstock.model.duration import about, format_duration
 from penstock.model.window import Window
 from penstock.report import svg
-from penstock.report.markup import counted
-from penstock.report.ticks import about, length_labels, time_ticks
+from penstock.report.ticks import length_labels, time_ticks
 from penstock.share.explain.explanation import TreePlan
 from penstock.share.slices import SliceManager, edges_of
 

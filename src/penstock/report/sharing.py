@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.model.counts import counted
 from penstock.report.flow import flow
-from penstock.report.markup import code, counted, details, escaped, figures, readable
+from penstock.report.markup import code, details, escaped, figures, readable
 from penstock.report.ruler import ruler
 from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
 from penstock.share.explain.cells import PredicatesPlan

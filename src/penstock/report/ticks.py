@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from penstock.model.duration import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, format_duration
+from penstock.model.duration import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration
 from penstock.model.instants import format_instant
 
 _ROUND: Final = (1, 2, 5, 10)
 _SCALES: Final = ((1e12, "tn"), (1e9, "bn"), (1e6, "M"), (1e3, "k"))
-_UNITS: Final = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us"))
 # Steps that clocks and calendars have; below a millisecond and above a week, decimal ones.
 _STEPS_US: Final = (
     *(n * MILLISECOND for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
@@ -86,12 +85,6 @@ def time_labels(ticks_us: Sequence[int]) -> list[str]:
 def length_labels(ticks_us: Sequence[int]) -> list[str]:
     """Write lengths of time from a beginning, which is 0."""
     return ["0" if t == 0 else format_duration(t) for t in ticks_us]
-
-
-def about(length_us: int) -> str:
-    """Write a mean length in three digits: 35,294,118 us as ``35.3 s``."""
-    unit_us, name = next(((u, n) for u, n in _UNITS if length_us >= u), (MICROSECOND, "us"))
-    return f"{length_us / unit_us:.3g} {name}" if length_us < 1000 * DAY else f"{length_us / DAY:,.0f} d"
 
 
 def instant_text(time_us: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.model.duration import SECOND
+from penstock.model.duration import SECOND, format_duration
 from penstock.share.slices import Progression, SliceManager
 
 FINER_AT_MOST: Final = 4.0  # granules per slice up to which plain division is taken
@@ -23,7 +23,7 @@ class ByDivision:
 
     def __str__(self) -> str:
         """Print the way as a plan line."""
-        return f"division by {self.granule.step} us"
+        return f"division by {format_duration(self.granule.step)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.language.binding.columns_read import is_bare
+from penstock.model.counts import counted
 from penstock.printable import shown
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells
@@ -29,7 +30,7 @@ class AttributePlan:
 
     def __str__(self) -> str:
         """Print the attribute as a plan line."""
-        how = _counted(self.constants, "constant") if self.constants else ("opaque" if self.opaque else "flag")
+        how = counted(self.constants, "constant") if self.constants else ("opaque" if self.opaque else "flag")
         tried = ", attempted" if self.may_fail else ""
         return shown(f"{self.text} ({how}{tried}): {_listed(self.queries)}")
 
@@ -50,9 +51,9 @@ class PartPlan:
 
     def __str__(self) -> str:
         """Print the part as a plan line."""
-        found = "signatures found as cells appear" if self.fragments is None else _counted(self.fragments, "fragment")
-        on = f"{_counted(self.conditions, 'condition')} on {_listed(self.attributes)}"
-        return shown(f"{on}: {_counted(self.cells, 'cell')}, {found}")
+        found = "signatures found as cells appear" if self.fragments is None else counted(self.fragments, "fragment")
+        on = f"{counted(self.conditions, 'condition')} on {_listed(self.attributes)}"
+        return shown(f"{on}: {counted(self.cells, 'cell')}, {found}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
@@ -77,7 +78,7 @@ class PredicatesPlan:
         """Print a line for each attribute and part, and one for what is saved."""
         lines = [f"attribute {attribute}" for attribute in self.attributes]
         lines += [f"fragments of {part}" for part in self.parts]
-        saved = f"{_counted(self.places, 'place')} looked up a row instead of {_counted(self.tests, 'test')}"
+        saved = f"{counted(self.places, 'place')} looked up a row instead of {counted(self.tests, 'test')}"
         return [*lines, f"predicates: {saved}"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,8 +139,3 @@ def _listed(names: Sequence[str]) -> str:
     """List the first names."""
     more = f", … {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
-
-
-def _counted(number: int, word: str) -> str:
-    """Count things."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

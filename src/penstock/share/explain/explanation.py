@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from penstock.model.counts import counted
 from penstock.model.derived import is_line, source_of
-from penstock.model.duration import SECOND, format_duration
+from penstock.model.duration import SECOND, about
 from penstock.model.window import RowsWindow, Window
 from penstock.printable import shown
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
@@ -124,11 +125,11 @@ class TreePlan:
     def __str__(self) -> str:
         """Print the tree and its groupings."""
         mean, by_rows = self.mean_slice_us, any(isinstance(window, RowsWindow) for window in self.windows)
-        length = "" if mean is None else f"{mean:,} rows" if by_rows else format_duration(mean)
+        length = "" if mean is None else f"{mean:,} rows" if by_rows else about(mean)
         often = f"one every {length}" if mean else "none"
-        counted = f"{len(self.queries)} queries, {len(self.windows)} windows, {self.slicing} slices"
+        found = f"{counted(len(self.queries), 'query', 'queries')}, {counted(len(self.windows), 'window')}"
         lines = [
-            f"tree {shown(self.name)}: {counted}",
+            f"tree {shown(self.name)}: {found}, {self.slicing} slices",
             f"  edges {self.edges_per_second:.4g} per {_measure(by_rows)} ({often}), found by {self.found_by}",
         ]
         lines += [f"  {line}" for line in self.woven.lines()] if self.woven is not None else []
@@ -222,15 +223,16 @@ class StreamPlan:
 
     def __str__(self) -> str:
         """Print the stream's plan; of many trees, the first."""
-        counted = f"{len(self.queries)} queries, {self.strategy}, {len(self.trees)} tree(s)"
+        queries, trees = counted(len(self.queries), "query", "queries"), counted(len(self.trees), "tree")
+        what = f"{queries}, {self.strategy}, {trees}"
         by_rows = is_line(self.stream)
-        lines = [f"stream {shown(self.stream)}: {counted}, {self.rate}"]
+        lines = [f"stream {shown(self.stream)}: {what}, {self.rate}"]
         if by_rows:
-            lines = [f"numbered rows of stream {shown(source_of(self.stream))}: {counted}"]
+            lines = [f"numbered rows of stream {shown(source_of(self.stream))}: {what}"]
         lines += [f"  {join}" for join in self.joins]
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
-            lines.append(f"  … and {len(self.trees) - MOST_NAMES} more trees")
+            lines.append(f"  … and {counted(len(self.trees) - MOST_NAMES, 'more tree')}")
         if self.work is not None:
             lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
             lines.append(f"  run together by {self.synchronize}: {self.together}")

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from penstock.evaluate.finishing import Finisher, Shape
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.sweeps import swept_states
+from penstock.model.counts import counted
 
 Shared = Literal["sweep", "executors", "Spark", "nothing"]
 WORDS: Final[dict[Shared, str]] = {
@@ -45,7 +46,7 @@ class TogetherPlan:
 
     def __str__(self) -> str:
         """Say what is shared, and what is not."""
-        return ", ".join(f"{WORDS[way]} {many} quer{'y' if many == 1 else 'ies'}" for way, many in self.queries)
+        return ", ".join(f"{WORDS[way]} {counted(many, 'query', 'queries')}" for way, many in self.queries)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from penstock.model.counts import counted
 from penstock.model.window import Window
 
 Places = npt.NDArray[np.int64]
@@ -49,4 +50,4 @@ class WovenTrees:
 
     def __str__(self) -> str:
         """Print the plan as a line."""
-        return f"{len(self.trees)} tree(s), cost {self.cost:,.6g}"
+        return f"{counted(len(self.trees), 'tree')}, cost {self.cost:,.6g}"
