@@ -34,10 +34,12 @@ from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.aggregation import Aggregation
+from penstock.model.counts import counted
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
+from penstock.printable import shown
 from penstock.report.notebook import engine_summary
 from penstock.schedule.live_policy import DEFAULT_POLICY, LivePolicy
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, LiveSynchronization
@@ -135,6 +137,13 @@ class Engine(Registering):
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self.catalog.restore(self._binder.typed)
         self._functions.provide()
+
+    def __repr__(self) -> str:
+        """Tell on a line what the engine holds, and whether it runs."""
+        streams, queries = self.catalog.stream_names(), self.catalog.query_names()
+        held = f"{counted(len(streams), 'stream')}, {counted(len(queries), 'query', 'queries')}"
+        kept = "no state folder" if self._folder is None else f"state in {shown(str(self._folder.path))}"
+        return f"<Engine: {held}, {kept}, {'running' if self.running else 'not running'}>"
 
     def _trace(self, most_bytes: int) -> list[WorkObserver]:
         """Record what runs in the state folder, if there is one and it is wanted."""

@@ -154,6 +154,15 @@ def test_a_plan_without_queries_is_one_line(engine: Engine) -> None:
     assert str(engine.explain()) == "stream trades: 0 queries, weave, 0 trees, 1,000 rows/s assumed"
 
 
+def test_an_engine_and_a_query_print_as_one_useful_line(engine: Engine) -> None:
+    engine.create_query("a", QUERIES["a"])
+    assert repr(engine) == "<Engine: 1 stream, 1 query, no state folder, not running>"
+    printed = str(engine.catalog.query("a"))
+    assert printed.startswith('query "a" (definition ')
+    assert "FROM trades" in printed
+    assert "\n" not in printed
+
+
 def test_an_explanation_is_a_value_that_programs_and_notebooks_can_read(engine: Engine) -> None:
     for name, text in QUERIES.items():
         engine.create_query(name, text)

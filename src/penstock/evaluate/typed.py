@@ -115,6 +115,10 @@ class Definition:
         """Return the query's name."""
         return self.typed.query.name
 
+    def __str__(self) -> str:
+        """Print the query on a line: its number, name and text."""
+        return shown(f'query "{self.name}" (definition {self.id}): {self.query.text}')
+
     def _repr_html_(self) -> str:
         """Show the query in a notebook: its text, window, answer columns and the partials kept for it."""
         query, typed = self.query, self.typed
