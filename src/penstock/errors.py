@@ -182,6 +182,10 @@ def underline(text: str, place: tuple[int, int]) -> list[str]:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return a hint naming the most similar known name, if one is close."""
-    candidates = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(name.lower()[:WIDEST], candidates, n=1, cutoff=0.6)
+    wanted, candidates = name.lower()[:WIDEST], dict[str, str]()
+    for one in known:
+        candidates[one.lower()] = one
+        candidates.setdefault(one.lower().split(" ")[0], one)
+    found = difflib.get_close_matches(wanted, candidates, n=3, cutoff=0.6)
+    found.sort(key=lambda one: one[:1] != wanted[:1])  # few people mistype the first letter
     return f'Did you mean "{candidates[found[0]]}"?' if found else None

@@ -59,7 +59,10 @@ def test_what_is_missing_is_named(spark: SparkSession) -> None:
         bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 5 s]")
         bed.feed("s", rows(*range(0, 64)))
         for text, reason in (
-            ("SELECT sum(v) FROM s [RANGE 5 s]", "stores all of these aggregates"),
+            (
+                "SELECT sum(v) FROM s [RANGE 5 s]",
+                "keeps sum(v); its rows are not kept\nhint: Create a query",
+            ),
             ("SELECT count(*) FROM s [RANGE 7 s]", "stored since 2026-01-05T00:00:55.000000Z only"),
             ("SELECT count(*) FROM s [RANGE 30 s]", "stored since 2026-01-05T00:00:55.000000Z only"),
         ):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.catalog.naming import Kind, missing
+from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
@@ -242,5 +242,6 @@ class Lookup:
         """Find what has a name, or say what there is."""
         found = self._holder(kind).get(name.lower())
         if found is None:
-            raise missing(kind, name, self._listed(kind))
+            other = next((one for one in KINDS if self._holder(one).get(name.lower()) is not None), None)
+            raise missing(kind, name, self._listed(kind), other)
         return found

@@ -16,7 +16,12 @@ from penstock.errors import (
 )
 
 Kind = Literal["stream", "table", "query", "function"]
+KINDS: Final[tuple[Kind, ...]] = ("stream", "table", "query", "function")
 _LISTED: Final = 20
+_REPLACE: Final[dict[Kind, str]] = {
+    "query": "Replace it (CREATE OR REPLACE QUERY, penstock add --replace, or engine.alter_query)",
+    "function": "Write CREATE OR REPLACE FUNCTION",
+}
 _UNKNOWN: Final[dict[Kind, type[PenstockError]]] = {
     "stream": UnknownStream,
     "table": UnknownTable,
@@ -25,19 +30,21 @@ _UNKNOWN: Final[dict[Kind, type[PenstockError]]] = {
 }
 
 
-def missing(kind: Kind, name: str, known: Sequence[str]) -> PenstockError:
-    """Word the error for a name that is not there."""
-    hint = nearest(name, known)
+def missing(kind: Kind, name: str, known: Sequence[str], other: Kind | None = None) -> PenstockError:
+    """Word the error for a name that is not there; ``other`` is what has this name instead."""
     several = "queries" if kind == "query" else f"{kind}s"
     listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
     existing = f"existing {several}: {listed}" if listed else f"there are no {several}"
+    if other is not None:
+        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing)
+    hint = nearest(name, known)
     return _UNKNOWN[kind](f'there is no {kind} "{name}"', detail=None if hint else existing, hint=hint)
 
 
 def existing_name(kind: Kind, name: str) -> CatalogError:
     """Word the error for a name that is taken."""
-    drop = f"Write CREATE OR REPLACE {kind.upper()}" if kind in ("query", "function") else "Drop it first"
-    return CatalogError(f'{kind} "{name}" exists already', hint=f"{drop}, or choose another name.")
+    replace = _REPLACE.get(kind, "Drop it first")
+    return CatalogError(f'{kind} "{name}" exists already', hint=f"{replace}, or choose another name.")
 
 
 def other_before(name: str) -> CatalogError:

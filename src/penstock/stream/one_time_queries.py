@@ -31,6 +31,8 @@ from penstock.stream.query_windows import NEVER
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
 
+SHORTER: Final = "Ask for a shorter range, add retain to a query over the same rows, or retain_rows to the stream."
+CREATED: Final = "Create a query that asks for this, or give the stream retain_rows; what comes from then on is kept."
 ASKED: Final = 0  # the number of a definition that is in no catalog
 MOST_EDGES: Final = 100_000  # edges before the watermark at which a window's end is looked for
 
@@ -68,9 +70,10 @@ class OneTimeQueries:
             missing.append("no query stores partials of these rows by these keys")
             return None
         members = tree.lanes[lane]
-        held = self.progress.holders(members).since(asked)
+        holders = self.progress.holders(members)
+        held = holders.since(asked)
         if held == NEVER:
-            missing.append("no query over these rows stores all of these aggregates")
+            missing.append(f"no query over these rows keeps {', '.join(holders.lacking(asked)).replace('`', '')}")
             return None
         since = self._stored_since(held, members)
         for end in self._edges(lane, watermark_us):
@@ -160,7 +163,7 @@ class OneTimeQueries:
         return NotStored(
             f'what is stored of stream "{stream}" cannot answer this for the last {length}',
             detail=f"{reason}; {rows}",
-            hint="Ask for a shorter range, add retain to a query over the same rows, or retain_rows to the stream.",
+            hint=SHORTER if reason.startswith("its partials") else CREATED,
         )
 
 

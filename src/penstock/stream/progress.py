@@ -113,6 +113,11 @@ class Holders:
         each = [known.get(component, NEVER) for component in new.typed.components]
         return max((since for since in each if since is not None), default=None)
 
+    def lacking(self, new: Definition) -> list[str]:
+        """List the aggregates of a query that nobody over its rows keeps, as SQL writes them."""
+        known = self._since.get(_rows_of(new), {})
+        return [str(one.aggregate) for one in new.typed.aggregates if not known.keys() >= set(one.components)]
+
 
 def _rows_of(definition: Definition) -> tuple[object, ...]:
     """Return what decides which rows go into which group of a query."""
