@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from penstock.cli import main
+from penstock.cli import main, progress
 
 PATIENCE_S: Final = 400.0  # for what another process or thread does: a busy machine is slow, not wrong
 
@@ -27,7 +27,8 @@ Penstock = Callable[..., Done]
 
 @pytest.fixture
 def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Penstock:
-    """Run a command and return what it printed and how it ended."""
+    """Run a command and return what it printed and how it ended; how long it takes, a busy machine decides."""
+    monkeypatch.setattr(progress, "LINE_EVERY_S", PATIENCE_S)
 
     def run(*arguments: str | Path) -> Done:
         capsys.readouterr()

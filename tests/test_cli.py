@@ -17,7 +17,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli import EXIT_CODES, cli
+from penstock.cli import EXIT_CODES, cli, progress
 from tests.shell import PATIENCE_S, Done, Penstock, penstock, script
 from tests.test_examples import HOUSE, blocks, read
 
@@ -134,6 +134,21 @@ def test_streams_of_a_state_folder_end_only_where_somebody_says_so(
     ended = penstock(*kept, "--flush", "--end-stream", "--show", "1")
     assert ended.code == 0
     assert "stay open" not in ended.out
+
+
+def test_a_run_without_a_terminal_says_how_far_it_is_and_names_an_empty_folder(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nothing").mkdir()
+    empty = f"""CREATE STREAM trades (ts TIMESTAMP, v INT) USING parquet OPTIONS (path = '{tmp_path / "nothing"}')
+        WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS;"""
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.02)
+    done = penstock("run", script(empty + COUNT), "--once")
+    assert f"there are no files in {tmp_path / 'nothing'} yet" in done.out
+    said = done.err.splitlines()
+    assert said
+    assert set(said) == {"0 rows, 0 rows/s, 0 answers, watermark none yet"}
+    assert penstock("run", script(empty + COUNT), "--once", "--json").err == ""
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:

@@ -57,7 +57,7 @@ def test_every_change_is_one_version_and_the_same_again_is_none() -> None:
 
 def test_queries_are_entered_together_or_not_at_all(tmp_path: Path) -> None:
     catalog, typing = market(tmp_path / "catalog.db")
-    with pytest.raises(CatalogError, match='query "B" exists already\nhint: Replace it .*--replace'):
+    with pytest.raises(CatalogError, match=r'query "B" exists already\nhint: Replace it .*--replace'):
         catalog.create_queries([typing.text(COUNT, "a"), typing.text(COUNT, "b"), typing.text(MAX, "B")])
     assert (catalog.query_names(), catalog.version) == ([], 3)
     made = catalog.create_queries([typing.text(COUNT, "a"), typing.text(COUNT, "b"), typing.text(COUNT, "a")])

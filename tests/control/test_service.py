@@ -124,7 +124,7 @@ def test_a_service_is_controlled_from_the_command_line(
             process.kill()
     assert process.returncode == 0, err
 
-    left = penstock("status")
+    left, left_rows = penstock("status"), penstock("status", "--json").out
     assert left.out.startswith("state: no engine runs")
     assert [q["query"] for q in json.loads(penstock("queries", "--json").out)["queries"]] == ["pace"]
     told = dict(answers(tmp_path, "pace"))
@@ -135,6 +135,11 @@ def test_a_service_is_controlled_from_the_command_line(
     assert len(ends) >= 3
     events = [json.loads(line) for line in Path("run.log").read_text(encoding="utf-8").splitlines()]
     assert (events[0]["event"], events[-1]["event"]) == ("started", "stopped")
+    batches = [e for e in events if e["event"] == "batch"]
+    assert [e["commit"] for e in batches] == sorted(e["commit"] for e in batches)
+    assert sum(e["rows"] for e in batches) == json.loads(left_rows)["streams"][0]["counts"]["ingested"]
+    assert all(e["seconds"] >= e["job_seconds"] + e["commit_seconds"] > 0 for e in batches)
+    assert batches[-1]["watermark"] is not None
     assert [(e["event"], e["query"]) for e in events if e["event"] == "request"][:3] == [
         ("request", "mine"),
         ("request", "pace"),

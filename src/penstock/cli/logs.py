@@ -45,7 +45,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one JSON object: at, level, event, stream, query, sink, message."""
+    """Writes a record as one JSON object: at, level, event, stream, query, sink, message, and figures."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write what is known; a record that names no event is a report."""
@@ -55,6 +55,7 @@ class JsonLines(logging.Formatter):
             "event": getattr(record, "event", "report"),
             **{name: getattr(record, name, None) for name in ABOUT},
             "message": record.getMessage(),
+            **getattr(record, "figures", {}),
         }
         if record.exc_info:
             told["trace"] = self.formatException(record.exc_info)

@@ -1,4 +1,4 @@
-"""Shows a line of progress on a terminal while streams run."""
+"""Tells how far streams are while they run: on a terminal a line that is renewed, elsewhere one every few seconds."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.moments import moment
+from penstock.cli.printing import say
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
 
 PERIOD_S: Final = 0.25
+LINE_EVERY_S: Final = 5.0  # where there is no terminal
 
 
 @contextmanager
-def progressing(pipelines: Sequence[Pipeline]) -> Iterator[None]:
+def progressing(pipelines: Sequence[Pipeline], *, lines: bool = False) -> Iterator[None]:
     """Show rows, rows per second, answers and watermark while work goes on."""
     if not sys.stderr.isatty():
-        yield
+        with _saying(pipelines, lines):
+            yield
         return
     from rich.console import Console
 
@@ -33,6 +36,26 @@ def progressing(pipelines: Sequence[Pipeline]) -> Iterator[None]:
             yield
         finally:
             done.set()
+            watcher.join()
+
+
+@contextmanager
+def _saying(pipelines: Sequence[Pipeline], lines: bool) -> Iterator[None]:
+    """Say every few seconds how far the work is, unless its log tells or it is over before."""
+    done, told = threading.Event(), telling(pipelines)
+
+    def say_on() -> None:
+        while not done.wait(LINE_EVERY_S):
+            say(told(), err=True)
+
+    watcher = threading.Thread(target=say_on, daemon=True)
+    if lines:
+        watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if lines:
             watcher.join()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.reasons import invalid_text, too_late_text
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.cli.working import Working
     from penstock.engine import Engine
+    from penstock.model.schema import Stream
 
 
 def report(at_work: Working, seconds: float) -> dict[str, Any]:
@@ -54,9 +56,18 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "open_windows": at_work.open_windows(),
         "watermark_us": pipeline.progress.clock.watermark_us,
         "waiting": pipeline.metrics.waiting,
+        "empty_folder": None if counts.ingested else _empty_folder(at_work.stream),
         "paused": [d.name for d in definitions if any(d.id in one.progress.windows.paused for one in pipelines)],
         "reports": [report for one in pipelines for report in one.reports],
     }
+
+
+def _empty_folder(stream: Stream) -> str | None:
+    """Return the folder that a stream reads if nothing is in it; None: there is something, or it is no folder."""
+    path = Path(stream.options.get("path", ""))
+    if stream.format is None or "path" not in stream.options or not path.is_dir():
+        return None
+    return None if any(not one.name.startswith((".", "_")) for one in path.iterdir()) else str(path)
 
 
 def report_text(found: dict[str, Any]) -> str:
@@ -69,6 +80,8 @@ def report_text(found: dict[str, Any]) -> str:
             f"through {counted(s['queries'], 'query', 'queries')}, "
             f"{counted(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
         )
+        if s["empty_folder"]:
+            lines.append(f"  there are no files in {shown(s['empty_folder'])} yet")
         if s["invalid"]:
             kept = f"; kept in {s['invalid_kept']}" if s["invalid_kept"] else ""
             lines.append(f"  invalid: {invalid_text(s['invalid_reasons'])}{kept}")

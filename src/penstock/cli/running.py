@@ -122,7 +122,7 @@ def run(
         if synchronize is not None:
             engine.set_synchronization(synchronize)
         pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
-        with signalled() as ended, _events(at_work), progressing(pipelines):
+        with signalled() as ended, _events(at_work), progressing(pipelines, lines=quiet and not as_json):
             if once:
                 _run_once(at_work, flush, ended)
             else:

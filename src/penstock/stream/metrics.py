@@ -26,6 +26,7 @@ from penstock.stream.answered_groups import (
     Work,
     WorkObserver,
 )
+from penstock.stream.batch_log import log_batch
 from penstock.stream.evaluation_order import EvaluationOrder
 from penstock.stream.step import Step
 
@@ -144,9 +145,12 @@ class Observing:
         )
         self._tell(work)
 
-    def batch(self, began: Began, step: Step, number: int, rows: int) -> None:
-        """Tell that the rows of a batch are filed and committed."""
+    def batch(self, began: Began, step: Step, number: int, rows: int, watermark_us: int | None) -> None:
+        """Tell, and log, that the rows of a batch are filed and committed."""
         computed, metrics = step.computed, self.metrics
+        spent = metrics.job - began.job_s, metrics.ingest - began.ingest_s, metrics.commit - began.commit_s
+        steps = dict(zip(("job", "partials", "commit"), spent, strict=True))
+        log_batch(self.stream, number, rows, time.perf_counter() - began.seconds, steps, watermark_us)
         if not self.observers or computed is None or step.batch is None:
             return
         work = ProcessedBatch(
@@ -157,9 +161,7 @@ class Observing:
             self.clock(),
             began.seconds,
             time.perf_counter(),
-            metrics.job - began.job_s,
-            metrics.ingest - began.ingest_s,
-            metrics.commit - began.commit_s,
+            *spent,
             rows,
             computed.job.signing.sent.bytes,
             _by_grouping(computed.partials, len(computed.layout.members)),

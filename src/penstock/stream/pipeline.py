@@ -247,7 +247,7 @@ class Pipeline:
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 self.committer.commit(step, computed.layout)
-                self.observing.batch(offered, step, number, arrived.rows)
+                self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
                 putting_together = partial(self._compact, computed.layout)
                 tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
