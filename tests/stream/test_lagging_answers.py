@@ -156,8 +156,9 @@ def test_a_fresh_query_costs_one_window_and_gains_all_that_wait(tmp_path: Path) 
         heads[name] = item.head(0)
         assert item.round_s == pytest.approx(51e-6)
     exact, fresh = heads["exact"], heads["fresh"]
-    assert (exact.selectivity, exact.pending, exact.cost) == (1, 11, pytest.approx(11 * 51e-6))
-    assert (fresh.selectivity, fresh.pending, fresh.cost) == (11, 1, pytest.approx(51e-6))
+    assert (exact.selectivity, exact.pending) == (1, 11)
+    assert (fresh.selectivity, fresh.pending) == (11, 1)
+    assert exact.cost == pytest.approx(11 * fresh.cost)
 
 
 def test_what_a_fresh_query_skipped_is_counted_after_the_end_of_the_process(tmp_path: Path) -> None:
