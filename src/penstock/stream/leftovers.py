@@ -11,6 +11,7 @@ from penstock.stream.context import StreamContext
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.step_committer import StepCommitter
+from penstock.stream.upkeep import Upkeep
 
 
 class Leftovers:
@@ -20,6 +21,7 @@ class Leftovers:
         """Look at a stream's logs and at its part of the catalog."""
         self.catalog, self.stream, self.committer = given.catalog.catalog, given.stream.name, committer
         self.commits, self.answers, self.targets = given.commits, given.answers, given.targets
+        self.upkeep = Upkeep(committer.observing)
 
     def tidying(
         self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool

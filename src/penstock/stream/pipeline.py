@@ -67,7 +67,7 @@ class Pipeline:
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
-        self.upkeep = parts.upkeep  # to be done when no answer waits
+        self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
         self.past.renew()

@@ -24,7 +24,6 @@ from penstock.stream.row_failures import RowFailures
 from penstock.stream.step_committer import StepCommitter
 from penstock.stream.tree_planner import TreePlanner
 from penstock.stream.unanswered import UnansweredWindows
-from penstock.stream.upkeep import Upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class StreamParts:
     admission: Admission
     committer: StepCommitter
     leftovers: Leftovers
-    upkeep: Upkeep
     code_ahead: CodeAhead
 
 
@@ -86,6 +84,5 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,
         Leftovers(given, committer),
-        Upkeep(observing),
         CodeAhead(settings.session, given.stream, settings.catalog, computing),
     )
