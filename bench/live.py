@@ -218,8 +218,9 @@ def _freshness(bench: Bench[Workload]) -> None:
     """Run the same dashboards as exact and as fresh queries, under twice the load."""
     load, expect = bench.workload.freshness, bench.figures.expect
     many, each = dashboards_for(bench.session, load)
-    bench.figures.measurements["dashboards"] = {"number": many, "seconds of one window": each}
-    bench.say(f"{many} dashboards, {each * 1e3:.1f} ms a window")
+    asked = many * each / load.every_seconds
+    bench.figures.measurements["dashboards"] = {"number": many, "seconds of one window": each, "load": asked}
+    bench.say(f"{many} dashboards, {each * 1e3:.1f} ms a window: {asked:.2f} times of the driver's time")
     found = {name: list[dict[str, Any]]() for name in ("exact", "fresh")}
     for name, rounds in found.items():
         with Quiet() as quiet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StateError
@@ -277,6 +278,44 @@ def test_no_step_and_no_crash_loses_or_doubles_answers(
         assert {n: [v for d, v in rows if d == 2] for n, rows in by_batch(log, -1).items()} == {
             n: [n] for n in range(number)
         }
+
+
+@settings(max_examples=cases(8), phases=(Phase.generate,))
+@given(seed=st.integers(0, 1 << 60))
+def test_answers_may_come_and_be_read_between_two_steps_of_putting_files_together(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("answers", "compaction"):
+            patch.setattr(f"penstock.store.{module}.FAN", 3)
+        put_together_while_answers_come(random.Random(seed), tmp_path_factory.mktemp("log"))
+
+
+def put_together_while_answers_come(draw: random.Random, folder: Path) -> None:
+    log, number, floor, cut = DiskAnswerLog(folder), 0, 0, 0
+    for _ in range(3):
+        for _ in range(draw.randint(1, 8)):
+            log.append(number, answers(number, [1, 2]))
+            number += 1
+        for _ in log.compacting(number - draw.randint(0, 3)):
+            cut += 1
+            if draw.random() < 0.5:
+                log.append(number, answers(number, [1, 2]))
+                number += 1
+            if draw.random() < 0.2:
+                floor = draw.randint(floor, number)
+                log.expire({1: floor, 101: floor})
+            if draw.random() < 0.1:
+                log = DiskAnswerLog(folder)  # as after the end of the process between two steps
+                log.expire({1: floor, 101: floor})
+                break
+            assert values(log, 1) == values(log, 101) == list(range(floor, number))
+            assert values(log, 2) == list(by_batch(log, -1)) == list(range(number))
+    log = DiskAnswerLog(folder)
+    log.expire({1: floor, 101: floor})
+    assert values(log, 1) == list(range(floor, number))
+    assert values(log, 2) == list(by_batch(log, -1)) == list(range(number))
+    event(f"{cut // 5 * 5} steps or more")
 
 
 def test_results_are_read_while_files_are_put_together(tmp_path: Path) -> None:

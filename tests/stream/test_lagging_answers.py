@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.kernel.answering import Spent
 from penstock.schedule.live_policy import LivePolicy
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
@@ -18,9 +20,11 @@ FRESHNESS = {"plain": "", "urgent": ", priority = 9", "soon": ", deadline = '10 
 FRESH = "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE 20 s SLIDE 2 s]"
 
 
-def opened(folder: Path, *, lags: bool, queries: dict[str, str], policy: LivePolicy | None = None) -> MadeStream:
+def opened(
+    folder: Path, *, lags: bool, queries: dict[str, str], policy: LivePolicy | None = None, together: str = "H-LP"
+) -> MadeStream:
     folder.mkdir()
-    made = MadeStream(folder, lateness_us=2 * SECOND, policy=policy)
+    made = MadeStream(folder, lateness_us=2 * SECOND, policy=policy, synchronize=together)
     for name, text in queries.items():
         made.create(name, text)
     made.runner.let_answers_lag(may=lags)
@@ -105,6 +109,56 @@ def test_a_fresh_query_skips_nothing_as_long_as_it_keeps_up(tmp_path: Path) -> N
     ends = [end for end, *_ in made.timeline("q")]
     assert ends == [float(end) for end in range(2, 58, 2)]  # no gap is longer than its slide
     assert made.pipeline.progress.windows.skipped == {}
+
+
+@pytest.mark.parametrize("policy", ["Hybrid", "HNR", "BSD", "FCFS"])
+def test_no_fresh_query_grows_stale_for_good_while_there_is_twice_as_much_to_do(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve queries ask for a window every 2 s, and half of that is done; some cost a little more than others."""
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)
+    asked = product(("sum(v)", "min(v)", "max(v)", "count(*)"), ("", " GROUP BY k", " GROUP BY j"))
+    fresh = {
+        f"q{number}": f"SELECT {value} AS x FROM s [RANGE 20 s SLIDE 2 s]{keys} WITH (emit = 'fresh')"
+        for number, (value, keys) in enumerate(asked)
+    }
+    made = opened(tmp_path / "made", lags=True, queries=fresh, policy=LivePolicy(policy), together="No-S")
+    unanswered, order = made.pipeline.committer.unanswered, made.pipeline.committer.order
+    stale = list[float]()
+    for number in range(25):
+        made.feed(row(2 * number + 1))
+        if number == 2:
+            for one in unanswered.pending():
+                order.costs.of(one)
+                order.costs.note([Spent(one.definition.id, 1, 0.3 + 0.005 * one.definition.id)])
+            monkeypatch.setattr(order.costs, "note", lambda spent: None)
+        for _ in range(6 if number >= 2 else 0):
+            keys = list(unanswered.items)
+            places = order.first([unanswered.items[key] for key in keys])
+            made.pipeline.answer_next([keys[place] for place in places])
+            made.clock.advance(2 / 6)
+        if number >= 10:
+            newest = [made.timeline(name)[-1][0] for name in fresh if made.timeline(name)]
+            assert len(newest) == len(fresh)
+            stale += [(made.pipeline.progress.clock.watermark_us or 0) / SECOND - end for end in newest]
+    assert max(stale) <= 10  # everybody has a turn every other time
+    assert sum(stale) / len(stale) <= 4
+
+
+def test_a_fresh_query_costs_one_window_and_gains_all_that_wait(tmp_path: Path) -> None:
+    queries = {"exact": FRESH, "fresh": f"{FRESH} WITH (emit = 'fresh')"}
+    heads = {}
+    for name, text in queries.items():
+        made = opened(tmp_path / name, lags=True, queries={"q": text})
+        for second in (1, 9, 17, 25):
+            made.feed(row(second))
+        [item] = made.pipeline.committer.unanswered.items.values()
+        heads[name] = item.head(0)
+        assert item.round_s == pytest.approx(51e-6)
+    exact, fresh = heads["exact"], heads["fresh"]
+    assert (exact.selectivity, exact.pending) == (1, 11)
+    assert (fresh.selectivity, fresh.pending) == (11, 1)
+    assert exact.cost == pytest.approx(11 * fresh.cost)
 
 
 def test_what_a_fresh_query_skipped_is_counted_after_the_end_of_the_process(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def test_several_streams_share_a_desk_that_answers_while_they_work(
 
 
 def compact_early(patch: pytest.MonkeyPatch) -> None:
-    """Put files together early: the way there would be long."""
+    """Put files together early: the way there would be long; each step of that is a piece by itself."""
+    patch.setattr("penstock.stream.upkeep.PIECE_S", 0.0)
     for name in ("store.compaction.FAN", "store.answers.FAN", "stream.pipeline.COMPACTED_EVERY"):
         patch.setattr(f"penstock.{name}", 3)
 

@@ -156,7 +156,15 @@ class Synopsis(BreakableLanes):
     def expire(self, floors: Mapping[LaneKey, int]) -> None:
         """Drop, lane by lane, the slices before the start of every window still to come."""
         for key, floor in floors.items():
-            self.on_lane(key, "partials expired", self.lanes[key].expire, floor)
+            self.expire_lane(key, floor)
+        self.expire_together(floors)
+
+    def expire_lane(self, key: LaneKey, floor: int) -> None:
+        """Drop one lane's slices before a time; a column's go with those of all columns of its bundle."""
+        self.on_lane(key, "partials expired", self.lanes[key].expire, floor)
+
+    def expire_together(self, floors: Mapping[LaneKey, int]) -> None:
+        """Drop what lanes have together, once each was told its time."""
         for bundle in list(self._bundles.values()):
             self.on_lane(bundle, "partials expired", bundle.expire)
         self.presence.expire(floors)

@@ -12,13 +12,17 @@ LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own tak
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
 
 
-def item_head(seconds: float, priority: float, windows: int, final_us: int, due_us: int, now_us: int) -> Head:
+def item_head(
+    seconds: float, priority: float, answers: int, final_us: int, due_us: int, now_us: int, stands_for: float = 1.0
+) -> Head:
     """Describe an item of due windows as policies see it, in seconds.
 
     Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
-    urgent as one that often does, and a report of many rows is not more urgent for them.
+    urgent as one that often does, and a report of many rows is not more urgent for them. But an answer of a fresh query
+    ``stands_for`` all windows that it supersedes: the staler the query, the more is gained for the same cost.
     """
-    return Head(1.0, seconds, seconds, priority, 1.0, final_us / 1e6, float(windows), due_us / 1e6, now_us / 1e6)
+    times = final_us / 1e6, float(answers), due_us / 1e6, now_us / 1e6
+    return Head(stands_for, seconds, seconds, priority, 1.0, *times)
 
 
 def first_group(

@@ -106,17 +106,18 @@ def in_parts(table: pa.Table, most: int = MANY_ROWS) -> Iterator[pa.Table]:
         yield table.slice(start)
 
 
-def put_together(tables: Sequence[tuple[int, pa.Table]], keep: Mapping[int, int]) -> list[pa.Table]:
-    """Merge tables of several commits: columns alike together, by query and then as they came, in parts."""
-    kept = []
-    for number, table in tables:
-        table = still_kept(table, keep)
-        if COMMIT not in table.column_names:
-            table = table.append_column(COMMIT, pa.array(np.full(table.num_rows, number, np.int64)))
-        if table.num_rows:
-            kept.append(table)
-    whole = [table.combine_chunks() for table in alike_together(kept)]
-    return [part for table in whole for half in _by_keeping(table, keep) for part in in_parts(half, MOST_ROWS)]
+def with_commit(table: pa.Table, number: int, keep: Mapping[int, int]) -> list[pa.Table]:
+    """Note in each answer that is still kept which commit's it is; nothing is left of none."""
+    table = still_kept(table, keep)
+    if COMMIT not in table.column_names:
+        table = table.append_column(COMMIT, pa.array(np.full(table.num_rows, number, np.int64)))
+    return [table] if table.num_rows else []
+
+
+def in_small_parts(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
+    """Cut answers of several commits into parts, by query and then as they came."""
+    halves = _by_keeping(table.combine_chunks(), keep)
+    return [part for half in halves for part in in_parts(half, MOST_ROWS)]
 
 
 def _by_keeping(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,15 @@ from penstock.store.answer_files import (
     write_answers,
     write_parts,
 )
-from penstock.store.answer_parts import COMMIT, DEFINITION, by_commit, of_queries, put_together
+from penstock.store.answer_parts import (
+    COMMIT,
+    DEFINITION,
+    alike_together,
+    by_commit,
+    in_small_parts,
+    of_queries,
+    with_commit,
+)
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import damaged, make_folder, names_in, read_record, remove, write_record
 
@@ -137,20 +145,36 @@ class AnswerLog(ABC):
 
     def compact(self, upto: int | None = None) -> None:
         """Every few batches, put small files together and remove what is expired and every sink has (``upto``)."""
+        for _ in self.compacting(upto):
+            pass
+
+    def compacting(self, upto: int | None = None) -> Iterator[None]:
+        """Do so step by step: answers may come between two of them, and are not put together with others yet."""
         if self._new < FAN:
             return
+        before, newest = self._files, self.last_commit()
+        taken = self._last if upto is None else upto
+        old = len(before) - sum(file.span.commit == newest for file in before)  # a restart asks what the newest cover
+        place = 0
+        for file in before[:old]:
+            with self._changing:  # whoever reads a file that is written anew waits until it is known
+                kept = self._without_dead(file, taken)
+                if written := kept != [file]:
+                    self._files = (*self._files[:place], *kept, *self._files[place + 1 :])
+            place += len(kept)
+            if written:
+                yield
+        files = list(self._files[:place])
+        weighed = [Weighed(file.span.weight, "", file.size) for file in files]
+        for stretch in reversed(list(worth_merging(weighed, MOST_BYTES))):
+            files[stretch.start : stretch.stop] = yield from self._merging(files[stretch.start : stretch.stop], taken)
+            yield
         with self._changing:
-            taken, newest = self._last if upto is None else upto, self.last_commit()
-            recent = [file for file in self._files if file.span.commit == newest]  # a restart asks what they cover
-            files = [kept for file in self._files[: -len(recent)] for kept in self._without_dead(file, taken)]
-            weighed = [Weighed(file.span.weight, "", file.size) for file in files]
-            for stretch in reversed(list(worth_merging(weighed, MOST_BYTES))):
-                files[stretch.start : stretch.stop] = self._merge(files[stretch.start : stretch.stop], taken)
-            files += recent
-            self._settle(files)
-            self._new = self._new if len(files) == len(self._files) else len(recent)
-            self._files = tuple(files)
-            self._tidy(files)
+            recent = self._files[place:]
+            self._settle([*files, *recent])
+            self._new = self._new if len(files) == old else len(recent)
+            self._files = (*files, *recent)
+            self._tidy(self._files)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -216,12 +240,18 @@ class AnswerLog(ABC):
             return [file]
         return [self._write(file.span, [file.read(part) for part in alive], "compaction.answers")]
 
-    def _merge(self, files: Sequence[AnswersTogether], taken: int) -> list[AnswersTogether]:
-        """Put the answers of neighbours together."""
+    def _merging(self, files: Sequence[AnswersTogether], taken: int) -> Generator[None, None, list[AnswersTogether]]:
+        """Put the answers of neighbours together, step by step: columns alike together, in parts by query."""
         keep = self._keep if files[-1].span.last <= taken else {}
-        tables = put_together([(file.span.last, file.read(part)) for file in files for part in file.parts], keep)
+        tables, parts = list[pa.Table](), list[pa.Table]()
+        for file in files:
+            tables += [one for part in file.parts for one in with_commit(file.read(part), file.span.last, keep)]
+            yield
+        for table in alike_together(tables):
+            parts += in_small_parts(table, keep)
+            yield
         span = Span.joined([file.span for file in files])
-        return [self._write(span, tables, "compaction.answers")] if tables else []
+        return [self._write(span, parts, "compaction.answers")] if parts else []
 
 
 class MemoryAnswerLog(AnswerLog):

@@ -76,9 +76,14 @@ class Desk:
         """Answer the most urgent windows, or do upkeep where nothing waits; False: there is nothing to do now."""
         waiting, held_up = self._waiting()
         in_batch = any(p.committer.order.under_way.since_us is not None for p in self._pipelines)
-        past = self._in_background(lambda p: p.committer.past, self._share, waits=bool(waiting) or held_up or in_batch)
+        waits = bool(waiting) or held_up or in_batch
+        past = self._in_background(lambda p: p.committer.past, self._share, waits=waits)
         if past is not None:
             _guarded(past, past.past.answer)
+            return True
+        idle = self._in_background(lambda p: p.upkeep, self._upkeep_share, waits=waits)
+        if idle is not None:
+            _guarded(idle, idle.do_upkeep)
             return True
         if waiting:
             chosen = self._chosen(waiting)
@@ -91,11 +96,7 @@ class Desk:
             return True
         if held_up:
             threading.Event().wait(BUSY_S)
-            return True
-        idle = self._in_background(lambda p: p.upkeep, self._upkeep_share, waits=in_batch)
-        if idle is not None:
-            _guarded(idle, idle.do_upkeep)
-        return idle is not None
+        return held_up
 
     def _in_background(
         self, has: Callable[[Pipeline], object], share: BackgroundShare, *, waits: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
@@ -72,6 +72,7 @@ class DueWindows:
     reports: list[str] = field(default_factory=list)
     _plan: Plan | None = field(default=None, init=False)  # whose queries were put together
     _together: dict[LaneKey, _Together] = field(default_factory=dict, init=False)
+    _unreleased: dict[LaneKey, int] = field(default_factory=dict, init=False)  # since when lanes that wait need slices
 
     def report(self, definition: Definition, text: str, event: str = "report") -> None:
         """Tell users of something about a query, in the log and at the end of a run."""
@@ -100,11 +101,17 @@ class DueWindows:
         windows = self.progress.windows
         return None if len(windows.starts) > len(layout.plan.definitions) else windows.floors(layout)
 
-    def release(self, layout: Layout, floors: Floors) -> None:
-        """Let go of slices before the first time that each lane needs."""
-        if floors is not None:
-            self.synopsis.expire(floors)
-            self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
+    def releasing(self, layout: Layout, floors: Floors) -> Iterator[None]:
+        """Let go of slices before the first time that each lane needs, lane by lane; those that wait longest first."""
+        if floors is None:
+            return
+        self._unreleased = {**{key: floors[key] for key in self._unreleased if key in floors}, **floors}
+        for key, floor in list(self._unreleased.items()):
+            self.synopsis.expire_lane(key, floor)
+            del self._unreleased[key]
+            yield
+        self.synopsis.expire_together(floors)
+        self.progress.slicings.forget(floors, [t.name for t in layout.plan.trees])
 
     def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
         """Keep what windows to come need of partials that are put together: all, where whole files go."""

@@ -13,7 +13,7 @@ from typing import Final
 from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import ItemKey, Pending
-from penstock.language.options import option_us, priority_of
+from penstock.language.options import is_fresh, option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.model.window import RowsWindow
 from penstock.schedule import work_groups
@@ -44,15 +44,21 @@ class EvaluationItem:
     @property
     def round_s(self) -> float:
         """Estimate how long one window of each query takes."""
-        windows: dict[int, int] = {}
+        return self.seconds / max(self.answers.values())
+
+    @property
+    def answers(self) -> dict[int, int]:
+        """Count the windows of each query that will be answered: of a fresh one, the last alone."""
+        answers: dict[int, int] = {}
         for one in self.members:  # of several batches, a query has several
-            windows[one.definition.id] = windows.get(one.definition.id, 0) + len(one.ends)
-        return self.seconds / max(windows.values())
+            number = one.definition.id
+            answers[number] = 1 if is_fresh(one.definition.query) else answers.get(number, 0) + len(one.ends)
+        return answers
 
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it."""
-        windows = sum(len(one.ends) for one in self.members)
-        return item_head(self.seconds, self.priority, windows, self.final_us, self.due_us, now_us)
+        windows, answers = sum(len(one.ends) for one in self.members), sum(self.answers.values())
+        return item_head(self.seconds, self.priority, answers, self.final_us, self.due_us, now_us, windows / answers)
 
 
 class EvaluationOrder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
@@ -11,6 +11,7 @@ from penstock.stream.context import StreamContext
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.step_committer import StepCommitter
+from penstock.stream.upkeep import Upkeep
 
 
 class Leftovers:
@@ -20,9 +21,12 @@ class Leftovers:
         """Look at a stream's logs and at its part of the catalog."""
         self.catalog, self.stream, self.committer = given.catalog.catalog, given.stream.name, committer
         self.commits, self.answers, self.targets = given.commits, given.answers, given.targets
+        self.upkeep = Upkeep(committer.observing)
 
-    def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
-        """Let go of keys and rows; to ``compact``, also of groups, answers, files and definitions."""
+    def tidying(
+        self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool
+    ) -> Iterator[None]:
+        """Let go of keys and rows; to ``compact``, also of groups, answers, files and definitions, step by step."""
         progress = self.committer.progress
         watermark = progress.clock.watermark_us
         if watermark is None:
@@ -31,9 +35,12 @@ class Leftovers:
         intake.forget(watermark, kept_us)
         forget_departed(progress, layout, watermark, kept_us)
         if compact:
+            yield
             self.committer.synopsis.forget_groups(self.committer.corrections.groupings(layout))
+            yield
             self._expire(definitions, watermark)
-            self.answers.compact(self.targets.taken())
+            yield from self.answers.compacting(self.targets.taken())
+            yield
             self._forget()
 
     def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:

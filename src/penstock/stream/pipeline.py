@@ -67,7 +67,7 @@ class Pipeline:
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
         self.layout: Layout | None = None  # in force; None before the first batch
-        self.upkeep: dict[str, Callable[[], None]] = {}  # to be done when no answer waits
+        self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
         self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
         self.past.renew()
@@ -249,14 +249,16 @@ class Pipeline:
                 self.committer.commit(step, computed.layout)
                 self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
-                putting_together = partial(self._compact, computed.layout)
-                tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
+                tidying = self.leftovers.tidying(self.intake, snapshot.definitions, layout, compact=compact)
                 if self.lags:
-                    expiring = self.committer.answer_later(due, computed.layout, late)
-                    self._do_later({"compaction": putting_together, "tidying": tidying} if compact else {}, expiring)
+                    left = {"compaction": self._compacting(computed.layout), "tidying": tidying} if compact else {}
+                    self.upkeep.leave(left, {"expiry": self.committer.answer_later(due, computed.layout, late)})
+                    self.upkeep.catch_up()
                 else:
+                    putting_together = partial(self._compact, computed.layout)
                     self.committer.answer(due, computed.layout, late, putting_together if compact else None)
-                    tidying()
+                    for _ in tidying:
+                        pass
         self.weaving.look()
         self.given.settings.calibration.go_on()
 
@@ -271,7 +273,7 @@ class Pipeline:
     def do_upkeep(self) -> None:
         """Do the next piece of what can wait."""
         with self.memory, self.observing.holding(self.clock()), self._whole():
-            self._do_upkeep(most=1)
+            self.upkeep.do_next()
 
     def drain(self) -> None:
         """Answer all windows that are final."""
@@ -280,24 +282,16 @@ class Pipeline:
         with self.memory, self._whole():
             if self.layout is not None:
                 self.committer.drain(self.layout)
-            self._do_upkeep()
-
-    def _do_later(self, compaction: Mapping[str, Callable[[], None]], expiring: Callable[[], None]) -> None:
-        """Leave work that no answer needs; what is left from sixteen batches ago is done now."""
-        if compaction:
-            self._do_upkeep()
-        self.upkeep |= compaction
-        self.upkeep["expiry"] = expiring
-
-    def _do_upkeep(self, most: int | None = None) -> None:
-        """Do what can wait, all of it or so many pieces, in the order in which it was left."""
-        for name in list(self.upkeep)[:most]:
-            with self.observing.background(name):
-                self.upkeep.pop(name)()
+            self.upkeep.finish()
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
         self.commits.compact(lambda partials: self.due_windows.needed(partials, layout))
+
+    def _compacting(self, layout: Layout) -> Iterator[None]:
+        """Do so when it is its turn, in one step."""
+        self._compact(layout)
+        yield
 
     def _is_time_to_compact(self) -> bool:
         """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""
@@ -359,7 +353,7 @@ class Pipeline:
     def answer_later(self, due: Sequence[Pending], layout: Layout) -> None:
         """Leave windows that became final without rows to be answered, or answer them if nothing lags behind."""
         if self.lags:
-            self._do_later({}, self.committer.answer_later(due, layout))
+            self.upkeep.leave({}, {"expiry": self.committer.answer_later(due, layout)})
         else:
             self.committer.answer(due, layout)
 

@@ -106,8 +106,11 @@ class StepCommitter:
             self.expire(layout)
         self.charge(layout)
 
-    def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> Callable[[], None]:
-        """Leave what is due to be answered; what late rows revise is answered now. Return what drops old partials."""
+    def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> Iterator[None]:
+        """Leave what is due to be answered; what late rows revise is answered now. Return what drops old partials.
+
+        It does so step by step.
+        """
         with self.metrics.timed("answer"):
             self.correct(layout, late)
             self.unanswered.add(due)
@@ -343,18 +346,19 @@ class StepCommitter:
 
     def expire(self, layout: Layout) -> None:
         """Drop slices and partials before all that is still needed."""
-        self.expiring(layout)()
+        for _ in self.expiring(layout):
+            pass
 
-    def expiring(self, layout: Layout) -> Callable[[], None]:
-        """Return what drops the slices and partials that are not needed now, to be called now or later.
+    def expiring(self, layout: Layout) -> Iterator[None]:
+        """Return what drops, step by step, the slices and partials that are not needed now, to be done now or later.
 
         What is answered after the last commit must not be counted: a restart that answers it again needs its partials.
         """
-        return partial(self._drop, layout, self.due_windows.needed_since(layout))
+        return self._dropping(layout, self.due_windows.needed_since(layout))
 
-    def _drop(self, layout: Layout, floors: Floors) -> None:
+    def _dropping(self, layout: Layout, floors: Floors) -> Iterator[None]:
         """Drop slices and partials before the first time that each lane needs."""
-        self.due_windows.release(layout, floors)
+        yield from self.due_windows.releasing(layout, floors)
         if floors is None:
             return
         if self.synopsis.lanes.keys() <= floors.keys():

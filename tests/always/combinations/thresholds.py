@@ -18,6 +18,7 @@ WAYS: dict[str, dict[Place, Any]] = {
         ("store.answers", "FAN"): 1,
         ("store.compaction", "FAN"): 2,
         ("spark.kept_rows.commit_folders", "FAN_IN"): 2,
+        ("stream.upkeep", "PIECE_S"): 0.0,
     },
     "groupings feed others": {
         ("stream.grouping_plan", "MANY_ROWS"): 1,

@@ -66,7 +66,10 @@ class FrequencyIndex:
         return (FrequencyRanges(self._lines, lo, hi).array,), len(lo)
 
     def keep(self, first: int, columns: Int64Array) -> None:
-        """Forget the slices before ``first`` and all but the given columns."""
+        """Forget the slices before ``first`` and all but the given columns, which ascend: what is left is in order.
+
+        New numbers of values are in the order of the old ones.
+        """
         self._settle()
         moved = np.full(self._width, -1, np.int64)
         moved[columns] = np.arange(len(columns))
@@ -75,7 +78,7 @@ class FrequencyIndex:
         values = kept.values
         if self._pool is not None and (numbers := self._pool.forget_others(values)) is not None:
             values = numbers[values]
-        self._rows = CountedValues(moved[kept.columns], values, kept.slices - first, kept.weights).ordered()
+        self._rows = CountedValues(moved[kept.columns], values, kept.slices - first, kept.weights)
         self._lines, self._slices, self._width = None, self._slices - first, len(columns)
 
     def cells(self) -> Planes:
@@ -89,8 +92,7 @@ class FrequencyIndex:
         return pooled + sum(rows.nbytes for rows in (self._rows, *self._arrived))
 
     def _settle(self) -> None:
-        """Bring arrivals into order; sorting what is sorted but for them costs little more than a pass."""
+        """Bring arrivals into order, and put them between what is in order already."""
         if self._arrived:
-            arrived = CountedValues.joined(self._arrived).ordered()
-            self._rows = CountedValues.joined([self._rows, arrived]).ordered()
+            self._rows = self._rows.with_sorted(CountedValues.joined(self._arrived).ordered())
             self._arrived, self._lines = [], None

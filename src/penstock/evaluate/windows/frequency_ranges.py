@@ -29,6 +29,7 @@ from penstock.evaluate.components.frequency_tables import (
 from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
 
+MANY: Final = 4  # times as many rows as arrive, from which on these are put between them: few are sorted with them
 SHORT: Final = 16  # passes over a line that cost as much as to gather and sort it
 FEW_SLICES: Final = 1 << 15  # fit 16 bits
 MOST_GATHERED: Final = 4_000_000  # lines, or tables, at once
@@ -66,6 +67,39 @@ class CountedValues:
         """Sort by column, then value."""
         order = in_order(self.values, self.columns)
         return self if order is None else self.take(order)
+
+    def with_sorted(self, arrived: CountedValues) -> CountedValues:
+        """Put sorted rows between these, which are sorted too; equal ones come after those that are there.
+
+        Each finds its place by halving, so no row is compared with another but those that arrive.
+        """
+        if len(self.columns) < MANY * len(arrived.columns):
+            return CountedValues.joined([self, arrived]).ordered()
+        at = self._places(arrived) + np.arange(len(arrived.columns))
+        before = np.ones(len(self.columns) + len(at), np.bool_)
+        before[at] = False
+        found = []
+        for old, new in zip(self._arrays, arrived._arrays, strict=True):
+            whole = np.empty(len(before), np.result_type(old, new))
+            whole[before], whole[at] = old, new
+            found.append(whole)
+        return CountedValues(*found)
+
+    def _places(self, arrived: CountedValues) -> Int64Array:
+        """Return for each row how many of these come before it: all of columns before its own, and of its own some."""
+        low = np.searchsorted(self.columns, arrived.columns)
+        high = np.searchsorted(self.columns, arrived.columns, side="right")
+        last = arrived.values.dtype.kind == "f" and np.isnan(arrived.values)  # NaN is after all numbers, as sorted
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            goes_on = (self.values[np.minimum(middle, len(self.values) - 1)] <= arrived.values) | last
+            low, high = np.where(open_ & goes_on, middle + 1, low), np.where(open_ & ~goes_on, middle, high)
+        return low
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        """Return all columns."""
+        return self.columns, self.values, self.slices, self.weights
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,63 @@
+"""Does what no answer needs in short pieces: old partials go, files are put together, what is left over is let go of.
+
+A stream whose answers lag behind leaves such work until nothing waits. It may not wait for ever: what was left long ago
+is gone on with in every batch, for a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from penstock.stream.metrics import Observing
+
+PIECE_S: Final = 0.02  # after which somebody else may go on; a single step may take longer
+LATE_S: Final = 0.25  # that a batch waits at most for what should have been done long ago
+
+
+class Upkeep:
+    """The work of one stream that can wait, by name, in the order in which it was left."""
+
+    def __init__(self, observing: Observing) -> None:
+        """Begin with nothing to do; ``observing`` tells of each piece."""
+        self.observing = observing
+        self._left: dict[str, Iterator[None]] = {}
+        self._is_late = False
+
+    def __bool__(self) -> bool:
+        """Tell whether there is something to do."""
+        return bool(self._left)
+
+    def leave(self, work: Mapping[str, Iterator[None]], always: Mapping[str, Iterator[None]]) -> None:
+        """Leave work that is cut into steps; ``always`` takes the place of what was left under the same name.
+
+        Other work that was left before and is not done yet goes on as it is, and is late from now on.
+        """
+        self._is_late = self._is_late or not self._left.keys().isdisjoint(work)
+        self._left = {**work, **self._left, **always}
+
+    def do_next(self) -> None:
+        """Do the next piece."""
+        self._go_on(PIECE_S)
+
+    def catch_up(self) -> None:
+        """Go on for a moment with what is late."""
+        until = time.perf_counter() + LATE_S
+        while self._is_late and (left := until - time.perf_counter()) > 0:
+            self._go_on(left)
+
+    def finish(self) -> None:
+        """Do all of it."""
+        while self._left:
+            self._go_on(float("inf"))
+
+    def _go_on(self, seconds: float) -> None:
+        """Go on with the work that comes first, until it is done or a time has passed."""
+        name, steps = next(iter(self._left.items()), ("", iter(())))
+        until = time.perf_counter() + seconds
+        if name:
+            with self.observing.background(name):
+                if all(time.perf_counter() < until for _ in steps):
+                    del self._left[name]
+        self._is_late = self._is_late and bool(self._left)
