@@ -84,13 +84,13 @@ def drawn_run(draw: random.Random, folder: Path) -> FreshRun:
     """Take drawn steps; check on the way and in the end."""
     late, lags = draw.choice([0, LATENESS_S]), draw.random() < 0.3
     run, clock = opened(folder, draw.choice(TECHNIQUES), late), 0.0
-    for name in NAMES[: draw.randint(1, 3)]:
+    for name in NAMES[: draw.randint(1, 4)]:
         run.create(name, drawn_query(draw))
     run.made.runner.let_answers_lag(may=lags)
-    for _ in range(draw.randint(5, 25)):
+    for _ in range(draw.randint(8, 40)):
         if draw.random() < 0.15:
             run.kill_at = draw.randrange(12)
-        if draw.random() < 0.6:
+        if draw.random() < 0.7:
             clock += draw.choice([0.5, 1, 1, 2, 5])
             times = [clock + draw.random() for _ in range(draw.randint(0, 2))] + [clock]
             times += [max(0.0, clock - draw.uniform(0, 9)) for _ in range(draw.choice([0, 0, 2]) if late else 0)]
@@ -109,8 +109,8 @@ def drawn_run(draw: random.Random, folder: Path) -> FreshRun:
 
 def drawn_query(draw: random.Random) -> str:
     window = draw.choice([1, 2, 3, 5, 8, 13]), draw.choice([1, 2, 3, 4, 5, 6])
-    offset, aggregate = draw.choice([0, 0, 0, 1]), draw.choice([DISTINCT, DISTINCT, DISTINCT, "count(v)"])
-    return (exact if draw.random() < 0.25 else fresh)(*window, offset, aggregate)
+    offset, aggregate = draw.choice([0] * 7 + [1]), draw.choice([DISTINCT] * 7 + ["count(v)"])
+    return (exact if draw.random() < 0.15 else fresh)(*window, offset, aggregate)
 
 
 def change(draw: random.Random, run: FreshRun, *, late: bool) -> None:
