@@ -83,7 +83,8 @@ def test_whatever_happens_fresh_answers_are_exact_at_their_ends_which_increase(
 def drawn_run(draw: random.Random, folder: Path) -> FreshRun:
     """Take drawn steps; check on the way and in the end."""
     late, lags = draw.choice([0, LATENESS_S]), draw.random() < 0.3
-    run, clock = opened(folder, draw.choice(TECHNIQUES), late), 0.0
+    how = {"strategy": draw.choice(["shared paired", "weave"]), "kernel": draw.choice(["fast", "fast", "scan"])}
+    run, clock = opened(folder, draw.choice(TECHNIQUES), late, **how), 0.0
     for name in NAMES[: draw.randint(1, 4)]:
         run.create(name, drawn_query(draw))
     run.made.runner.let_answers_lag(may=lags)
