@@ -17,7 +17,8 @@ from penstock.evaluate.typed import Definition
 from penstock.store import faults
 from penstock.store.answers import DEFINITION
 from tests.always.judged import Killed
-from tests.stream.made import SECOND, MadeStream, Row, row
+from tests.always.questions import Row
+from tests.stream.made import SECOND, MadeStream, row
 
 TECHNIQUES = ("AS", "HS", "CS", "H-LP")
 LATENESS_S = 2
