@@ -32,6 +32,8 @@ from penstock.stream.unanswered import UnansweredWindows
 
 GROUPS: Final = 8
 TECHNIQUES: Final = ("No-S", "AS", "CS", "HS", "H-LS", "H-LP")
+# Who answers more than whom (Golab, Bijay and Özsu 2006, Figures 5 and 7). Live, H-LS and H-LP have no shorter periods.
+PAPERS_ORDER: Final = (("CS", "No-S"), ("HS", "CS"), ("AS", "HS"), ("H-LS", "CS"), ("H-LP", "CS"), ("H-LP", "HS"))
 KERNELS: Final[dict[str, tuple[Literal["fast", "scan"], str]]] = {
     "state lanes": ("fast", "approx_percentile(price, {rank}, 100) AS p"),
     "scan kernel": ("scan", "percentile(price, {rank}) AS p"),

@@ -24,6 +24,7 @@ class PeriodChanges:
         """Look at nothing yet."""
         self.stream, self.catalog, self.pipeline = stream, catalog, pipeline
         self._seen: tuple[int, str] | None = None  # the catalog's version and the technique that all is as wanted by
+        self._known: tuple[tuple[int, str] | None, dict[int, int]] = None, {}  # what was wanted by such a pair
 
     def look(self) -> None:
         """Record the changes of periods that are wanted now; a stream that has ended changes nothing."""
@@ -31,11 +32,15 @@ class PeriodChanges:
         seen = self.catalog.stream_version(self.stream), technique.name
         if seen == self._seen or self.pipeline.half_done or self.pipeline.progress.clock.ended:
             return
-        wanted, waits = self._wanted(), False
-        changes = list[PeriodChange]()
+        if self._known[0] != seen:
+            self._known = seen, self._wanted()
+        changes, waits = list[PeriodChange](), False
+        changing = {definition.first for definition in self.catalog.leaving(self.stream)}
         for definition in self._there():
-            period = wanted.get(definition.id, definition.asked.slide)
+            period = self._known[1].get(definition.id, definition.asked.slide)
             if period == definition.query.window.slide or self._is_paused(definition):
+                continue
+            if definition.first in changing:  # once it is done, the catalog changes, and all is looked at again
                 continue
             if self._may_change(definition):
                 changes.append(PeriodChange(definition.name, period, self._from(definition, period)))
