@@ -28,7 +28,7 @@ from bench._live.freshness import Overload, dashboards_for, stale
 from bench._live.midnight import Midnight, midnight
 from bench._live.neighbours import Neighbourhood, Responses, respond
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
-from bench._live.sweeps import KERNELS, SweptQueries, sweeps
+from bench._live.sweeps import KERNELS, PAPERS_ORDER, SweptQueries, sweeps
 from bench._measure import Figures, Progress
 from bench._report import print_targets
 from penstock.spark.session.embedded import embedded
@@ -269,9 +269,11 @@ def _sweeps(bench: Bench[Workload]) -> None:
             bench.say(f"sweeps, {name}, {technique}: {figures}")
     bench.figures.measurements["sweeps"] = found
     for name, told in found.items():
-        for more, less in (("CS", "No-S"), ("H-LS", "CS"), ("H-LP", "CS")):
+        for more, less in PAPERS_ORDER:
             share = told[more]["answers"] / max(1.0, told[less]["answers"])
             bench.figures.expect(f"sweeps, {name}: answers, {more} / {less}", share, ">=", 1)
+        share = told["HS"]["late"] / max(0.01, told["CS"]["late"])
+        bench.figures.expect(f"sweeps, {name}: updates late, HS / CS", share, "<=", 0.5)
         each = {technique: figures["operations an answer"] for technique, figures in told.items()}
         share = each["H-LP"] / max(1.0, each["No-S"])
         bench.figures.expect(f"sweeps, {name}: operations an answer, H-LP / No-S", share, "<=", 0.6)

@@ -31,7 +31,9 @@ from penstock.stream.query_windows import QueryWindows
 from penstock.stream.unanswered import UnansweredWindows
 
 GROUPS: Final = 8
-TECHNIQUES: Final = ("No-S", "CS", "H-LS", "H-LP")
+TECHNIQUES: Final = ("No-S", "AS", "CS", "HS", "H-LS", "H-LP")
+# Who answers more than whom (Golab, Bijay and Özsu 2006, Figures 5 and 7). Live, H-LS and H-LP have no shorter periods.
+PAPERS_ORDER: Final = (("CS", "No-S"), ("HS", "CS"), ("AS", "HS"), ("H-LS", "CS"), ("H-LP", "CS"), ("H-LP", "HS"))
 KERNELS: Final[dict[str, tuple[Literal["fast", "scan"], str]]] = {
     "state lanes": ("fast", "approx_percentile(price, {rank}, 100) AS p"),
     "scan kernel": ("scan", "percentile(price, {rank}) AS p"),
@@ -66,23 +68,29 @@ def queries(load: SweptQueries, asked: str, seed: int = 1) -> dict[str, str]:
 def sweeps(session: SparkSession, load: SweptQueries, name: str) -> dict[str, dict[str, float]]:
     """Run every technique over the same synopses; return what became of the queries."""
     kernel, asked = KERNELS[name]
-    with _filled(session, load, kernel, queries(load, asked)) as pipeline:
-        due = [_due(pipeline, update) for update in range(1, load.updates + 1)]
-        whole = _run(pipeline, load, due, "No-S", float("inf"))
-        budget = load.share * whole["operations"] / load.updates
-        return {technique: _run(pipeline, load, due, technique, budget) for technique in TECHNIQUES}
+    found, budget = dict[str, dict[str, float]](), 0.0
+    for periods in (None, *(one for one in TECHNIQUES if synchronization_named(one).periods is not None)):
+        with _filled(session, load, kernel, queries(load, asked), periods or "No-S") as pipeline:
+            due = [_due(pipeline, update) for update in range(1, load.updates + 1)]
+            if periods is None:
+                whole = _run(pipeline, load, due, "No-S", float("inf"))
+                budget = load.share * whole["operations"] / load.updates
+            alike = [one for one in TECHNIQUES if synchronization_named(one).periods is None]
+            some = alike if periods is None else [periods]
+            found |= {technique: _run(pipeline, load, due, technique, budget) for technique in some}
+    return {technique: found[technique] for technique in TECHNIQUES}
 
 
 @contextmanager
 def _filled(
-    session: SparkSession, load: SweptQueries, kernel: Literal["fast", "scan"], asked: dict[str, str]
+    session: SparkSession, load: SweptQueries, kernel: Literal["fast", "scan"], asked: dict[str, str], periods: str
 ) -> Iterator[Pipeline]:
-    """Fill the synopses in one batch; no window is final until somebody says so."""
+    """Fill the synopses in one batch, cut as the periods of a technique need; no window is final until it is said."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
     try:
         market = Market(seed=1, rows=load.rows, symbols=load.symbols, rate=load.rows / load.updates)
         write_trades(session, market, folder / "in", 1)
-        with Engine(spark=session, kernel=kernel, strategy="shared paired") as engine:
+        with Engine(spark=session, kernel=kernel, strategy="shared paired", synchronize=periods) as engine:
             engine.execute(
                 f"CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT) USING parquet OPTIONS "
                 f"(path = '{folder / 'in'}', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 1 HOUR"
@@ -122,7 +130,7 @@ def _run(
             answering.answer([one.due() for one in taken])
             spent += synopsis.final_operations - before
             for one in taken:
-                number, slide = one.definition.id, one.ends.slide_us // SECOND
+                number, slide = one.definition.id, one.definition.asked.slide // SECOND
                 late += max(0, update - last.get(number, 0) - slide)
                 last[number], answered = update, answered + 1
     operations, seconds = synopsis.final_operations - first, time.process_time() - began

@@ -124,7 +124,7 @@ class Engine(Registering):
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         common = *shared, self.sinks, self.strategy, kernel, clock
         limits, chosen_by = (max_driver_groups, aggregation, sink_backlog), (self._policy, self._synchronize)
-        settings = StreamSettings(*common, *limits, *chosen_by, observers=self._trace(trace_bytes))
+        settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, observers=self._trace(trace_bytes))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)

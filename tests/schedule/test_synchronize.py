@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import ProjectError, Unsupported
+from penstock.errors import ProjectError
+from penstock.schedule import periods
+from penstock.schedule.periods import (
+    LONGEST,
+    SubGroup,
+    aggressive,
+    chosen_periods,
+    cost_rate,
+    hybrid,
+    partitions,
+    sub_groups,
+)
 from penstock.schedule.running_together import (
-    SHORTER_PERIODS,
     SYNCHRONIZATIONS,
     LiveSynchronization,
     Sharing,
@@ -18,7 +28,7 @@ from penstock.schedule.running_together import (
     earliest,
     synchronization_named,
 )
-from penstock.schedule.synchronize import SubGroup, cost_rate, hybrid, partitions, run_together, sub_groups
+from penstock.schedule.synchronize import run_together
 from penstock.sim.reexecution import TECHNIQUES
 
 # Q1 … Q7 of §4.2: (window, slide) in minutes
@@ -48,13 +58,11 @@ def test_the_five_choices_cost_what_the_paper_says_and_hybrid_takes_the_least() 
 
 
 def test_the_search_over_many_sub_groups_is_near_the_least_of_all_ways() -> None:
-    from penstock.schedule import synchronize
-
     draw = np.random.default_rng(3)
     for _ in range(20):
         parts = sub_groups([(int(w), int(draw.integers(1, w // 2))) for w in draw.integers(20, 100, 6)])
         least = cost_rate(hybrid(parts))
-        assert cost_rate(synchronize.searched(parts)) <= least * 1.02
+        assert cost_rate(periods.searched(parts)) <= least * 1.02
 
 
 def trace(periods: list[int], groups: list[int], sharing: Sharing, runs: list[int]) -> list[list[int]]:
@@ -146,19 +154,49 @@ def test_whoever_chooses_late_and_pending_ones_join(waiting: list[Waiting], plac
         assert {p for p in same if waiting[p].until_due <= 0} <= found[Sharing.LATE_PENDING]
 
 
-def test_the_engine_has_the_papers_techniques_that_change_no_period() -> None:
-    named = {one.name: one.sharing for one in TECHNIQUES}
-    assert {name: one.sharing for name, one in SYNCHRONIZATIONS.items()} == {
-        name: sharing for name, sharing in named.items() if name not in SHORTER_PERIODS
+def test_the_engine_has_the_papers_techniques_and_late_sharing_without_shorter_periods() -> None:
+    named = {one.name: one for one in TECHNIQUES}
+    assert SYNCHRONIZATIONS.keys() == named.keys()
+    shared = {name: one.sharing for name, one in SYNCHRONIZATIONS.items() if name != "AS"}
+    assert shared == {name: named[name].sharing for name in shared}
+    assert SYNCHRONIZATIONS["AS"].sharing == Sharing.SAME  # its whole group is several items, and one task of the paper
+    assert {name: one.periods for name, one in SYNCHRONIZATIONS.items() if one.periods is not None} == {
+        "AS": named["AS"].periods,
+        "HS": named["HS"].periods,
     }
     assert LiveSynchronization().current().name == "H-LP"
     assert synchronization_named("no-s").name == "No-S"
 
 
+windows = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 12)), min_size=1, max_size=9)
+
+
+@given(asked=windows, choose=st.sampled_from([aggressive, hybrid]), tick=st.sampled_from([1, 1_000, 60_000_000]))
+def test_the_engine_chooses_the_periods_that_the_simulator_does(
+    asked: list[tuple[int, int]], choose: periods.Periods, tick: int
+) -> None:
+    asked = [*asked, (5, 1)]  # the synopsis is updated once a tick
+    simulated = {slide: part.period for part in choose(sub_groups(asked)) for slide, _ in part.members}
+    live = chosen_periods([(window * tick, slide * tick) for window, slide in asked], choose)
+    assert {slide // tick: period // tick for slide, period in live.periods.items()} == simulated
+    assert all(period <= slide for slide, period in live.periods.items())
+
+
+def test_the_papers_seven_queries_get_the_periods_of_each_technique() -> None:
+    minute = 60_000_000
+    asked = [(window * minute, slide * minute) for window, slide in SEVEN]
+    each = {choose: chosen_periods(asked, choose) for choose in (aggressive, hybrid)}
+    assert dict(each[aggressive].periods) == {2 * minute: 2 * minute, 3 * minute: 2 * minute, 5 * minute: 2 * minute}
+    assert dict(each[hybrid].periods) == {2 * minute: 2 * minute, 3 * minute: 2 * minute, 5 * minute: 5 * minute}
+    assert [one.cost * 60 for one in each.values()] == pytest.approx([14.5, 11.4])
+    assert each[hybrid].own_cost * 60 == pytest.approx(358 / 30)
+
+
+def test_queries_that_run_too_seldom_to_be_compared_are_not_free() -> None:
+    assert cost_rate([SubGroup(2 * LONGEST, 101)]) == pytest.approx(100 / (2 * LONGEST))
+
+
 def test_a_technique_that_the_engine_does_not_have_is_refused_with_those_it_has() -> None:
-    with pytest.raises(Unsupported, match='technique "AS" runs queries more often than they ask') as refused:
-        LiveSynchronization("as")
-    assert refused.value.detail == "techniques for an engine: No-S, CS, H-LS, H-LP"
     with pytest.raises(ProjectError, match='there is no technique "H-LX" to synchronize by') as unknown:
         synchronization_named("H-LX")
     assert "H-L" in str(unknown.value.hint)

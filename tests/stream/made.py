@@ -354,6 +354,8 @@ class MadeStream:
         """Take one batch."""
         number = self.pipeline.progress.clock.batch + 1 if number is None else number
         self.history[number] = list(rows)
+        with self.pipeline.step():
+            self.runner.periods.look()
         self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot(), str(number))
         with self.pipeline.step():
             self.runner.lead()
@@ -387,6 +389,11 @@ class MadeStream:
         table = self.runner.results(self.catalog.query(name), {}, None, revisions=False)
         ends = [end / SECOND for end in table["window_end"].cast(pa.int64()).to_pylist()]
         return list(zip(ends, *(column.to_pylist() for column in table.columns[2:]), strict=True))
+
+    def synchronize_by(self, technique: str) -> None:
+        """Let evaluations run together by another technique from now on."""
+        self.synchronize = technique
+        self.pipeline.given.settings.synchronize.change(technique)
 
     def standing(self) -> dict[str, Any]:
         """Tell where the stream and the windows of its queries stand."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -11,8 +11,8 @@ from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
 from penstock.catalog.timeline import Action, CatalogEntry
-from penstock.catalog.typed_records import has_typed, write_typed
-from penstock.evaluate.typed import Definition, Handover, TypedQuery
+from penstock.catalog.typed_records import as_recorded, has_typed, write_typed
+from penstock.evaluate.typed import Definition, Handover, Retimed, TypedQuery, with_window
 from penstock.language.grammar.parse import parse_query
 from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
@@ -27,6 +27,15 @@ from penstock.store.changes import FORGOTTEN, Change, ChangeLog
 Origin = Literal["", "added"]
 Since = Mapping[str, int | None]
 MOST_FORGOTTEN: Final = 1_000  # definitions at a time: nobody waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodChange:
+    """A query is to run at another period; windows that begin at a time or later do, or all of them at once."""
+
+    name: str
+    period_us: int
+    at_us: int | None
 
 
 class Catalog(Lookup):
@@ -148,6 +157,28 @@ class Catalog(Lookup):
             handover = {} if handover_us is None else {"handover_us": handover_us}
             self._carry_out({**self._definition_change("replace", new), **handover}, sources=[new])
             return new
+
+    def retime(self, changes: Iterable[PeriodChange]) -> list[Definition]:
+        """Let queries go on at other periods, durable together; each hands over to a definition of that period."""
+        with self._lock:
+            known = [(change, self.query(change.name)) for change in changes]
+            new = [self._retimed(before, change, ahead) for ahead, (change, before) in enumerate(known)]
+            records = [self._period_change(one, change) for one, (change, _) in zip(new, known, strict=True)]
+            self._carry_out(*records, sources=new)
+            return new
+
+    def _retimed(self, before: Definition, change: PeriodChange, ahead: int) -> Definition:
+        """Number the definition that goes on with a query at another period."""
+        typed = with_window(before.typed, before.asked.every(change.period_us))
+        told = self.version + ahead + 1, before.created_us, before.origin, before.since_us
+        begins_us = before.begins_us if change.at_us is None else change.at_us
+        return Definition(self._next_id + ahead, typed, *told, begins_us, retimed=Retimed(before.asked, before.first))
+
+    def _period_change(self, new: Definition, change: PeriodChange) -> Change:
+        """Write the change of a query's period: the query as its text has it, and the period beside it."""
+        body = {**self._definition_change("retime", replace(new, typed=new.as_asked()))}
+        body |= {"at_us": self._clock(), "created_us": new.created_us, "period_us": new.query.window.slide}
+        return {**body, "first": new.first, **({} if change.at_us is None else {"handover_us": change.at_us})}
 
     def holds(self, query: TypedQuery) -> bool:
         """Tell whether there is a query of that name that means the same, however it is written."""
@@ -279,7 +310,9 @@ class Catalog(Lookup):
                 if "text" in change and not has_typed(change):
                     query = typed(parse_query(change["text"]), change["name"])
                     query = replace(query, where=query.query.where)  # by which its partials are filed
-                    source = Definition(change["definition"], query, change["version"], change["at_us"])
+                    created_us = change["created_us"] if "created_us" in change else change["at_us"]
+                    source = Definition(change["definition"], query, change["version"], created_us)
+                    source = as_recorded(source, change)
                 self._apply(change, source)
 
     def _apply(self, change: Change, source: Definition | None = None) -> None:
@@ -293,7 +326,7 @@ class Catalog(Lookup):
                 self._tables[name.lower()] = read_table(change["table"])
             case "create", "function":
                 self._enter_function(read_function(change["function"]))
-            case "create" | "replace", "query":
+            case "create" | "replace" | "retime", "query":
                 self._enter(change, source)
             case "pause" | "resume" as action, "query":
                 for entry in [e for e in self._in_force() if e.name.lower() == name.lower()]:
@@ -306,7 +339,8 @@ class Catalog(Lookup):
     def _enter(self, change: Change, source: Definition | None) -> None:
         """Enter a definition; one that follows another goes last, because definitions are in order of their numbers."""
         stream = source.query.stream if source is not None else change["stream"]
-        told = {"created_us": change["at_us"], "origin": change.get("origin", ""), "until_us": change.get("until_us")}
+        created_us = change.get("created_us", change["at_us"])
+        told = {"created_us": created_us, "origin": change.get("origin", ""), "until_us": change.get("until_us")}
         told |= {"since_us": change.get("since_us"), "begins_us": change.get("begins_us")}
         told |= {"in_log": self._changes.path is not None and has_typed(change), "keeps": _keeps(change, source)}
         told |= {"source": source or (None if change.get(FORGOTTEN) else change)}
@@ -359,5 +393,6 @@ def _keeps(change: Change, source: Definition | None) -> bool:
 
 def _same(known: Definition, query: TypedQuery) -> bool:
     """Tell whether a query means what the known one does, however it is written."""
-    before = replace(known.query, stream=same_line(known.query.stream), text="", where=known.typed.where)
+    asked, stream = known.as_asked().query, same_line(known.query.stream)
+    before = replace(asked, stream=stream, text="", where=known.typed.where)
     return before == replace(query.query, text="", where=query.where)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from penstock.catalog.typed_records import read_typed
+from penstock.catalog.typed_records import as_recorded, read_typed
 from penstock.evaluate.typed import Definition, Handover
 from penstock.model.function import Function
 
@@ -52,9 +52,9 @@ class CatalogEntry:
     def read(self, find: Callable[[int], Mapping[str, Any]], own: Mapping[str, Function]) -> Definition:
         """Return the definition, from its record if it was not needed before."""
         if not isinstance(self.source, Definition):
-            typed = read_typed(self.source or find(self.version), own)
+            record = self.source or find(self.version)
             told = self.version, self.created_us, self.origin, self.since_us, self.begins_us
-            self.source = Definition(self.id, typed, *told)
+            self.source = as_recorded(Definition(self.id, read_typed(record, own), *told), record)
         return self.source
 
 

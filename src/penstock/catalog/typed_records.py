@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.evaluate.functions.binding import bind_aggregate
-from penstock.evaluate.typed import TypedQuery
+from penstock.evaluate.typed import Definition, Retimed, TypedQuery, with_window
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query
@@ -70,6 +70,15 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
         frozenset(told["fallible"]),
         told["where"],
     )
+
+
+def as_recorded(definition: Definition, record: Mapping[str, Any]) -> Definition:
+    """Let a definition run at the period that stands beside its text, if there is one."""
+    if "period_us" not in record:
+        return definition
+    asked = definition.query.window
+    typed = with_window(definition.typed, asked.every(record["period_us"]))
+    return replace(definition, typed=typed, retimed=Retimed(asked, record["first"]))
 
 
 def _window_record(window: Window) -> dict[str, Any]:

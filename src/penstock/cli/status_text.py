@@ -10,6 +10,7 @@ from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
 from penstock.model.counts import counted
+from penstock.model.duration import format_duration
 from penstock.printable import shown, visible
 
 WIDTH: Final = 80
@@ -146,7 +147,11 @@ def _remarks(query: dict[str, Any]) -> list[str]:
     remarks = [visible(query["why"])] if query["why"] else []
     if query["ends_us"] is not None:
         remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
-    if query["state"] == "finishing":
+    if query.get("period_us") is not None:
+        remarks.append(f"answered every {format_duration(query['period_us'])}, together with others")
+    if query.get("goes_on"):
+        remarks.append("it answers the windows that began before its period changed")
+    elif query["state"] == "finishing":
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query.get("superseded"):
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")

@@ -91,6 +91,8 @@ class QueryStatus:
     text: str
     too_late: int = 0  # rows that came when a window of it that holds them was final
     superseded: int = 0  # windows that a fresher one was answered in place of
+    period_us: int | None = None  # at which a fresh query runs, if that is shorter than its slide
+    goes_on: bool = False  # it is finishing because its period changed, and goes on at the new one
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
 
 
@@ -227,7 +229,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
     return QueryStatus(
         query=definition.name,
         stream=source_of(query.stream),
-        window=str(query.window),
+        window=str(definition.asked),
         state=state,
         why=why,
         failed=paused is not None and paused.kind != "by hand",
@@ -240,8 +242,16 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         text=query.text,
         too_late=progress.windows.too_late.get(definition.id, 0),
         superseded=progress.windows.skipped.get(definition.id, 0),
+        period_us=None if query.window == definition.asked else query.window.slide,
+        goes_on=_goes_on(catalog, definition),
         answered=standing.answered.get(definition.id, NO_ANSWERS),
     )
+
+
+def _goes_on(catalog: Catalog, definition: Definition) -> bool:
+    """Tell whether a definition hands over to one of the same query at another period."""
+    after = None if definition.handover is None else catalog.edition(definition.handover.successor)
+    return after is not None and after.retimed is not None and after.first == definition.first
 
 
 def _next_end(definition: Definition, progress: Progress) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from html import escape
 
@@ -13,6 +13,7 @@ from penstock.evaluate.functions.binding import BoundAggregate
 from penstock.language.options import option_us
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
+from penstock.model.window import Window
 from penstock.printable import block, shown
 
 
@@ -84,6 +85,11 @@ class TypedQuery:
         return pa.schema([pa.field("window_start", instant), pa.field("window_end", instant), *outputs])
 
 
+def with_window(typed: TypedQuery, window: Window) -> TypedQuery:
+    """Return a query with another window."""
+    return replace(typed, query=replace(typed.query, window=window))
+
+
 @dataclass(frozen=True, slots=True)
 class Handover:
     """A later definition has taken a query's place: windows that begin at a time or after it are that one's."""
@@ -93,8 +99,16 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
+class Retimed:
+    """A definition goes on with a query at another period than the one before it, so that it runs with others."""
+
+    asked: Window  # of the query's text
+    first: int  # the number of the definition that CREATE or ALTER made
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
-    """One CREATE or ALTER of a query: its number is never used again."""
+    """One CREATE or ALTER of a query, or one change of its period: its number is never used again."""
 
     id: int
     typed: TypedQuery
@@ -104,6 +118,7 @@ class Definition:
     since_us: int | None = None  # from which time on rows are numbered for it; None: from the first one
     begins_us: int | None = None  # windows that begin before it were another definition's; None: none were
     handover: Handover | None = None  # None: it is the query as it is now
+    retimed: Retimed | None = None  # None: its period is the slide of its text
 
     @property
     def query(self) -> Query:
@@ -119,6 +134,20 @@ class Definition:
         """Print the query on a line: its number, name and text."""
         return shown(f'query "{self.name}" (definition {self.id}): {self.query.text}')
 
+    @property
+    def asked(self) -> Window:
+        """Return the window that the query's text asks for; its own may slide by less."""
+        return self.typed.query.window if self.retimed is None else self.retimed.asked
+
+    @property
+    def first(self) -> int:
+        """Return the number that the query had before its period was changed."""
+        return self.id if self.retimed is None else self.retimed.first
+
+    def as_asked(self) -> TypedQuery:
+        """Return the query as its text has it."""
+        return self.typed if self.retimed is None else with_window(self.typed, self.retimed.asked)
+
     def _repr_html_(self) -> str:
         """Show the query in a notebook: its text, window, answer columns and the partials kept for it."""
         query, typed = self.query, self.typed
@@ -126,7 +155,7 @@ class Definition:
         rows = {
             "query": f"{self.name} (definition {self.id})",
             "stream": query.stream,
-            "window": str(query.window),
+            "window": str(query.window) if query.window == self.asked else f"{query.window}, asked for {self.asked}",
             "answers": answers,
             "partials": ", ".join(str(c) for c in typed.components if c.source == c),
         }

@@ -29,6 +29,10 @@ class Window:
         """Return the first window end later than the time."""
         return self.end_at_or_after(ts_us + 1)
 
+    def every(self, period: int) -> Window:
+        """Return the same window at another period; its ends are among the new ones if the period divides the slide."""
+        return Window(self.length, period, self.offset)
+
     def __str__(self) -> str:
         """Print the window as the language writes it."""
         text = f"RANGE {format_duration(self.length)} SLIDE {format_duration(self.slide)}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from penstock.errors import ProjectError, Unsupported, nearest
+from penstock.errors import ProjectError, nearest
+from penstock.schedule.periods import Periods, aggressive, hybrid
 
 
 class Sharing(IntEnum):
@@ -25,20 +26,22 @@ class Sharing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synchronization:
-    """A technique by its name in the paper (Table 1): what runs together."""
+    """A technique by its name in the paper (Table 1): what runs together, and how often."""
 
     name: str
     words: str
     sharing: Sharing
+    periods: Periods | None = None  # None: queries run at the slides that they ask for
 
 
 NO_S: Final = Synchronization("No-S", "each slide of a synopsis by itself", Sharing.NONE)
 CS: Final = Synchronization("CS", "what became final together", Sharing.SAME)
+AS: Final = Synchronization("AS", "whole groups, as often as one of them is due", Sharing.SAME, aggressive)
+HS: Final = Synchronization("HS", "what is joined to run together, where that costs less", Sharing.SAME, hybrid)
 H_LS: Final = Synchronization("H-LS", "what became final together, or is late", Sharing.LATE)
 H_LP: Final = Synchronization("H-LP", "all that waits, late or due", Sharing.LATE_PENDING)
-SYNCHRONIZATIONS: Final = {one.name: one for one in (NO_S, CS, H_LS, H_LP)}
+SYNCHRONIZATIONS: Final = {one.name: one for one in (NO_S, AS, CS, HS, H_LS, H_LP)}
 DEFAULT_SYNCHRONIZATION: Final = H_LP.name
-SHORTER_PERIODS: Final = ("AS", "HS")  # techniques that run queries more often than they ask
 
 
 class Waiting(NamedTuple):
@@ -93,9 +96,5 @@ def synchronization_named(name: str) -> Synchronization:
     if name.lower() in known:
         return known[name.lower()]
     names = list(SYNCHRONIZATIONS)
-    if name.upper() in SHORTER_PERIODS:
-        what = f'technique "{name.upper()}" runs queries more often than they ask: the engine answers at their own ends'
-        hint = "penstock reproduce g06 simulates all techniques."
-        raise Unsupported(what, detail=f"techniques for an engine: {', '.join(names)}", hint=hint)
     detail = f"techniques: {', '.join(names)}"
     raise ProjectError(f'there is no technique "{name}" to synchronize by', detail=detail, hint=nearest(name, names))

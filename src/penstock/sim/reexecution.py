@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.schedule.compiled import compiled
+from penstock.schedule.periods import SubGroup, aggressive, hybrid, sub_groups
 from penstock.schedule.running_together import Sharing
-from penstock.schedule.synchronize import SubGroup, aggressive, hybrid, run_together, sub_groups
+from penstock.schedule.synchronize import run_together
 
 Array = np.ndarray[Any, Any]
 Parts = tuple[SubGroup, ...]

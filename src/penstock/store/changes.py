@@ -26,9 +26,10 @@ BUSY_S: Final = 5.0  # how long a lock of another program is waited for
 _WRITING: Final = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
 _LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
-# version: 1, 2, 3 … without a gap. at_us: the clock, in microseconds since 1970. op: create, replace, drop, pause or
-# resume. kind: stream, table, query or function. name: of what is changed. definition: the number of the query's
-# definition that the change is about. body: what else belongs to the change, as JSON. checksum: of all the others.
+# version: 1, 2, 3 … without a gap. at_us: the clock, in microseconds since 1970. op: create, replace, retime (a query
+# goes on at another period), retire, drop, pause or resume. kind: stream, table, query or function. name: of what is
+# changed. definition: the number of the query's definition that the change is about. body: what else belongs to the
+# change, as JSON. checksum: of all the others.
 CHANGES: Final = sa.Table(
     "changes",
     sa.MetaData(),

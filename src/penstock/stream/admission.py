@@ -288,7 +288,7 @@ class Admission:
         since, first, seen_until = since_of(new.query), self.progress.clock.first_us, self.progress.clock.seen_until_us
         assert first is not None
         assert seen_until is not None
-        if covered is None:
+        if covered is None or new.retimed is not None:  # one at another period goes on with what the one before began
             return NOTHING
         if isinstance(since, int):
             return NOTHING if since >= min(covered, seen_until) else (since if since > first else None)

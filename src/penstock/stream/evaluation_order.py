@@ -160,6 +160,6 @@ class EvaluationOrder:
 
 def deadline_us_of(definition: Definition) -> int:
     """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
-    window, deadline = definition.query.window, option_us(definition.query, "deadline")
+    window, deadline = definition.asked, option_us(definition.query, "deadline")
     slide = 0 if isinstance(window, RowsWindow) else window.slide
     return slide if deadline is None else deadline

@@ -46,6 +46,7 @@ class Progress:
         current = {d.id for d in layout.plan.definitions}
         by_time = [d for d in layout.plan.definitions if not isinstance(d.query.window, RowsWindow)]
         self.windows.names = {d.id: d.name.lower() for d in by_time}
+        self.windows.retimed = {d.id: d.first for d in by_time if d.retimed is not None and d.id in self.windows.starts}
         self.slicings.move(layout)
         for number, tree in enumerate(layout.plan.trees):
             new = [definition for definition in tree.definitions if definition.id not in self.windows.starts]
@@ -54,6 +55,7 @@ class Progress:
             for definition in new:
                 lane = tree.lane_key(definition)
                 self.enter(definition, holders[lane], lane, floors[lane])
+                self.windows.go_on(definition)
             self.slicings.note(tree.name, layout.managers[number])
         for gone in self.windows.starts.keys() - current:
             self.windows.forget(gone)

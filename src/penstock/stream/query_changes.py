@@ -107,6 +107,8 @@ class QueryChanges:
         for name, stream in self.opened(sorted(lines)).items():
             stream.past.check_back(asked[name], accept_changed_files=accept_changed_files)
         with self._waiting(lines) as streams:
+            chosen = [self.catalog.query(definition.name) for definition in chosen]  # its period may have changed
+            asked = {line: {d.id: start for d in chosen if d.query.stream == line} for line in lines}
             named = [(stream, asked[name]) for name, stream in streams.items() if name in asked]
             tickets = [stream.past.ask(some, accept_changed_files=accept_changed_files) for stream, some in named]
         for stream, _ in named:

@@ -37,6 +37,7 @@ class QueryWindows:
     asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
+    retimed: dict[int, int] = field(default_factory=dict)  # definition at another period → the first one of its query
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
 
     def begin(self, new: Definition, start_us: int | None) -> None:
@@ -54,12 +55,42 @@ class QueryWindows:
             self.first_ends[new.id] = self.next_ends[new.id]
 
     def forget(self, number: int) -> None:
-        """Forget a definition that is gone."""
+        """Forget a definition that is gone; what it skipped is counted on by the one at another period."""
+        if later := [one for one in self._alike(number) if one > number] if self.retimed else []:
+            self._move_count(self.skipped, number, max(later))
+        self.retimed.pop(number, None)
         self.failed_us.pop(number, None)
         known: dict[int, Any]
         counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered, self.asked, self.past
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
+
+    def go_on(self, new: Definition) -> None:
+        """Let a definition at another period count on where the one before it was."""
+        if new.retimed is None:
+            return
+        self.retimed[new.id] = new.first
+        before = max((number for number in self._alike(new.id) if number < new.id), default=None)
+        if before is not None:
+            self._move_count(self.skipped, before, new.id)
+            if before in self.too_late:
+                self.too_late[new.id] = self.too_late[before]
+
+    def has_gone_on(self, number: int) -> bool:
+        """Tell whether windows of a later definition at another period are final: all of this one end before."""
+        later = [one for one in self._alike(number) if one > number] if self.retimed else []
+        return any(self.next_ends.get(one) != self.first_ends.get(one) for one in later)
+
+    def _alike(self, number: int) -> list[int]:
+        """List the definitions of one query at all its periods, but for itself."""
+        first = self.retimed.get(number, number)
+        return [one for one in {first, *self.retimed} if self.retimed.get(one, one) == first and one != number]
+
+    @staticmethod
+    def _move_count(counts: dict[int, int], before: int, after: int) -> None:
+        """Count for a definition what was counted for another one."""
+        if counted := counts.pop(before, 0):
+            counts[after] = counts.get(after, 0) + counted
 
     def note_silence(self, number: int, silence: Silence) -> None:
         """Remember how many empty windows a definition had; most have none."""

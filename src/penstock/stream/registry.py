@@ -110,7 +110,8 @@ class StreamRegistry:
         pipeline = self.runners[name].pipeline if name in self.runners else None
         seen = ObservedStream() if pipeline is None else pipeline.groupings.seen(pipeline.layout)
         technique = self.settings.synchronize.current().name
-        return replace(seen, scans=self.settings.kernel == "scan", synchronize=technique)
+        scans, most = self.settings.kernel == "scan", self.settings.windows_at_a_time
+        return replace(seen, scans=scans, synchronize=technique, most_windows=most)
 
     def woven(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""

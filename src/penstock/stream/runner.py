@@ -28,6 +28,7 @@ from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.backfill_worker import BackfillWorker
 from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
+from penstock.stream.period_changes import PeriodChanges
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_results import shown_versions
 from penstock.stream.snapshot import Snapshot
@@ -63,7 +64,7 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
-        self.past = BackfillWorker(self)
+        self.past, self.periods = BackfillWorker(self), PeriodChanges(stream.name, catalog, pipeline)
         self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
@@ -111,6 +112,8 @@ class StreamRunner:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
             self.pipeline.code_ahead.wait()
+            with self.pipeline.step():
+                self.periods.look()
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.lags = self._may_lag and not self.targets.followers
@@ -265,6 +268,7 @@ class StreamRunner:
     def tick(self) -> None:
         """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
         with self._busy, self.pipeline.step():
+            self.periods.look()
             snapshot = self.snapshot()
             if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
                 self.pipeline.settle(snapshot)
@@ -320,6 +324,7 @@ class StreamRunner:
         """Let changes take effect now, unless a running stream will do so in a moment."""
         with self._busy, self.pipeline.step():
             if not self.running:
+                self.periods.look()
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
 from penstock.kernel.synopsis import Kernel
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.aggregation import Aggregation
 from penstock.model.instants import Clock, steady_clock_us, wall_clock_us
 from penstock.schedule.live_policy import LivePolicy
@@ -47,6 +48,7 @@ class StreamSettings:
     sink_backlog: int = SINK_BACKLOG  # answers that wait for a sink, beyond which its stream waits
     policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
     synchronize: LiveSynchronization = field(default_factory=LiveSynchronization)  # by which evaluations run together
+    windows_at_a_time: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
     desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.answering import Answering
 from penstock.kernel.pending import ItemKey, Pending
@@ -138,6 +139,10 @@ class UnansweredWindows:
         """Tell whether a query has windows here."""
         return number in self.windows.unanswered
 
+    def _has_gone_on(self, definition: Definition) -> bool:
+        """Tell whether a query has later windows at another period."""
+        return definition.handover is not None and self.windows.has_gone_on(definition.id)
+
     def _without_superseded(self, due: Sequence[Pending]) -> list[Pending]:
         """Skip the windows that a later one supersedes, of queries that want the freshest answer only."""
         if not any(is_fresh(one.definition.query) for one in due):
@@ -149,7 +154,7 @@ class UnansweredWindows:
             if not is_fresh(one.definition.query):
                 kept.append(one)
                 continue
-            newest = place == last[number] and not self.is_left(number)
+            newest = place == last[number] and not self.is_left(number) and not self._has_gone_on(one.definition)
             skipped = len(one.ends) - newest
             if skipped:
                 self.windows.skipped[number] = self.windows.skipped.get(number, 0) + skipped
@@ -180,6 +185,10 @@ class PastWindows(UnansweredWindows):
     def is_left(self, number: int) -> bool:
         """Tell whether a query has windows here."""
         return number in self.windows.past
+
+    def _has_gone_on(self, definition: Definition) -> bool:
+        """Say that no window of the past is superseded by one that ends later: it would have been answered before."""
+        return False
 
     def enlist(self, due: Sequence[Pending]) -> None:
         """Take windows of the past."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.evaluate.typed import Condition, Definition
+from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.derived import is_line
 from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
-from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
+from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, synchronization_named
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import tell_apart
@@ -27,6 +28,7 @@ from penstock.share.explain.explanation import (
 )
 from penstock.share.explain.together import TogetherPlanner
 from penstock.share.explain.weave import WeavePlan, explain_weave
+from penstock.share.fresh_periods import PeriodGroup, period_groups
 from penstock.share.layout import lay_out
 from penstock.share.locate import Locating
 from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
@@ -48,6 +50,7 @@ class ObservedStream:
     families: ConditionGroupMemory = field(default_factory=ConditionGroupMemory)
     scans: bool = False  # its windows are answered by scans of all their partials
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
+    most_windows: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
 
 
 def explain_plan(
@@ -79,7 +82,17 @@ def explain_plan(
     trees = tuple(_explain_tree(tree, ways[i], cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     told_of = stream, strategy, rows_per_second, rate is not None
-    return Explanation((StreamPlan(*told_of, joins, trees, work, seen.synchronize),))
+    return Explanation((StreamPlan(*told_of, joins, trees, work, seen.synchronize, _periods(plan, seen)),))
+
+
+def _periods(plan: Plan, seen: ObservedStream) -> tuple[PeriodGroup, ...]:
+    """Choose the periods of fresh queries, as the stream will run them from its next batch on."""
+    choose = synchronization_named(seen.synchronize).periods
+    if choose is None:
+        return ()
+    here = [d for t in plan.trees for d in t.definitions if seen.made.get((t.name, d.query.keys)) != BY_EXECUTORS]
+    groups = period_groups(here, choose, scans=seen.scans, most_windows=seen.most_windows)
+    return tuple(group for group in groups if len(group.chosen.periods) > 1)
 
 
 def _explain_tree(
@@ -120,7 +133,7 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
     conditions = tuple(
         ConditionPlan(
             str(c),
-            tuple(QueryPlan(definition.name, definition.query.window) for definition in members[c]),
+            tuple(map(_explain_query, members[c])),
             c.where,
             tuple(j.table for j in c.joins),
             planner.lane(members[c], in_executors=away),
@@ -129,6 +142,12 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
     )
     names = [[definition.name for definition in members[c]] for c in grouping.conditions]
     return GroupingPlan(grouping.keys, partials, conditions, explain_cells(cells, number, names))
+
+
+def _explain_query(definition: Definition) -> QueryPlan:
+    """Explain a query: its window, and what its text asks for if that is another one."""
+    window = definition.query.window
+    return QueryPlan(definition.name, window, None if window == definition.asked else definition.asked)
 
 
 def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> OperationCounts:

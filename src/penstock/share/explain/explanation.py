@@ -16,6 +16,7 @@ from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
 from penstock.share.explain.cells import PredicatesPlan
 from penstock.share.explain.together import NOT_PLANNED, TogetherPlan
 from penstock.share.explain.weave import WeavePlan
+from penstock.share.fresh_periods import PeriodGroup
 from penstock.share.slices import Slicing
 
 MOST_NAMES: Final = 8  # of a long list, in text
@@ -28,18 +29,21 @@ def _measure(by_rows: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """One query and its window."""
+    """One query and its window; ``asked`` is that of its text, if it runs at another period."""
 
     name: str
     window: Window
+    asked: Window | None = None
 
     def __str__(self) -> str:
         """Print the query as a plan names it."""
-        return shown(f"{self.name} {self.window}")
+        asks = "" if self.asked is None else f" (asks for {self.asked})"
+        return shown(f"{self.name} {self.window}{asks}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
-        return {"name": self.name, "window": window_dict(self.window)}
+        asked = {} if self.asked is None else {"asked": window_dict(self.asked)}
+        return {"name": self.name, "window": window_dict(self.window), **asked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,7 @@ class StreamPlan:
     trees: tuple[TreePlan, ...]
     work: OperationCounts | None  # None without queries
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
+    periods: tuple[PeriodGroup, ...] = ()  # that the technique chooses for fresh queries over one synopsis
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -236,6 +241,7 @@ class StreamPlan:
         if self.work is not None:
             lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
             lines.append(f"  run together by {self.synchronize}: {self.together}")
+            lines += [f"  periods by {self.synchronize}: {shown(str(group))}" for group in self.periods[:MOST_NAMES]]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,6 +255,7 @@ class StreamPlan:
             "trees": [tree.to_dict() for tree in self.trees],
             "operations_per_second": None if self.work is None else self.work.to_dict(),
             "run_together": {"technique": self.synchronize, "queries": self.together.to_dict()},
+            "periods": [group.to_dict() for group in self.periods],
         }
 
 

@@ -66,10 +66,10 @@ class TogetherPlanner:
 
     def lane(self, definitions: Sequence[Definition], *, in_executors: bool) -> TogetherPlan:
         """Plan for the queries of one lane."""
-        counted = Counter("executors" if in_executors else self._shared(one) for one in definitions)
+        counted = Counter("executors" if in_executors else self.shared(one) for one in definitions)
         return TogetherPlan(tuple((way, counted[way]) for way in WORDS if counted[way]))
 
-    def _shared(self, definition: Definition) -> Shared:
+    def shared(self, definition: Definition) -> Shared:
         """Tell what a query shares with others of its lane."""
         shape = Shape.of(definition.typed), definition.typed.key_types
         if shape not in self._asks_spark:
