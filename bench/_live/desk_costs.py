@@ -49,7 +49,7 @@ def window_queries(number: int) -> dict[str, str]:
 
 
 def condition_queries(number: int) -> dict[str, str]:
-    """Write queries that differ in their conditions: each is a lane, so each is an item to choose."""
+    """Write queries that differ in their conditions: each is a lane, though all are merged together."""
     return {
         f"c{n:04d}": f"SELECT count(*) AS n FROM trades [RANGE 60 s SLIDE 10 s] WHERE volume > {10 * n}"
         for n in range(number)
@@ -96,7 +96,7 @@ def throughput(session: SparkSession, load: DeskLoad, *, ordered: bool) -> float
 
 def choosing(session: SparkSession, load: DeskLoad) -> dict[str, float]:
     """Return the processor time of choosing for a batch of a thousand queries, in milliseconds."""
-    few = DeskLoad(load.rows // 10, load.batches, load.first)
+    few = DeskLoad(load.rows // 10, load.batches + 2, load.first + 2)  # the first two files make no window final
     _, spent = _run(session, few, condition_queries(load.queries), lags=True)
     batches = load.batches - load.first
     return {"milliseconds a batch": round(1e3 * spent.seconds / batches, 3), "calls a batch": spent.calls / batches}

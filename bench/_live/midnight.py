@@ -106,4 +106,4 @@ def _judge(
             alone = unanswered.order.costs.measured(definition.id)
             if alone is not None:
                 slowdowns.append(max(1.0, response / (least + alone)))
-                kept.append(response <= unanswered.order.wanted(definition)[1] / 1e6)
+                kept.append(response <= unanswered.order.queries.wanted(definition)[1] / 1e6)

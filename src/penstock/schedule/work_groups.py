@@ -12,13 +12,23 @@ LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own tak
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
 
 
-def item_head(seconds: float, priority: float, windows: int, final_us: int, due_us: int, now_us: int) -> Head:
+def item_head(
+    seconds: float, priority: float, queries: int, windows: int, final_us: int, due_us: int, now_us: int
+) -> Head:
     """Describe an item of due windows as policies see it, in seconds.
 
-    Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
-    urgent as one that often does, and a report of many rows is not more urgent for them.
+    Each of its queries counts for one, whatever rows its windows have. An alert that seldom says something is as urgent
+    as one that often does, and a report of many rows is not more urgent for them. The queries share the whole cost, as
+    those of a shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them, and
+    what a query takes by itself is its part of it.
     """
-    return Head(1.0, seconds, seconds, priority, 1.0, final_us / 1e6, float(windows), due_us / 1e6, now_us / 1e6)
+    times = final_us / 1e6, float(windows), due_us / 1e6, now_us / 1e6
+    return Head(float(queries), seconds, seconds / queries, priority, 1.0, *times)
+
+
+def is_quick(seconds: float) -> bool:
+    """Tell whether all that became final while nothing waited is answered in one go, without any order."""
+    return seconds <= GROUP_S
 
 
 def first_group(
