@@ -86,15 +86,19 @@ def midnight_files(session: SparkSession, load: Midnight) -> Iterator[list[Path]
 
 
 def beat_s(session: SparkSession, load: Midnight, files: Sequence[Path]) -> float:
-    """Measure how far apart batches have to be for what is due to take ``load`` times as long as there is time."""
+    """Measure how far apart batches have to be for what is due to take ``load`` times as long as there is time.
+
+    Batches that are all there at once are read and answered as fast as that goes, jobs beside answers.
+    """
     with _folder() as folder, _running(session, load, files, "Hybrid", folder) as (engine, waiting):
-        metrics, spent = engine.stream("trades").pipeline.metrics, list[float]()
-        for file in waiting[: max(SLIDES)]:
-            before = metrics.answer + metrics.ingest + metrics.commit
+        some, began = waiting[: max(SLIDES)], time.perf_counter()
+        for file in some:
             _appear(file)
-            engine.process_available()
-            spent.append(metrics.answer + metrics.ingest + metrics.commit - before)
-    return sum(spent) / len(spent) / load.load
+        engine.start()
+        _wait_for(engine, max(SLIDES) + len(some))
+        took = time.perf_counter() - began
+        engine.stop()
+    return took / len(some) / load.load
 
 
 def midnights(
@@ -108,13 +112,19 @@ def midnights(
             for number, file in enumerate(waiting):
                 pause.wait(max(0.0, began + number * every_s - time.perf_counter()))
                 _appear(file)
-            pipeline, until = engine.stream("trades").pipeline, time.monotonic() + PATIENCE_S
-            while pipeline.metrics.batches < len(files) or pipeline.committer.unanswered:
-                if time.monotonic() > until:
-                    raise TimeoutError("the stream did not answer its last windows")
-                pause.wait(0.02)
+            _wait_for(engine, len(files))
             engine.stop()
         return _judged(read_trace(folder / "state", since_us)) | {"seconds a batch": round(every_s, 3)}
+
+
+def _wait_for(engine: Engine, batches: int) -> None:
+    """Wait until so many batches have been read, and all that they made final is answered."""
+    pipeline, pause = engine.stream("trades").pipeline, threading.Event()
+    until = time.monotonic() + PATIENCE_S
+    while pipeline.metrics.batches < batches or pipeline.committer.unanswered:
+        if time.monotonic() > until:
+            raise TimeoutError("the stream did not answer its last windows")
+        pause.wait(0.02)
 
 
 @contextmanager
