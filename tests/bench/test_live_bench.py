@@ -11,7 +11,7 @@ from bench import live
 from bench._live.desk_costs import DeskLoad, choosing, condition_queries, throughput, window_queries
 from bench._live.freshness import Looks, Overload, stale
 from bench._live.freshness import queries as dashboards
-from bench._live.midnight import Midnight, midnight, queries
+from bench._live.midnight import SLIDES, Midnight, beat_s, midnight_files, midnights, queries
 from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
@@ -41,10 +41,15 @@ def test_the_past_that_a_query_asks_for_is_answered_beside_the_alerts(spark: Spa
 
 
 def test_every_query_that_is_due_at_midnight_is_judged(spark: SparkSession) -> None:
-    load = Midnight(400, 20, 12, 3, 2)
-    found = midnight(spark, load, "HNR")
-    assert found["answered"] == load.queries * (load.batches - load.first)
-    assert 1.0 <= found["mean slowdown"] <= found["maximum slowdown"]
+    load = Midnight(400, 20, 12, beats=2)
+    with midnight_files(spark, load) as files:
+        every_s = beat_s(spark, load, files)
+        found = [midnights(spark, load, name, files, every_s) for name in ("HNR", "FCFS")]
+    assert found[0]["answered"] == found[1]["answered"] >= load.queries  # the same windows, whatever the order
+    assert all(1.0 <= one["mean slowdown"] <= one["maximum slowdown"] for one in found)
+    assert every_s > 0
+    slides = [int(text.split("SLIDE ")[1].split()[0]) for text in queries(load, SLIDES).values()]
+    assert {slide // min(slides) for slide in slides} == set(SLIDES)
 
 
 def test_what_runs_at_midnight_is_recorded_and_replayed_under_all_policies(spark: SparkSession) -> None:

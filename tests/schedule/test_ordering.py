@@ -93,7 +93,7 @@ def test_highest_normalized_rate_runs_a_cheap_alert_before_a_dear_report_that_ca
 def test_what_has_waited_far_too_long_goes_first_as_it_came_and_all_else_by_the_policy(
     name: str, waiting: list[Head]
 ) -> None:
-    starving = {p for p, one in enumerate(waiting) if NOW - one.arrival > max(STARVING_S, STARVING_TIMES * one.ideal)}
+    starving = {p for p, one in enumerate(waiting) if NOW - one.arrival > max(STARVING_S, STARVING_TIMES * one.cost)}
     found = ordered_without_starving(POLICIES[name], waiting)
     assert found[: len(starving)] == sorted(starving, key=lambda p: (waiting[p].arrival, p))
     assert found[len(starving) :] == [p for p in ordered(POLICIES[name], waiting) if p not in starving]

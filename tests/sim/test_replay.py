@@ -144,6 +144,29 @@ def test_items_that_fit_into_one_go_are_a_group() -> None:
     assert order(replay(Recording(some), POLICIES["FCFS"])) == [[0, 1, 2], [3, 4]]
 
 
+def test_what_became_final_while_nothing_waited_is_one_group_if_it_is_quick_whatever_the_policy() -> None:
+    much, little = 0.7 * GROUP_S, 0.1 * GROUP_S
+    alone = [windows(0, 0, little, item=0, expected=little), windows(1, 0, much, item=1, expected=much)]
+    for name in LIVE:
+        assert order(replay(Recording(alone), POLICIES[name])) == [[0, 1]]
+    more = windows(2, 0, much, item=2, expected=much)  # too much: now the policy decides, and no one waits for the dear
+    assert order(replay(Recording([*alone, more]), POLICIES["SRPT"])) == [[0], [1], [2]]
+
+
+def test_what_becomes_final_while_quick_windows_wait_joins_those_of_its_item() -> None:
+    little = 0.1 * GROUP_S
+    busy = windows(0, 0, 1, item=0)
+    quick = [windows(n, n, n + little, item=n, final=0.5) for n in (1, 2)]  # while the first group runs
+    later = windows(3, 3, 3 + little, item=2, final=0.6, queries=(2,))
+    assert order(replay(Recording([busy, *quick, later]), POLICIES["FCFS"])) == [[0], [1], [2]]
+
+
+def test_an_item_of_many_queries_goes_before_one_that_takes_as_long_for_one() -> None:
+    many, one = windows(1, 4, 8, item=1, queries=range(10, 20)), windows(0, 0, 4, item=0)
+    for name in ("HNR", "HR", "BSD", "LSF"):
+        assert order(replay(Recording([windows(2, 8, 9, item=2, final=-9), one, many]), POLICIES[name]))[-1] == [0]
+
+
 # A step waits for the group that is being answered, and goes before the next one.
 #
 #     desk:  |0: 2 s|        |1: 1 s|

@@ -36,8 +36,9 @@ from penstock.share.partial_schema import (
     TOUCHED_COUNT,
     component_name,
     key_name,
+    word_name,
 )
-from penstock.share.plan import Strategy
+from penstock.share.plan import BITS_PER_WORD, Strategy
 from penstock.sinks.delivery import Delivery
 from penstock.spark.job.writer import Bounds
 from penstock.store.answers import DiskAnswerLog, answers_of
@@ -58,7 +59,7 @@ from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
 from penstock.stream.window_kinds import OF_TIME
 from penstock.testing import ManualClock
-from tests.always.questions import Row
+from tests.always.questions import WHERES, Row
 
 SECOND = 1_000_000
 COLUMNS = (Column("ts", "timestamp"), Column("k", "string"), Column("v", "bigint"), Column("j", "bigint"))
@@ -80,19 +81,22 @@ def typed_as_spark_would(catalog: Catalog, select: Select, name: str) -> TypedQu
 
 
 def made_partials(layout: Layout, rows: Sequence[Row], judged: Bounds) -> pa.Table:
-    """Aggregate rows as the job of a layout would; conditions and joins are not among what it knows."""
-    assert not any(member.signed for member in layout.members)
+    """Aggregate rows as the job of a layout would; of conditions it knows ``WHERES``, and it knows no joins."""
     members: Sequence[Member | None] = layout.members or (None,)
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for member in members:
         for row in rows:
             valid = is_valid(row, judged)
-            if valid or member is None or member.carrier:
-                place = label_of(layout, member, row, judged)
-                groups.setdefault((place, member, keys_of(layout, member, row) if valid else ()), []).append(row)
+            words = (
+                signature_of(layout, member, row) if valid else dict.fromkeys(map(word_name, range(layout.words)), 0)
+            )
+            taken = valid and (member is None or not member.signed or any(words.values()))
+            if taken or member is None or member.carrier:
+                place, keys = label_of(layout, member, row, judged), keys_of(layout, member, row) if valid else ()
+                groups.setdefault((place, member, keys, tuple(words.items())), []).append(row)
     columns: dict[str, list[Any]] = {name: [] for name in names_of(layout)}
-    for (place, member, keys), held in groups.items():
-        values = {**counted(layout, held, judged), **lifted(layout, held)}
+    for (place, member, keys, words), held in groups.items():
+        values = {**counted(layout, held, judged), **lifted(layout, held), **dict(words)}
         values |= {LABEL: place, GROUPING: None if member is None else member.number}
         values |= {key_name(slot): None for slot in range(len(layout.key_types))} | dict(keys)
         for name, column in columns.items():
@@ -108,6 +112,7 @@ def made_partials(layout: Layout, rows: Sequence[Row], judged: Bounds) -> pa.Tab
 def names_of(layout: Layout) -> list[str]:
     """Name the columns that a layout's partials have."""
     names = [LABEL, *([GROUPING] if len(layout.members) > 1 else [])]
+    names += [word_name(word) for word in range(layout.words)]
     names += [key_name(slot) for slot in range(len(layout.key_types))] + [ROW_COUNT, LAST_TIME]
     if layout.marks_late is None:
         names += [FIRST_TIME, LATE_COUNT]
@@ -141,6 +146,15 @@ def keys_of(layout: Layout, member: Member | None, row: Row) -> tuple[tuple[str,
     if member is None:
         return ()
     return tuple((key_name(s), row[key.strip("`")]) for s, key in zip(member.slots, member.grouping.keys, strict=True))
+
+
+def signature_of(layout: Layout, member: Member | None, row: Row) -> dict[str, int]:
+    """Tell which conditions take a row, one bit each."""
+    words = dict.fromkeys(map(word_name, range(layout.words)), 0)
+    for place, condition in enumerate(member.grouping.conditions if member is not None and member.signed else ()):
+        if condition.where is None or WHERES[condition.where.replace("`", "")](row):
+            words[word_name(place // BITS_PER_WORD)] |= 1 << place % BITS_PER_WORD
+    return words
 
 
 def counted(layout: Layout, rows: Sequence[Row], judged: Bounds) -> dict[str, int | None]:

@@ -31,6 +31,7 @@ CHANGES = "SELECT k, min(v) AS x FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k WITH (
 POINTS = ("partials", "commit", "answers", "catalog")  # that such a stream writes on its way
 KEYS: tuple[tuple[str, ...], ...] = ((), (), ("k",), ("k",), ("k", "j"))
 AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)")
+WHERES = (None, None, None, "v > 3", "v <= 3", "k = 'a'", "j = 1")
 HAVINGS = (None, None, None, "count(*) > 1", "count(*) < 4", "sum(v) > 4")
 URGENCIES: tuple[tuple[str, ...], ...] = (
     (),
@@ -66,7 +67,7 @@ def drawn_question(draw: random.Random) -> Question:
         draw.choice([0, 0, 0, SECOND, 1_500_000]),
         draw.choice(KEYS),
         tuple(draw.sample(AGGREGATES, draw.randint(1, 2))),
-        None,
+        draw.choice(WHERES),
         draw.choice(HAVINGS),
         draw.choice([None, None, None, 20 * SECOND, 60 * SECOND]),
         options=draw.choice(URGENCIES),

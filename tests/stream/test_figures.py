@@ -17,7 +17,7 @@ from penstock.control.metrics import EngineMetrics, metrics_of
 from penstock.errors import UnknownQuery
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.answering import Spent
-from penstock.kernel.pending import Pending
+from penstock.kernel.pending import ItemName, Pending
 from penstock.share.layout import lay_out
 from penstock.share.plan import plan_queries
 from penstock.stream.answered_groups import AnsweredGroup
@@ -140,8 +140,10 @@ def answered(final_s: float, ended_s: float, took_s: float, log_s: float = 0.0) 
     lane = next(iter(plan_queries([one], "shared paired", 1).trees[0].lanes))
     due = Pending(one, lane, EndRuns.between(10 * SECOND, 10 * SECOND, 10 * SECOND), final_us=round(final_s * SECOND))
     instants, seconds = (round(ended_s * SECOND),) * 2, (0.0, took_s + log_s)
-    spent = [Spent(1, 1, took_s)]
-    return AnsweredGroup("s", "windows", 1, *instants, *seconds, 0.0, log_s, 0.0, 1, None, [due], [SECOND], [0], spent)
+    spent, items = [Spent(1, 1, took_s)], [ItemName(lane, 0, (lane,))]
+    return AnsweredGroup(
+        "s", "windows", 1, *instants, *seconds, 0.0, log_s, 0.0, 1, None, [due], [SECOND], items, spent
+    )
 
 
 def slowdowns(groups: Sequence[AnsweredGroup]) -> list[float]:

@@ -27,6 +27,7 @@ def test_answers_do_not_depend_on_when_and_in_which_order_they_are_made(
     draw = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("penstock.stream.evaluation_order.GROUP_S", draw.choice([0.0, 0.0, 0.1]))
+        patch.setattr("penstock.stream.query_items.COLUMNS", draw.choice([1, 2, 1_000]))
         compact_early(patch)
         run_schedule(draw, tmp_path_factory, dies=draw.random() < 0.7)
 
@@ -43,8 +44,9 @@ def test_several_streams_share_a_desk_that_answers_while_they_work(
 
 
 def compact_early(patch: pytest.MonkeyPatch) -> None:
-    """Put files together early: the way there would be long; each step of that is a piece by itself."""
+    """Put files together early: the way there would be long; each step is a piece, and no clock cuts any."""
     patch.setattr("penstock.stream.upkeep.PIECE_S", 0.0)
+    patch.setattr("penstock.stream.upkeep.LATE_S", 1e9)
     for name in ("store.compaction.FAN", "store.answers.FAN", "stream.pipeline.COMPACTED_EVERY"):
         patch.setattr(f"penstock.{name}", 3)
 

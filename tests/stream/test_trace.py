@@ -144,18 +144,27 @@ def test_a_replay_tells_what_the_stream_does_under_another_policy(
     assert means["EDF"] < 0.95 * means["FCFS"]
 
 
-def test_windows_of_one_item_that_are_alike_are_one_row_with_all_their_queries(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "items"),
+    [
+        ("SELECT k, sum(v) AS s FROM s [RANGE 20 s SLIDE 10 s] GROUP BY k", [0, 0]),
+        ("SELECT sum(v) AS s FROM s [RANGE 20 s SLIDE 10 s]", [0, 1]),  # of a bundle: what is more urgent is by itself
+    ],
+)
+def test_windows_of_one_item_that_are_alike_are_one_row_with_all_their_queries(
+    tmp_path: Path, asked: str, items: list[int]
+) -> None:
     recorder = TraceRecorder(tmp_path / "state" / "trace", LivePolicy().current)
     (tmp_path / "made").mkdir()
     made = MadeStream(tmp_path / "made", clock=ManualClock(0.0), observers=(recorder,))
     for number in range(3):
-        made.create(f"q{number}", "SELECT sum(v) AS s FROM s [RANGE 20 s SLIDE 10 s]")
-    made.create("other", "SELECT sum(v) AS s FROM s [RANGE 20 s SLIDE 10 s] WITH (deadline = '1 s')")
-    made.feed(row(5.0), row(45.0))
+        made.create(f"q{number}", asked)
+    made.create("other", f"{asked} WITH (deadline = '1 s')")
+    made.feed(row(5.0), *(row(time) for time in (15.0, 25.0, 35.0, 45.0)))
     recorder.close()
     found = read_trace(tmp_path / "state").windows
     assert [len(one.queries) for one in found] == [3, 1]
-    assert {one.item for one in found} == {0}
+    assert [one.item for one in found] == items
     assert {one.group for one in found} == {0}
     assert [one.windows for one in found] == [4, 4]
     assert [(one.first_end_us, one.last_end_us) for one in found] == [(10_000_000, 40_000_000)] * 2

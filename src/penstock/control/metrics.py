@@ -19,9 +19,9 @@ from penstock.evaluate.typed import Definition
 from penstock.model.arrays import FloatArray
 from penstock.model.derived import is_line, source_of
 from penstock.stream.derived.row_times import RULERS
-from penstock.stream.evaluation_order import deadline_us_of
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
+from penstock.stream.query_items import deadline_us_of
 
 if TYPE_CHECKING:
     from penstock.stream.figures.stream_figures import EngineFigures

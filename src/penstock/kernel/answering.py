@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -97,11 +97,6 @@ class Answering:
     def shape_of(self, definition: Definition) -> int:
         """Return the number of a query's shape."""
         return self._kind(definition).number
-
-    def shapes_of(self, definitions: Iterable[Definition]) -> list[int]:
-        """Return the numbers of queries' shapes."""
-        known = self._kinds
-        return [(known.get(one.id) or self._kind(one)).number for one in definitions]
 
     def _note(self, parts: Sequence[MergedWindows], finishing: float) -> None:
         """Note what parts took: merging them, and their share of the time in which all were finished."""

@@ -30,7 +30,18 @@ STATE_BYTES: Final = 1_024  # of a frequency table, a sketch or the like, for wa
 
 
 DueRecord = tuple[int | list[int], ...]  # due windows of a query as a commit has them
-ItemKey = tuple[LaneKey, int, int] | None  # lane, shape and slide of windows answered together; None: of all lanes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemName:
+    """Names windows of one slide that are answered together; there is one object for each item."""
+
+    lane: LaneKey  # of one of its queries
+    shape: int
+    unit: tuple[object, ...]  # what is merged together, whatever the slide: the lane, or some columns of a bundle
+
+
+ItemKey = ItemName | None  # None: windows of all lanes together
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def ordered_without_starving(policy: Policy, heads: Sequence[Head], turn: int = 
 
 def _is_starving(head: Head) -> bool:
     """Tell whether a head has waited so long that no policy may let it wait any longer."""
-    return head.now - head.arrival > max(STARVING_S, STARVING_TIMES * head.ideal)
+    return head.now - head.arrival > max(STARVING_S, STARVING_TIMES * head.cost)
 
 
 def _extra(policy: Policy, head: Head) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindows:
-    """Windows of one lane and shape that became final together and were answered together, in one group."""
+    """Windows of one item that became final together and were answered together, in one group."""
 
     run: int
     group: int  # number of the group, in the order in which groups ended
@@ -20,7 +20,7 @@ class RecordedWindows:
     policy: str  # by which the group was chosen
     began_us: int  # of the whole group
     ended_us: int
-    item: int  # number of their lane and shape: windows of one item that wait together run together
+    item: int  # number of what is merged together: windows of one item that wait together run together
     queries: tuple[int, ...]  # definitions, all with the same windows
     windows: int  # of each query
     first_end_us: int

@@ -13,16 +13,30 @@ GROUP_S: Final = 0.05  # that work which runs together is expected to take at mo
 
 
 def item_head(
-    seconds: float, priority: float, answers: int, final_us: int, due_us: int, now_us: int, stands_for: float = 1.0
+    seconds: float,
+    priority: float,
+    queries: int,
+    answers: int,
+    final_us: int,
+    due_us: int,
+    now_us: int,
+    stands_for: float = 1.0,
 ) -> Head:
     """Describe an item of due windows as policies see it, in seconds.
 
-    Its selectivity is one: a window is one answer, whatever rows it has. An alert that seldom says something is as
-    urgent as one that often does, and a report of many rows is not more urgent for them. But an answer of a fresh query
-    ``stands_for`` all windows that it supersedes: the staler the query, the more is gained for the same cost.
+    Each of its queries counts for one, whatever rows its windows have. An alert that seldom says something is as urgent
+    as one that often does, and a report of many rows is not more urgent for them. The queries share the whole cost, as
+    those of a shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them, and
+    what a query takes by itself is its part of it. But an answer of a fresh query ``stands_for`` all windows that it
+    supersedes: the staler the query, the more is gained for the same cost.
     """
     times = final_us / 1e6, float(answers), due_us / 1e6, now_us / 1e6
-    return Head(stands_for, seconds, seconds, priority, 1.0, *times)
+    return Head(queries * stands_for, seconds, seconds / queries, priority, 1.0, *times)
+
+
+def is_quick(seconds: float) -> bool:
+    """Tell whether all that became final while nothing waited is answered in one go, without any order."""
+    return seconds <= GROUP_S
 
 
 def first_group(

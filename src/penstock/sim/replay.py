@@ -2,9 +2,9 @@
 
 The rules are those of the live desk: one group is answered at a time and is not interrupted, a step of a stream goes
 before the next group of that stream, windows of one item that wait together run together, and what fits into one go is
-a group. Both choose and cut by the same code (:mod:`penstock.schedule.work_groups`), and by what the engine believed
-that windows cost. Steps are wanted when they were: whether a policy would have had a batch read earlier or later is not
-known.
+a group. What becomes final while nothing waits is answered in one go if it is quick. Both choose and cut by the same
+code (:mod:`penstock.schedule.work_groups`), and by what the engine believed that windows cost. Steps are wanted when
+they were: whether a policy would have had a batch read earlier or later is not known.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.schedule.policy import Policy
+from penstock.schedule.policy import Head, Policy
 from penstock.schedule.recorded import RecordedWindows, Recording
-from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, item_head
+from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, is_quick, item_head
 from penstock.sim.recorded_costs import ItemOf, RecordedCosts, item_of
 from penstock.sim.recorded_timeline import PlacedStep, RecordedTimeline
 
 LEAST_S: Final = 1e-6
+WHOLE: Final = -1  # in place of an item's number: windows of all items of a stream, which are answered in one go
 Stream = tuple[int, str]
 
 
@@ -65,6 +66,7 @@ class _Item:
     priority: float
     final_us: int
     due_us: int
+    queries: int
 
 
 @dataclass(slots=True)
@@ -105,8 +107,11 @@ class _Replay:
         loose = sorted(self.timeline.loose, key=self._listed, reverse=True)
         now_us, told = 0, 0
         while steps or loose or any(desk.waiting.values()):
-            while loose and self.windows[loose[-1]].final_us <= now_us:
-                self._release([(place := loose.pop(), self.windows[place].final_us)])
+            while loose and (final_us := self.windows[loose[-1]].final_us) <= now_us:
+                together = list[int]()
+                while loose and self.windows[loose[-1]].final_us == final_us:
+                    together.append(loose.pop())
+                self._release([(place, final_us) for place in together])
             while steps and steps[-1].step.wanted_us <= now_us:
                 self._take(steps.pop())
             ready = {one: items for one, items in desk.waiting.items() if items and desk.free_us.get(one, 0) <= now_us}
@@ -146,7 +151,7 @@ class _Replay:
         taken: dict[ItemOf, list[Portion]] = {}
         for key, item in list(items.items()):
             if mine := [portion for portion in item.portions if portion.place in wanted]:
-                taken[key] = mine
+                taken |= self._by_item(mine)
                 item.portions = [portion for portion in item.portions if portion.place not in wanted]
                 if not item.portions:
                     del items[key]
@@ -154,27 +159,44 @@ class _Replay:
 
     def _release(self, released: Sequence[tuple[int, int]]) -> None:
         """Let windows wait from when they became final, beside those of their item that wait already."""
-        fresh: dict[ItemOf, list[Portion]] = {}
+        by_stream: dict[Stream, list[Portion]] = {}
         for place, final_us in released:
             one = self.windows[place]
             due_us = one.due_us + final_us - one.final_us
-            fresh.setdefault(item_of(one), []).append(Portion(place, 0, one.windows, final_us, due_us))
-        for key, portions in fresh.items():
-            items = self.desk.waiting.setdefault(key[:2], {})
-            known = items.get(key)
-            if known is None:
-                due_us = min(portion.due_us for portion in portions)
-                items[key] = self._item(portions, portions[0].final_us, due_us)
-            else:
-                items[key] = self._item([*known.portions, *portions], known.final_us, known.due_us)
+            by_stream.setdefault(item_of(one)[:2], []).append(Portion(place, 0, one.windows, final_us, due_us))
+        for stream, portions in by_stream.items():
+            items = self.desk.waiting.setdefault(stream, {})
+            if not items and is_quick(sum(self._expected_s(portion) for portion in portions)):
+                items[*stream, WHOLE] = self._begun(portions)
+                continue
+            if (whole := items.pop((*stream, WHOLE), None)) is not None:  # later windows join those of their item
+                items |= {key: self._begun(some) for key, some in self._by_item(whole.portions).items()}
+            for key, some in self._by_item(portions).items():
+                known = items.get(key)
+                if known is None:
+                    items[key] = self._begun(some)
+                else:
+                    items[key] = self._item([*known.portions, *some], known.final_us, known.due_us)
+
+    def _by_item(self, portions: Iterable[Portion]) -> dict[ItemOf, list[Portion]]:
+        """Put the windows of each item together."""
+        found: dict[ItemOf, list[Portion]] = {}
+        for portion in portions:
+            found.setdefault(item_of(self.windows[portion.place]), []).append(portion)
+        return found
 
     # -- groups --------------------------------------------------------------------------------------------------
+
+    def _begun(self, portions: list[Portion]) -> _Item:
+        """Describe windows that became final just now."""
+        return self._item(portions, portions[0].final_us, min(portion.due_us for portion in portions))
 
     def _item(self, portions: list[Portion], final_us: int, due_us: int) -> _Item:
         """Describe windows that wait together, as the engine does."""
         seconds = max(LEAST_S, sum(self._expected_s(portion) for portion in portions))
         priority = max(self.windows[portion.place].priority for portion in portions)
-        return _Item(portions, seconds, priority, final_us, due_us)
+        queries = {query for portion in portions for query in self.windows[portion.place].queries}
+        return _Item(portions, seconds, priority, final_us, due_us, len(queries))
 
     def _expected_s(self, portion: Portion) -> float:
         """Return what the engine believed that some windows would take."""
@@ -184,17 +206,22 @@ class _Replay:
     def _chosen(self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int) -> dict[ItemOf, list[Portion]]:
         """Take the windows that are answered next: of one stream, that of the most urgent item."""
         known = [(key, item) for items in waiting.values() for key, item in items.items()]
-        heads = [
-            item_head(item.seconds, item.priority, self._windows(item), item.final_us, item.due_us, now_us)
-            for _, item in known
-        ]
+        heads = [self._head(item, now_us) for _, item in known]
         asked = known[0][0][:2]
         numbers = [self.windows[item.portions[0].place].queries[0] for _, item in known]
         places = first_group(self.policy, heads, numbers, self.desk.last.get(asked, -1))
         self.desk.last[asked] = numbers[places[-1]]
         stream = known[places[0]][0][:2]
         keys = [known[place][0] for place in places if known[place][0][:2] == stream]
+        if keys == [(*stream, WHOLE)]:  # everybody has a turn
+            self.desk.last[asked] = -1
+            return self._by_item(waiting[stream].pop(keys[0]).portions)
         return {key: self._cut(waiting[stream], key) for key in keys}
+
+    def _head(self, item: _Item, now_us: int) -> Head:
+        """Describe an item as policies see it."""
+        times = item.final_us, item.due_us, now_us
+        return item_head(item.seconds, item.priority, item.queries, self._windows(item), *times)
 
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""

@@ -14,9 +14,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from penstock.kernel.answering import Spent
-from penstock.kernel.pending import Pending
+from penstock.kernel.pending import ItemName, Pending
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey
 
 # Windows that were final, answers that late rows have changed, or windows of the past that a backfill asks for.
 GroupKind = Literal["windows", "revisions", "past"]
@@ -30,8 +29,7 @@ class AnsweredRun:
     windows: int
     final_us: int  # when they became final; of those that were final before a restart, when the stream came back
     due_us: int  # when they were to be answered
-    lane: LaneKey  # with the shape: the item of work that they belong to
-    shape: int
+    item: ItemName  # of work that they belong to
     seconds: float  # that were measured for the query's windows, in proportion to these
 
 
@@ -53,7 +51,7 @@ class AnsweredGroup:
     watermark_us: int | None  # of the stream meanwhile
     due: Sequence[Pending]  # what was answered; of a query that failed, what comes before its failure
     deadlines_us: Sequence[int]  # how soon after they are final the windows of each are wanted
-    shapes: Sequence[int]
+    items: Sequence[ItemName]  # of work that each belongs to
     spent: Sequence[Spent]  # seconds measured by lane and shape; their sum is less than the whole
     believed: Mapping[int, float] = field(default_factory=dict)  # seconds of a window as expected before, by definition
 
@@ -75,10 +73,10 @@ class AnsweredGroup:
         seconds, windows = self.seconds_by_query(), dict[int, int]()
         for one in self.due:
             windows[one.definition.id] = windows.get(one.definition.id, 0) + len(one.ends)
-        for one, deadline_us, shape in zip(self.due, self.deadlines_us, self.shapes, strict=True):
+        for one, deadline_us, item in zip(self.due, self.deadlines_us, self.items, strict=True):
             number, count = one.definition.id, len(one.ends)
             share = seconds.get(number, 0.0) * count / max(1, windows[number])
-            yield AnsweredRun(number, count, one.final_us, one.final_us + deadline_us, one.lane, shape, share)
+            yield AnsweredRun(number, count, one.final_us, one.final_us + deadline_us, item, share)
 
 
 @dataclass(frozen=True, slots=True)

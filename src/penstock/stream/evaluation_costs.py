@@ -6,14 +6,13 @@ together too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import Pending
-from penstock.language.options import is_fresh
 
 NEW: Final = 0.25  # how much the last time counts against the ones before
 FIRST_S: Final = 50e-6  # of a window that was never answered,
@@ -51,18 +50,6 @@ class EvaluationCosts:
         """Return how long a window of a definition takes; None: none was answered yet."""
         known = self._of.get(number)
         return known.seconds if known is not None and known.known else None
-
-    def seconds(self, due: Iterable[Pending]) -> float:
-        """Estimate how long some windows take; of a fresh query, the last one alone is answered."""
-        known, total, fresh = self._of, 0.0, dict[int, float]()
-        for one in due:  # thousands for every batch
-            cost = known.get(one.definition.id)
-            each = (self._begin(one) if cost is None else cost).seconds
-            if is_fresh(one.definition.query):
-                fresh[one.definition.id] = each
-            else:
-                total += each * len(one.ends)
-        return total + sum(fresh.values())
 
     def note(self, spent: Sequence[Spent]) -> None:
         """Learn from what some windows took."""

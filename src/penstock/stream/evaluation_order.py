@@ -1,32 +1,34 @@
 """Describes due windows as items of work that a policy puts in order, and cuts items that would take too long.
 
-Windows of one lane, shape and slide are one item, whatever batches made them final: the paper's sub-group (Golab, Bijay
-and Özsu 2006, §4.1). So the windows of a query are in one item, and are answered in order.
+Which windows are one item is said in :mod:`penstock.stream.query_items`. The windows of a query are in one item, so
+they are answered in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Answering, Spent
-from penstock.kernel.pending import ItemKey, Pending
-from penstock.language.options import is_fresh, option_us, priority_of
+from penstock.kernel.pending import Pending
+from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
-from penstock.model.window import RowsWindow
 from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
 from penstock.schedule.work_groups import cut_end, first_group, item_head
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts
+from penstock.stream.query_items import QueryItems
 
 GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
+NEVER_US: Final = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvaluationItem:
     """Due windows that are answered together."""
 
@@ -35,6 +37,7 @@ class EvaluationItem:
     priority: float
     final_us: int  # when the first of them became final, by the clock
     due_us: int  # when the first of them is to be answered
+    fresh: bool = False  # some of their queries want the freshest answer only
 
     @property
     def number(self) -> int:
@@ -44,21 +47,34 @@ class EvaluationItem:
     @property
     def round_s(self) -> float:
         """Estimate how long one window of each query takes."""
-        return self.seconds / max(self.answers.values())
+        return self.seconds / max(self._answers.values())
 
-    @property
-    def answers(self) -> dict[int, int]:
-        """Count the windows of each query that will be answered: of a fresh one, the last alone."""
-        answers: dict[int, int] = {}
-        for one in self.members:  # of several batches, a query has several
+    @cached_property
+    def is_dated(self) -> bool:
+        """Tell whether the times of some answers come from those of others, which are answered with them."""
+        return any(one.is_dated for one in self.members)
+
+    @cached_property
+    def _windows(self) -> dict[int, int]:
+        """Count the windows of each query: one that waits from several batches has several."""
+        found: dict[int, int] = {}
+        for one in self.members:
             number = one.definition.id
-            answers[number] = 1 if is_fresh(one.definition.query) else answers.get(number, 0) + len(one.ends)
-        return answers
+            found[number] = found.get(number, 0) + len(one.ends)
+        return found
+
+    @cached_property
+    def _answers(self) -> dict[int, int]:
+        """Count the windows of each query that will be answered: of a fresh one, the last alone."""
+        if not self.fresh:
+            return self._windows
+        return self._windows | {d.id: 1 for one in self.members if is_fresh((d := one.definition).query)}
 
     def head(self, now_us: int) -> Head:
         """Describe the item as policies see it."""
-        windows, answers = sum(len(one.ends) for one in self.members), sum(self.answers.values())
-        return item_head(self.seconds, self.priority, answers, self.final_us, self.due_us, now_us, windows / answers)
+        queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
+        times = self.final_us, self.due_us, now_us
+        return item_head(self.seconds, self.priority, queries, answers, *times, windows / answers)
 
 
 class EvaluationOrder:
@@ -68,7 +84,7 @@ class EvaluationOrder:
         """Order by the policy of the moment; ``clock`` tells for how long windows have been final."""
         self.policy, self.clock, self.answering = policy, clock, answering
         self.costs, self.under_way = EvaluationCosts(answering), BatchUnderWay(clock)
-        self._asked: dict[int, tuple[float, int]] = {}  # priority and deadline of a query
+        self.queries = QueryItems(answering, self.costs)
         self.begin_turns()
 
     def begin_turns(self) -> None:
@@ -81,29 +97,39 @@ class EvaluationOrder:
         self.costs.note(spent)
         return spent
 
-    def forget(self, current: Collection[int]) -> None:
-        """Forget the queries that are gone."""
+    def forget(self, current: Collection[int], waiting: Container[int] = ()) -> None:
+        """Forget the queries that are gone, and what windows are merged together, but for queries with some waiting."""
         self.costs.forget(current)
-        self._asked = {number: asked for number, asked in self._asked.items() if number in current}
+        self.queries.forget(current, waiting)
 
     def is_quick(self, whole: EvaluationItem) -> bool:
         """Tell whether windows are answered in one go: there is nothing to be won by an order, or they need it."""
-        return whole.seconds <= GROUP_S or any(one.is_dated for one in whole.members)
-
-    def together(self, due: Iterable[Pending]) -> dict[ItemKey, list[Pending]]:
-        """Put windows of one lane, shape and slide together."""
-        found: dict[ItemKey, list[Pending]] = {}
-        for one in due:
-            key = one.lane, self.answering.shape_of(one.definition), one.ends.slide_us
-            found.setdefault(key, []).append(one)
-        return found
+        return whole.seconds <= GROUP_S or whole.is_dated
 
     def item(self, members: Sequence[Pending], final_us: int, due_us: int | None = None) -> EvaluationItem:
         """Describe windows that are answered together; they are due as soon as the most urgent of them wants."""
-        asked = [self.wanted(one.definition) for one in members]
-        due = final_us + min(soon for _, soon in asked) if due_us is None else due_us
-        seconds, priority = max(LEAST_S, self.costs.seconds(members)), max(weight for weight, _ in asked)
-        return EvaluationItem(tuple(members), seconds, priority, final_us, due)
+        seconds, priority, soonest_us, fresh = 0.0, 0.0, NEVER_US, dict[int, float]()
+        for one in members:  # thousands for every batch
+            asked = self.queries.of(one)
+            if asked.fresh:  # its last window alone is answered
+                fresh[one.definition.id] = asked.cost.seconds
+            else:
+                seconds += asked.cost.seconds * len(one.ends)
+            if asked.soon_us < soonest_us:
+                soonest_us = asked.soon_us
+            if asked.priority > priority:
+                priority = asked.priority
+        seconds += sum(fresh.values())
+        due = final_us + soonest_us if due_us is None else due_us
+        return EvaluationItem(tuple(members), max(LEAST_S, seconds), priority, final_us, due, bool(fresh))
+
+    def joined(self, item: EvaluationItem, members: Sequence[Pending]) -> EvaluationItem:
+        """Add windows that became final later to an item, of which those that are there stay as they were described."""
+        if item.fresh:  # what is added supersedes some of what is there
+            return self.item((*item.members, *members), item.final_us, item.due_us)
+        more = self.item(members, item.final_us, item.due_us)
+        whole, priority = (*item.members, *more.members), max(item.priority, more.priority)
+        return EvaluationItem(whole, item.seconds + more.seconds, priority, item.final_us, item.due_us, more.fresh)
 
     def first(self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = ()) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
@@ -112,8 +138,11 @@ class EvaluationOrder:
         """
         now_us, numbers = self.clock(), [item.number for item in items]
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
-        heads = [item.head(now_us) for item in items]
-        places = first_group(self.policy(), heads, numbers, self._last, GROUP_S, beside)
+        if len(items) == 1 and not beside:  # nothing to choose
+            places = [0]
+        else:
+            heads = [item.head(now_us) for item in items]
+            places = first_group(self.policy(), heads, numbers, self._last, GROUP_S, beside)
         self._last = numbers[places[-1]] if places else self._last
         return places
 
@@ -122,10 +151,13 @@ class EvaluationOrder:
 
         Items that were put together stay together: one window of each is answered, whatever it takes.
         """
-        members, seconds = [one for item in items for one in item.members], sum(item.seconds for item in items)
-        most = max(GROUP_S, sum(item.round_s for item in items))
-        if seconds <= most or any(one.is_dated for one in members):
+        seconds = sum(item.seconds for item in items)
+        if seconds <= GROUP_S or any(item.is_dated for item in items):
             return None
+        most = max(GROUP_S, sum(item.round_s for item in items))
+        if seconds <= most:
+            return None
+        members = [one for item in items for one in item.members]
         first, last = min(one.ends.first_us for one in members), max(int(one.ends.lasts[-1]) for one in members)
         return cut_end(first, last, seconds, most)
 
@@ -141,25 +173,11 @@ class EvaluationOrder:
 
     def look_at(self, definitions: Iterable[Definition]) -> None:
         """Take from all queries how urgent a batch is: as the most urgent of them."""
-        asked = [self.wanted(definition) for definition in definitions]
+        asked = [self.queries.wanted(definition) for definition in definitions]
         self.under_way.priority = max((weight for weight, _ in asked), default=1.0)
         self.under_way.soon_us = min((soon for _, soon in asked), default=0)
 
     def deadlines_us(self, due: Iterable[Pending]) -> list[int]:
         """Return how soon after they are final the windows of some queries are wanted."""
-        known = self._asked
-        return [(known.get(one.definition.id) or self.wanted(one.definition))[1] for one in due]
-
-    def wanted(self, definition: Definition) -> tuple[float, int]:
-        """Return a query's priority, and how soon after a window is final its answer should be there."""
-        known = self._asked.get(definition.id)
-        if known is None:
-            known = self._asked[definition.id] = float(priority_of(definition.query)), deadline_us_of(definition)
-        return known
-
-
-def deadline_us_of(definition: Definition) -> int:
-    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
-    window, deadline = definition.asked, option_us(definition.query, "deadline")
-    slide = 0 if isinstance(window, RowsWindow) else window.slide
-    return slide if deadline is None else deadline
+        wanted = self.queries.wanted
+        return [wanted(one.definition)[1] for one in due]

@@ -139,7 +139,7 @@ class Observing:
             watermark_us,
             due,
             order.deadlines_us(due),
-            order.answering.shapes_of([one.definition for one in due]),
+            [order.queries.of(one).item for one in due],
             spent,
             believed,
         )

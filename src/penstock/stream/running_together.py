@@ -12,9 +12,8 @@ from typing import Final
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.lanes import Lane
 from penstock.kernel.answering import Answering
-from penstock.kernel.pending import ItemKey
+from penstock.kernel.pending import ItemKey, ItemName
 from penstock.schedule.running_together import Sharing, Synchronization, Waiting, companions
-from penstock.share.plan import LaneKey
 from penstock.stream.evaluation_order import EvaluationItem
 
 TOGETHER_S: Final = 0.25  # that a round of windows which run together is expected to take at most,
@@ -32,6 +31,10 @@ class RunningTogether:
         """Ask for the technique each time: it may be changed while streams run."""
         self.answering, self.technique = answering, technique
         self._known: dict[ItemKey, tuple[Lane | None, Hashable]] = {}  # by item: its lane, and what it shares
+
+    def forget(self) -> None:
+        """Forget what items share: lanes may have changed."""
+        self._known.clear()
 
     @property
     def shares(self) -> bool:
@@ -67,7 +70,7 @@ class RunningTogether:
         """Name what an item shares with others that run with it; as long as its lane stays, so does the name."""
         if key is None:
             return None
-        lane, known = self.answering.synopsis.lanes.get(key[0]), self._known.get(key)
+        lane, known = self.answering.synopsis.lanes.get(key.lane), self._known.get(key)
         if known is None or known[0] is not lane:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
@@ -75,16 +78,15 @@ class RunningTogether:
             known = self._known[key] = lane, shared
         return known[1]
 
-    def _shared(self, key: tuple[LaneKey, int, int], definition: Definition) -> Hashable:
+    def _shared(self, key: ItemName, definition: Definition) -> Hashable:
         """Name what a query's evaluations share with others.
 
         A job serves all windows of executors, or all that Spark finishes; a sweep those of a lane and the same states.
-        Otherwise equal windows are merged once, which are of one lane and shape.
+        Otherwise equal windows are merged once, which are of one lane, or of the same columns of a bundle, and shape.
         """
-        lane, shape, _ = key
-        if not self.answering.synopsis.keeps(lane):
+        if not self.answering.synopsis.keeps(key.lane):
             return EXECUTORS
         if self.answering.asks_spark(definition):
             return SPARK
-        swept = self.answering.sweep_of(lane, definition)
-        return lane, shape if swept is None else swept
+        swept = self.answering.sweep_of(key.lane, definition)
+        return key.unit, key.shape if swept is None else swept

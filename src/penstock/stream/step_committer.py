@@ -301,7 +301,8 @@ class StepCommitter:
         """Forget the queries that are gone."""
         self.answering.forget(current)
         self.rounds.forget(current)
-        self.order.forget(current)
+        self.order.forget(current, {**self.progress.windows.unanswered, **self.progress.windows.past})
+        self.unanswered.together.forget()
         self.said.forget_others(current)
         self.past.forget(current)
 

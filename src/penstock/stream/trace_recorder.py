@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from penstock.kernel.answering import Spent
-from penstock.kernel.pending import Pending
+from penstock.kernel.pending import ItemName, Pending
 from penstock.language.options import priority_of
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedStep, RecordedWindows
-from penstock.share.plan import LaneKey
 from penstock.store.trace_files import TRACE_BYTES, TraceRow, TraceWriter, answered_row, step_row
 from penstock.stream.answered_groups import AnsweredGroup, MemoryHold, Work
 
@@ -40,8 +39,8 @@ class TraceRecorder:
         self.policy, self.run = policy, wall_clock_us()
         self._writer = TraceWriter(folder, self.run, most_bytes)
         self._waiting: deque[tuple[AnsweredGroup | MemoryHold, str]] = deque()
-        self._items: dict[tuple[str, LaneKey, int], int] = {}
-        self._of: dict[int, tuple[LaneKey, tuple[int, float]]] = {}  # lane, item and priority of a query
+        self._items: dict[tuple[str, tuple[object, ...], int], int] = {}
+        self._of: dict[int, tuple[ItemName, tuple[int, float]]] = {}  # item, its number and priority of a query
         self._numbers = self._groups = 0  # given out so far
         self._came, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -105,10 +104,10 @@ class TraceRecorder:
             return
         group, self._groups = self._groups, self._groups + 1
         alike: dict[Alike, list[Pending]] = {}
-        for one, deadline_us, shape in zip(work.due, work.deadlines_us, work.shapes, strict=True):
+        for one, deadline_us, name in zip(work.due, work.deadlines_us, work.items, strict=True):
             known = self._of.get(one.definition.id)
-            if known is None or not (known[0] is one.lane or known[0] == one.lane):
-                known = self._learn(work.stream, one, shape)
+            if known is None or known[0] is not name:
+                known = self._learn(work.stream, one, name)
             ends = one.ends
             key = known[1], len(ends), ends.first_us, ends.slide_us, one.final_us, deadline_us
             alike.setdefault(key, []).append(one)
@@ -121,17 +120,17 @@ class TraceRecorder:
             times = final_us, final_us + deadline_us, priority, *known_s
             yield answered_row(RecordedWindows(*whole, item, queries, count, first_us, some[0].ends.last_us, *times))
 
-    def _learn(self, stream: str, one: Pending, shape: int) -> tuple[LaneKey, tuple[int, float]]:
-        """Note the lane of a query's windows, the number of the item that they belong to, and its priority."""
+    def _learn(self, stream: str, one: Pending, name: ItemName) -> tuple[ItemName, tuple[int, float]]:
+        """Note the item that a query's windows belong to, the number of it, and the query's priority."""
         if len(self._of) >= MOST_ITEMS:
             self._of.clear()
-        item = self._item(stream, one.lane, shape), float(priority_of(one.definition.query))
-        known = self._of[one.definition.id] = one.lane, item
+        item = self._item(stream, name), float(priority_of(one.definition.query))
+        known = self._of[one.definition.id] = name, item
         return known
 
-    def _item(self, stream: str, lane: LaneKey, shape: int) -> int:
-        """Return the number of an item; of those that are long gone, a later one has another."""
-        key = stream, lane, shape
+    def _item(self, stream: str, name: ItemName) -> int:
+        """Return the number of an item, whatever the slide; of those that are long gone, a later one has another."""
+        key = stream, name.unit, name.shape
         number = self._items.get(key)
         if number is None:
             if len(self._items) >= MOST_ITEMS:

@@ -6,7 +6,7 @@ behind, it is what lags.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import EndRuns
@@ -22,7 +22,7 @@ from penstock.stream.running_together import RunningTogether
 
 
 class UnansweredWindows:
-    """Final windows, by lane, shape and slide, until they are taken to be answered."""
+    """Final windows, by the item of work that they belong to, until they are taken to be answered."""
 
     def __init__(
         self,
@@ -66,26 +66,22 @@ class UnansweredWindows:
         now_us, order = self.order.clock(), self.order
         self.added_us = now_us
         whole = None if self.items else order.item(due, now_us)
-        dated = any(one.is_dated for one in due)
-        if whole is not None and (dated or self.together.shares) and order.is_quick(whole):
+        if whole is not None and (whole.is_dated or self.together.shares) and order.is_quick(whole):
             self.items[None] = whole
         else:
             self._split()
-            for key, members in order.together(due).items():
+            for key, members in order.queries.together(due).items():
                 known = self.items.get(key)
-                if known is None:
-                    self.items[key] = order.item(members, now_us)
-                else:
-                    self.items[key] = order.item([*known.members, *members], known.final_us, known.due_us)
-        self._note()
+                self.items[key] = order.item(members, now_us) if known is None else order.joined(known, members)
+        self._note_added(due)
 
     def _split(self) -> None:
-        """Put windows that were one item by lane and shape, as later ones of their queries join them."""
+        """Put windows that were one item into items of their own, as later ones of their queries join them."""
         whole = self.items.get(None)
-        if whole is None or any(one.is_dated for one in whole.members):
+        if whole is None or whole.is_dated:
             return
         del self.items[None]
-        for key, members in self.order.together(whole.members).items():
+        for key, members in self.order.queries.together(whole.members).items():
             self.items[key] = self.order.item(members, whole.final_us)
 
     def take(self, keys: Sequence[ItemKey] | None = None) -> list[Pending]:
@@ -97,43 +93,64 @@ class UnansweredWindows:
             self.order.begin_turns()
         elif keys is None:
             known = [known[place] for place in self.order.first([self.items[key] for key in known])]
-        chosen, taken = self.together.chosen(known, self.items, self.added_us), list[Pending]()
-        upto_us = self.order.cut_at([self.items[key] for key in chosen])
-        for key in chosen:
-            now, later = self.order.cut(self.items[key], upto_us)
+        chosen = known if known == [None] else self.together.chosen(known, self.items, self.added_us)
+        items, taken, left = [self.items[key] for key in chosen], list[Pending](), list[Pending]()
+        upto_us = self.order.cut_at(items)
+        for key, item in zip(chosen, items, strict=True):
+            now, later = self.order.cut(item, upto_us)
             taken += () if now is None else now.members
             if later is None:
                 del self.items[key]
             else:
                 self.items[key] = later
-        self._note()
-        return self._without_superseded(taken)
+                left += later.members
+        self._note_taken(taken, left, apart=not any(item.is_dated for item in items))
+        return self._without_superseded(taken) if any(item.fresh for item in items) else taken
 
     def take_after(self, time_us: int) -> list[Pending]:
         """Take all windows of queries that have one which ends after a time: rows of that time are about to come."""
-        found: list[Pending] = []
+        found, apart = list[Pending](), True
         for key, item in list(self.items.items()):
-            if any(int(one.ends.lasts[-1]) > time_us for one in item.members):
+            if any(one.ends.last_us > time_us for one in item.members):
                 found += self.items.pop(key).members
-        self._note()
+                apart = apart and not item.is_dated
+        self._note_taken(found, (), apart=apart)
         return self._without_superseded(found)
 
     def take_all(self) -> list[Pending]:
         """Take all windows."""
         return self.take_after(-(1 << 62))
 
-    def _note(self) -> None:
-        """Tell which end of each query is the first that is not answered."""
+    def _note_added(self, added: Sequence[Pending]) -> None:
+        """Tell which end of each query is the first that is not answered, when later ones wait too."""
+        firsts = self.windows.unanswered
+        for one in added:
+            firsts.setdefault(one.definition.id, one.ends.first_us)
+
+    def _note_taken(self, taken: Iterable[Pending], left: Iterable[Pending], *, apart: bool = True) -> None:
+        """Tell the same when windows were taken; ``left`` are the later ones of their items, which wait on.
+
+        ``apart``: nothing else of their queries waits, as all windows of a query are in one item.
+        """
+        if not self.items:
+            self.windows.unanswered = {}
+        elif None in self.items or not apart:
+            self.windows.unanswered = self._firsts()
+        else:
+            firsts = self.windows.unanswered
+            for one in taken:
+                firsts.pop(one.definition.id, None)
+            for one in left:
+                firsts.setdefault(one.definition.id, one.ends.first_us)
+
+    def _firsts(self) -> dict[int, int]:
+        """Return the first end of each query that waits."""
         firsts: dict[int, int] = {}
         for item in self.items.values():
             for one in item.members:
                 number, first = one.definition.id, one.ends.first_us
                 firsts[number] = min(first, firsts.get(number, first))
-        self.tell_first(firsts)
-
-    def tell_first(self, firsts: dict[int, int]) -> None:
-        """Tell the windows of queries which end of each is the first that is not answered."""
-        self.windows.unanswered = firsts
+        return firsts
 
     def is_left(self, number: int) -> bool:
         """Tell whether a query has windows here."""
@@ -177,9 +194,17 @@ class PastWindows(UnansweredWindows):
         self.items, self.added_us = {}, 0
         self.listed: dict[int, int] = {}  # windows of each query, since it has some here
 
-    def tell_first(self, firsts: dict[int, int]) -> None:
-        """Tell the windows of queries which end of each is the first that is not answered."""
-        self.windows.past = firsts
+    def _note_added(self, added: Sequence[Pending]) -> None:
+        """Tell which window of each query is the first one of the past that is not answered."""
+        self._note()
+
+    def _note_taken(self, taken: Iterable[Pending], left: Iterable[Pending], *, apart: bool = True) -> None:
+        """Tell the same."""
+        self._note()
+
+    def _note(self) -> None:
+        """Tell the same, from all that waits: a plan may have changed since some of it came."""
+        self.windows.past = firsts = self._firsts()
         self.listed = {number: count for number, count in self.listed.items() if number in firsts}
 
     def is_left(self, number: int) -> bool:

@@ -6,7 +6,8 @@ each is a column of one lane, so that a batch is added, and all due windows are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from penstock.evaluate.windows.scan import ScanLane
 from penstock.model.arrays import Int64Array
 
 ANY_TIME: Final = -(1 << 62)
+_NUMBERS: Final[Iterator[int]] = itertools.count()
 
 
 class Bundle:
@@ -26,6 +28,7 @@ class Bundle:
     def __init__(self, components: Sequence[Component]) -> None:
         """Begin without columns."""
         self.components = tuple(components)
+        self.number = next(_NUMBERS)  # no other bundle has it
         self.lane = DenseLane(components)
         self._columns: dict[int, ColumnLane] = {}
         self._next = 0  # numbers of columns are never used again: what a dropped one holds goes when it expires

@@ -132,7 +132,7 @@ def _without_rulers(group: AnsweredGroup) -> AnsweredGroup:
     """Leave out what tells the times of row numbers: nobody asked for these windows."""
     kept = [place for place, one in enumerate(group.due) if one.definition.id < RULERS]
     due, deadlines = [group.due[place] for place in kept], [group.deadlines_us[place] for place in kept]
-    return replace(group, due=due, deadlines_us=deadlines, shapes=[group.shapes[place] for place in kept])
+    return replace(group, due=due, deadlines_us=deadlines, items=[group.items[place] for place in kept])
 
 
 def _by_owner(spent: dict[int, float]) -> dict[int, float]:
