@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
 from sqlglot import exp
 
-from penstock.errors import LanguageError, Unsupported
+from penstock.errors import Unsupported
 from penstock.language.binding.aliases import Aliases
 from penstock.language.binding.canonical import strip
 from penstock.language.binding.joins import From
@@ -16,10 +18,11 @@ from penstock.language.binding.scope import WINDOW_COLUMNS, is_aggregate, path_o
 from penstock.language.binding.spark_window import is_window
 from penstock.language.grammar.cursor import place_of, placed
 from penstock.language.options import Value, revises
-from penstock.model.query import Output, SortKey
+from penstock.model.query import Output
 from penstock.model.window import RowsWindow
 
-_CONSTANTS = (exp.Literal, exp.Null, exp.Boolean)
+SELECT_IT: Final = "Select what you order by."
+_CONSTANTS: Final = (exp.Literal, exp.Null, exp.Boolean)
 
 
 def grouped_by_outputs(tree: exp.Select, listed: Listed) -> exp.Select:
@@ -106,31 +109,38 @@ def _value(node: exp.Expr, aliases: Aliases, read: From) -> exp.Expr | None:
     return strip(resolve(aliases.written_out(node), read.scope))
 
 
-def check_arrangement(
-    arranged: Arrangement, read: From, options: Sequence[tuple[str, Value]], tree: exp.Select
-) -> None:
-    """Refuse what would choose none, or rows of which it could not be told later which group they were of."""
-    place = place_of(tree.expressions[0])
-    if arranged.limit == 0:
-        _refuse("LIMIT 0, which answers nothing,", "Drop the query, or pause it.", read, place_of(tree.args["limit"]))
-    if isinstance(read.window, RowsWindow) and read.window.partition and arranged != Arrangement():
-        what = "DISTINCT, ORDER BY or LIMIT over a window with PARTITION BY"
-        _refuse(what, "Each answer is of one part already; use top(k, x, weight) within a part.", read, place)
-    if arranged.distinct and (revises(options) or ("emit", "change") in options):
-        other = "late = 'revise'" if revises(options) else "emit = 'change'"
-        what = f"SELECT DISTINCT over groups that are not shown, beside {other},"
-        _refuse(what, "Group by what you select, or select all that you group by.", read, place)
+@dataclass(frozen=True, slots=True)
+class ArrangementChecks:
+    """Refuses what would choose nothing, or would not tell later what was chosen."""
 
+    tree: exp.Select  # as written
+    read: From
+    options: Sequence[tuple[str, Value]]
 
-def check_distinct_order(tree: exp.Select, order: Sequence[SortKey], outputs: Sequence[Output], read: From) -> None:
-    """Refuse to order distinct rows by what they do not show: equal ones may differ in it."""
-    shown = {output.expression for output in outputs}
-    if any(key.expression not in shown for key in order):
-        what, hint = "with DISTINCT, ORDER BY takes outputs only", "Select what you order by."
-        place = place_of(tree.args["order"])
-        raise LanguageError(what, text=read.scope.text, place=place, hint=hint)
+    def check(self, arranged: Arrangement) -> None:
+        """Check all that the clauses say."""
+        place, revised = place_of(self.tree.expressions[0]), revises(self.options)
+        if arranged.limit == 0:
+            hint = "It would answer nothing: pause the query, or drop it."
+            self._refuse("LIMIT 0", hint, place_of(self.tree.args["limit"]))
+        window = self.read.window
+        if isinstance(window, RowsWindow) and window.partition and self._is_arranged():
+            what = "DISTINCT, ORDER BY or LIMIT over a window with PARTITION BY"
+            self._refuse(what, "An answer is of one part; within it, take top(k, x, weight).", place)
+        if arranged.distinct and (revised or ("emit", "change") in self.options):
+            what = f"SELECT DISTINCT beside {'late' if revised else 'emit'} = '{'revise' if revised else 'change'}'"
+            self._refuse(what, "Select all that you group by: then answers differ anyway.", place)
+        hidden = any(item.output is None for item in arranged.order)
+        if hidden and self.tree.args.get("distinct"):
+            self._refuse("DISTINCT with ORDER BY of what is not selected", SELECT_IT, place_of(self.tree.args["order"]))
+        if hidden and revised:
+            what = "late = 'revise' with ORDER BY of what is not selected"
+            self._refuse(what, SELECT_IT, place_of(self.tree.args["order"]))
 
+    def _is_arranged(self) -> bool:
+        """Say whether one of the clauses is there."""
+        return any(self.tree.args.get(clause) for clause in ("distinct", "order", "limit", "offset"))
 
-def _refuse(what: str, hint: str, read: From, place: tuple[int, int] | None) -> None:
-    """Raise that something is not available."""
-    raise Unsupported(f"{what} is not available", text=read.scope.text, place=place, hint=hint)
+    def _refuse(self, what: str, hint: str, place: tuple[int, int] | None) -> NoReturn:
+        """Raise that something is not available."""
+        raise Unsupported(f"{what} is not available", text=self.read.scope.text, place=place, hint=hint)

@@ -11,8 +11,7 @@ from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsuppor
 from penstock.language.binding.aggregates import bind_call
 from penstock.language.binding.aliases import Aliases
 from penstock.language.binding.arrangement import (
-    check_arrangement,
-    check_distinct_order,
+    ArrangementChecks,
     grouped_by_outputs,
     is_distinct,
     read_order,
@@ -89,9 +88,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
     arranged, order = _arranged(tree, listed, outputs, over, grouped)
-    check_arrangement(arranged, read, options, select.expression)
-    if select.expression.args.get("distinct"):
-        check_distinct_order(select.expression, order, outputs, read)
+    ArrangementChecks(select.expression, read, options).check(arranged)
     return Query(
         name=name,
         text=write_query(read, items, grouping.elements, grouped, having, arranged, options),
