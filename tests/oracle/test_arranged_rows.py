@@ -149,7 +149,7 @@ def chosen_by_spark(batch: Batch, query: Arranged) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", sweep(range(12), 1))
 def test_random_choices_of_rows_are_those_of_spark(spark: SparkSession, seed: int, tmp_path: Path) -> None:
-    check(spark, seed, tmp_path)
+    check(spark, seed, tmp_path, 10)
 
 
 @pytest.mark.soak

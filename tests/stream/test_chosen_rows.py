@@ -45,6 +45,8 @@ def test_the_first_rows_of_each_window_come_in_order(spark: SparkSession) -> Non
             (20, "b", 1),
         ]
         assert bed.timeline("third") == [(10, "c", 1), (20, "b", 1)]
+        answering = bed.engine.stream("s").pipeline.committer.answering
+        assert answering.rows == 3 * 2 * 3  # groups that were finished count for memory, whether they are given or not
         lanes = bed.engine.stream("s").pipeline.synopsis.lanes
         assert len(lanes) == 1  # LIMIT comes after what is shared
 
