@@ -344,7 +344,8 @@ class Model:
 
     def _revise(self, standing: Standing, end: int, groups: set[Group]) -> None:
         now = standing.question.answer(self.rows_in(end - standing.question.range_us, end))
-        for group in groups:
+        others = [g for at, g in standing.last if at == end] + list(now) if standing.question.most is not None else []
+        for group in dict.fromkeys([*groups, *others]):  # who is among the first depends on all
             known = standing.last.get((end, group))
             stands = known is not None and known.op != "retract"
             if group not in now:

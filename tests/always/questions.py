@@ -54,6 +54,7 @@ class Question:
     revise_for_us: int | None = None
     lifetime_us: int | None = None
     options: tuple[str, ...] = ()  # that change no answer of this query
+    most: int | None = None  # groups of a window that are answered: those of greatest first aggregate
 
     def sql(self, stream: str = "s") -> str:
         window = f"[RANGE {self.range_us} us SLIDE {self.slide_us} us OFFSET {self.offset_us} us]"
@@ -75,7 +76,8 @@ class Question:
     def _rest(self) -> str:
         where = f" WHERE {self.where}" if self.where else ""
         grouped = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
-        return where + grouped + (f" HAVING {self.having}" if self.having else "")
+        first = f" ORDER BY a0 DESC LIMIT {self.most}" if self.most is not None else ""
+        return where + grouped + (f" HAVING {self.having}" if self.having else "") + first
 
     @property
     def names(self) -> list[str]:
@@ -108,4 +110,11 @@ class Question:
             if self.takes(row):
                 groups.setdefault(self.group_of(row), []).append(row)
         kept = HAVINGS[self.having] if self.having else (lambda rows: True)
-        return {g: tuple(AGGREGATES[a](held) for a in self.aggregates) for g, held in groups.items() if kept(held)}
+        found = {g: tuple(AGGREGATES[a](held) for a in self.aggregates) for g, held in groups.items() if kept(held)}
+        return found if self.most is None else dict(sorted(found.items(), key=_rank)[: self.most])
+
+
+def _rank(answer: tuple[Group, Values]) -> tuple[Any, ...]:
+    """Order answers by their first aggregate, the greatest first and NULL last, then by group, NULL first."""
+    group, (first, *_) = answer
+    return first is None, 0 if first is None else -first, tuple((v is not None, v) for v in group)

@@ -45,6 +45,7 @@ QUESTIONS: Final = {
     "keys": Question(20 * SECOND, 10 * SECOND, 0, ("k",), ("count(*)", "min(v)")),
     "pairs": Question(4 * SECOND, 4 * SECOND, 0, ("k", "j"), ("sum(v)",), None, "count(*) > 1"),
     "mended": Question(10 * SECOND, 10 * SECOND, 0, ("k",), ("count(*)", "sum(v)"), None, None, 30 * SECOND),
+    "first": Question(10 * SECOND, 5 * SECOND, 0, ("k",), ("sum(v)",), None, None, 30 * SECOND, most=1),
 }
 URGENT: Final = {
     "odd": ("priority = 5", "deadline = '100 ms'"),

@@ -154,7 +154,10 @@ def whole_statements() -> Iterator[Attack]:
     yield from refused(family, LanguageError, (f"{good} WHERE symbol = 'a'' ; {e}" for e in endings[:4]))
     tails = (
         "UNION ALL SELECT 1", "UNION SELECT * FROM trades", "EXCEPT SELECT 1", "MINUS SELECT 1", "INTERSECT SELECT 1",
-        "ORDER BY 1", "SORT BY n", "CLUSTER BY n", "DISTRIBUTE BY n", "LIMIT 1", "LIMIT ALL", "OFFSET 1",
+        "ORDER BY 2", "SORT BY n", "CLUSTER BY n", "DISTRIBUTE BY n", "LIMIT 0", "LIMIT 1, 2", "LIMIT -1", "OFFSET n",
+        "ORDER BY ALL", "ORDER BY n USING <", "LIMIT 1 PERCENT", "FETCH FIRST 1 ROWS ONLY", "LIMIT 1 OFFSET 1 LIMIT 1",
+        "ORDER BY (SELECT 1)", "ORDER BY count(*) OVER ()", "ORDER BY rand()", "LIMIT (SELECT 1)",
+        "ORDER BY n ASC DESC",
         "QUALIFY true", "WINDOW w AS (PARTITION BY symbol)", "FOR UPDATE", "INTO OUTFILE '/tmp/x'", "|> SELECT 1",
         "|> DROP n", "PROCEDURE ANALYSE()", "GROUP BY ALL", "GROUP BY ROLLUP ()",
         "GROUP BY CUBE (symbol, price", "GROUP BY symbol GROUPING SETS ((symbol), ())", "GROUP BY symbol WITH CUBES",

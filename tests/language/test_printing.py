@@ -61,6 +61,7 @@ WINDOWS = (
     | st.builds("[Rows {}]".format, ROW_COUNTS)
     | st.just("")
 )
+DIRECTIONS = st.sampled_from(["", " ASC", " desc", " NULLS LAST", " DESC NULLS FIRST", " ASC NULLS FIRST"])
 CLAUSES = st.builds(
     WindowClause,
     st.just("RANGE"),
@@ -104,7 +105,7 @@ def selects(draw: st.DrawFn) -> str:
         )
     )
     source = f"{draw(TICKED)} {draw(WINDOWS)} {draw(st.just('') | TICKED.map('AS {}'.format))}"
-    text = f"SELECT {', '.join(items)} FROM {source}"
+    text = f"SELECT {draw(st.sampled_from(['', '', 'DISTINCT ']))}{', '.join(items)} FROM {source}"
     for kind in draw(st.lists(st.sampled_from([", {}", " JOIN {}", " LEFT JOIN {}"]), max_size=2)):
         text += kind.format(f"{draw(TICKED)} {draw(WINDOWS)} AS {draw(TICKED)}")
         if "JOIN" in kind:
@@ -115,6 +116,10 @@ def selects(draw: st.DrawFn) -> str:
         text += f" GROUP BY {', '.join(keys)}"
     if draw(st.booleans()):
         text += f" HAVING {draw(CONDITIONS)}"
+    if sorted_by := draw(st.lists(st.builds("{}{}".format, TOTALS | TICKED, DIRECTIONS), max_size=2)):
+        text += f" ORDER BY {', '.join(sorted_by)}"
+    for clause in ("LIMIT", "OFFSET"):
+        text += draw(st.just("") | ROW_COUNTS.map(f" {clause} {{}}".format))
     if options := draw(st.just(()) | OPTION_LISTS):
         text += f" WITH ({', '.join(map(str, options))})"
     return text

@@ -87,19 +87,22 @@ class Batch:
 
     def answers(self, query: Grouped) -> list[dict[str, Any]]:
         """Answer every window by plain SQL."""
+        rows: list[dict[str, Any]] = self.spark.sql(self.text(query)).toArrow().to_pylist()
+        return rows
+
+    def text(self, query: Grouped) -> str:
+        """Write the SQL that answers every window."""
         last = self.seconds + query.range_s
         ends = ", ".join(f"({end})" for end in range(query.slide_s, last + 1, query.slide_s))
         by = f"ROLLUP ({query.by[:-12]})" if query.by.endswith(" WITH ROLLUP") else query.by
         select = query.select.replace("grouping_id(a", "grouping_id(we, a")  # here the window is a key too
         since = f"timestamp '{START:%Y-%m-%d %H:%M:%S}'"
-        text = f"""
+        return f"""
             SELECT we, {select} FROM (
                 SELECT r.*, e.e AS we FROM all_rows r JOIN (VALUES {ends}) AS e(e)
                 ON r.ts >= {since} + make_dt_interval(0, 0, 0, e.e - {query.range_s})
                 AND r.ts < {since} + make_dt_interval(0, 0, 0, e.e)
             ){query.filtered} GROUP BY we, {by}{query.kept}"""
-        rows: list[dict[str, Any]] = self.spark.sql(text).toArrow().to_pylist()
-        return rows
 
 
 def check(bed: TestBed, batch: Batch, query: Grouped) -> None:

@@ -71,6 +71,7 @@ def drawn_question(draw: random.Random) -> Question:
         draw.choice(HAVINGS),
         draw.choice([None, None, None, 20 * SECOND, 60 * SECOND]),
         options=draw.choice(URGENCIES),
+        most=draw.choice([None, None, 1, 2]),
     )
 
 

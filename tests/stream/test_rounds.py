@@ -28,6 +28,9 @@ QUERIES = {
     "revised": "SELECT k, sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] GROUP BY k WITH (late='revise', revise_for='1 h')",
     "briefly": "SELECT sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] WITH (late = 'revise', revise_for = '2 s')",
     "changes": "SELECT max(v) AS x FROM s [RANGE 4 s SLIDE 100 ms] WITH (emit = 'change')",
+    "top": "SELECT k, sum(v) AS x FROM s [RANGE 3 s SLIDE 200 ms] GROUP BY k ORDER BY x DESC LIMIT 1",
+    "led": "SELECT k, sum(v) x FROM s [RANGE 5 s SLIDE 250 ms] GROUP BY k ORDER BY x LIMIT 1 "
+    "WITH (late = 'revise', revise_for = '1 h')",
     "rolled": "SELECT k, count(*) AS n FROM s [RANGE 3 s SLIDE 500 ms] GROUP BY ROLLUP (k)",
     "spark": "SELECT conv(sum(v), 10, 2) AS x FROM s [RANGE 2 s SLIDE 400 ms]",
     "fails": "SELECT 10 div (count(*) - 3) AS x FROM s [RANGE 4 s SLIDE 100 ms]",
@@ -51,7 +54,9 @@ def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest
         times = [clock - 2 + draw.random() * 7 for _ in range(25)]
         bed.feed("s", [{"ts": t, "k": draw.choice("abc"), "v": draw.randrange(9)} for t in times])
     bed.flush()
-    found = {name: bed.engine.results(name, "rows", revisions=name in ("revised", "briefly")) for name in QUERIES}
+    found = {
+        name: bed.engine.results(name, "rows", revisions=name in ("revised", "briefly", "led")) for name in QUERIES
+    }
     found |= {"paused": {name: bed.paused(name) for name in QUERIES}, "counts": bed.counts("s")}
     bed.close()
     found["jsonl"] = Counter(line for file in (folder / "j").iterdir() for line in file.read_text().splitlines())

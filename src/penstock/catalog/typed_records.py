@@ -14,19 +14,20 @@ from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.typed import Definition, Retimed, TypedQuery, with_window
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
-from penstock.model.query import Aggregate, Join, Output, Query
+from penstock.model.query import Aggregate, Join, Output, Query, SortKey
 from penstock.model.window import RowsWindow, Window
 
 Types = tuple[pa.DataType, ...]
 
+_ROLES: Final = ("key", "argument", "output", "order")
 FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
 
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
     """Write a query and what Spark said about it."""
     query = _fields(typed.query) | {"window": _window_record(typed.query.window)}
-    query |= {name: [_fields(one) for one in query[name]] for name in ("joins", "aggregates", "outputs")}
-    types = _types(typed.key_types, typed.argument_types, typed.output_types)
+    query |= {name: [_fields(one) for one in query[name]] for name in ("joins", "aggregates", "outputs", "order")}
+    types = _types(typed.key_types, typed.argument_types, typed.output_types, typed.order_types)
     told = {"form": FORM, "types": types, "columns": sorted(typed.columns)}
     told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
     told |= {"where": typed.where}
@@ -53,10 +54,11 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
             "outputs": tuple(Output(**output) for output in bound["outputs"]),
             "sets": tuple(tuple(one) for one in bound.get("sets", ())),
             "options": tuple((name, value) for name, value in bound["options"]),
+            "order": tuple(SortKey(**key) for key in bound.get("order", ())),
         }
     )
     schema = _schema(told["types"])
-    types = {role: tuple(f.type for f in schema if f.name == role) for role in ("key", "argument", "output")}
+    types = {role: tuple(f.type for f in schema if f.name == role) for role in _ROLES}
     arguments = iter(types["argument"])
     aggregates = tuple(bind_aggregate(a, [next(arguments) for _ in a.arguments], own) for a in query.aggregates)
     return TypedQuery(
@@ -69,6 +71,7 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
         tuple(Attribute(*one) for one in told["attributes"]),
         frozenset(told["fallible"]),
         told["where"],
+        types["order"],
     )
 
 
@@ -108,16 +111,15 @@ def _join(record: Mapping[str, Any]) -> Join:
     return Join(**{**record, **keys})
 
 
-def _fields(one: Query | Join | Aggregate | Output) -> dict[str, Any]:
+def _fields(one: Query | Join | Aggregate | Output | SortKey) -> dict[str, Any]:
     """List the fields of a value, which are shared with it."""
     return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 @lru_cache(maxsize=1_000)
-def _types(keys: Types, arguments: Types, outputs: Types) -> str:
-    """Write Arrow's types as text: those of the keys, of the aggregates' arguments and of the outputs."""
-    roles = {"key": keys, "argument": arguments, "output": outputs}
-    schema = pa.schema([pa.field(role, found) for role, types in roles.items() for found in types])
+def _types(*by_role: Types) -> str:
+    """Write Arrow's types as text: of the keys, the aggregates' arguments, the outputs, and what ORDER BY adds."""
+    schema = pa.schema([pa.field(role, t) for role, types in zip(_ROLES, by_role, strict=True) for t in types])
     return base64.b64encode(schema.serialize()).decode()
 
 

@@ -38,7 +38,10 @@ class FinishRequest:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Answer columns ``o0``… of every row, which rows HAVING keeps, which failed, and why the first one did."""
+    """Answer columns ``o0``… of every row, which rows HAVING keeps, which failed, and why the first one did.
+
+    Behind the outputs are the columns of what only ORDER BY names.
+    """
 
     table: pa.Table
     keep: BoolArray
@@ -58,13 +61,14 @@ class Shape:
     having: str | None
     grouped: bool
     sets: tuple[tuple[int, ...], ...]
+    rows: tuple[object, ...]  # which of a window's answer rows are given, and in what order
 
     @staticmethod
     def of(typed: TypedQuery) -> Shape:
         """Take the shape of a query."""
         query = typed.query
-        outputs = tuple(o.expression for o in query.outputs)
-        return Shape(typed.aggregates, outputs, query.having, query.grouped, query.sets)
+        rows = (len(query.outputs), query.distinct, query.order, query.limit, query.offset)
+        return Shape(typed.aggregates, query.expressions, query.having, query.grouped, query.sets, rows)
 
 
 class Finisher:
@@ -79,9 +83,9 @@ class Finisher:
         if query.start_aligned:
             types |= WINDOW_TYPES
         types |= grouping_types(query)
-        self.outputs = [compile_expression(o.expression, types) for o in query.outputs]
+        self.outputs = [compile_expression(text, types) for text in query.expressions]
         self.having = compile_expression(query.having, types) if query.having else None
-        expected = zip(self.outputs, typed.output_types, strict=True)
+        expected = zip(self.outputs, (*typed.output_types, *typed.order_types), strict=True)
         listed = all(c is not None and c.type == t for c, t in expected)
         self.in_arrow = listed and (query.having is None or self.having is not None)
 
@@ -117,7 +121,7 @@ class Finisher:
     def request(self, inputs: pa.Table) -> FinishRequest:
         """Word what Spark has to compute."""
         query = self.typed.query
-        return FinishRequest(inputs, tuple(o.expression for o in query.outputs), query.having)
+        return FinishRequest(inputs, query.expressions, query.having)
 
     def spelled(self, text: str) -> str:
         """Write the user's keys and aggregates in place of ``k0``… and ``a0``…"""
@@ -136,14 +140,14 @@ class Finisher:
             keep, failed = _kept(self.having, inputs)
         reason = f"arithmetic failed in HAVING {self.typed.query.having}" if failed.any() else None
         columns = {}
-        for number, (compiled, output) in enumerate(zip(self.outputs, self.typed.query.outputs, strict=True)):
+        for number, (compiled, text) in enumerate(zip(self.outputs, self.typed.query.expressions, strict=True)):
             assert compiled is not None
             evaluated = compiled(inputs)
             columns[f"o{number}"] = evaluated.array
             if evaluated.failed is not None:
                 failing = evaluated.failed & keep
                 if reason is None and failing.any():
-                    reason = f"arithmetic failed in {output.expression}"
+                    reason = f"arithmetic failed in {text}"
                 failed = failed | failing
         return Finished(pa.table(columns), keep, failed, reason)
 

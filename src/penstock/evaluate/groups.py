@@ -173,17 +173,26 @@ def _hashable(value: Any) -> Hashable:
 
 def sort_keys(keys: Sequence[pa.Array]) -> Int64Array:
     """Return the order of rows by several keys as Spark orders them."""
+    return sort_rows(keys, [(False, True)] * len(keys))
+
+
+def sort_rows(keys: Sequence[pa.Array], directions: Sequence[tuple[bool, bool]]) -> Int64Array:
+    """Return the order of rows by keys, of each whether it descends and has its NULLs first; equal rows stay."""
     columns: dict[str, pa.Array] = {}
-    for number, key in enumerate(keys):
+    by: list[tuple[str, str, str]] = []
+    for number, (key, (descending, nulls_first)) in enumerate(zip(keys, directions, strict=True)):
+        how = "descending" if descending else "ascending", "at_start" if nulls_first else "at_end"
         if pa.types.is_string(key.type):
             key = key.cast(pa.binary())
         if pa.types.is_nested(key.type) or pa.types.is_null(key.type):
             key = rank_nested(raw_values(key))
         if pa.types.is_floating(key.type):  # Arrow puts NaN beside NULL
             columns[f"{number}n"] = pc.is_nan(key)
+            by.append((f"{number}n", *how))
             key = pc.if_else(pc.is_nan(key), pa.scalar(0.0, key.type), key)
         columns[f"{number}v"] = key
-    order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending", "at_start") for name in columns])
+        by.append((f"{number}v", *how))
+    order = pc.sort_indices(pa.table(columns), sort_keys=by)
     return np.asarray(order.to_numpy(), np.int64)
 
 

@@ -59,6 +59,7 @@ class TypedQuery:
     attributes: tuple[Attribute, ...] = ()  # that the predicate tests, and its tests themselves
     fallible: frozenset[str] = frozenset()  # keys and arguments whose computing may fail
     where: str | None = None  # the predicate in the one form of all that mean the same
+    order_types: tuple[pa.DataType, ...] = ()  # of what only ORDER BY names
     condition: Condition = field(init=False, compare=False)
     components: tuple[Component, ...] = field(init=False, compare=False)  # that it needs, rows first, each once
     revise_us: int = field(init=False, compare=False)  # how long late rows revise its answers; 0: not at all

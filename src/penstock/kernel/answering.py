@@ -50,7 +50,8 @@ class Spent:
 class Answering:
     """Answers due evaluations from a synopsis; keeps compiled shapes between batches.
 
-    ``evaluations`` counts what was computed, ``shared`` the windows that were answered by another one's evaluation.
+    ``evaluations`` counts what was computed, ``shared`` the windows that were answered by another one's evaluation,
+    ``rows`` the groups of windows that were finished, before HAVING and LIMIT leave some out.
     """
 
     def __init__(self, synopsis: Synopsis, ask_spark: AskSpark, threads: int | None = None) -> None:
@@ -63,6 +64,7 @@ class Answering:
         self.ask_spark = ask_spark
         self.evaluations = 0
         self.shared = 0
+        self.rows = 0
         self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
         self._shapes = 0  # so far
         self._kinds: dict[int, AnswerKind] = {}  # by definition, whose number is never used again
@@ -84,6 +86,7 @@ class Answering:
         parts = self._merge_all([[list(lanes.values()) for lanes in shapes.values()] for shapes in by_lane.values()])
         self.evaluations += sum(len(part.windows.chosen) for part in parts)
         self.shared += sum(len(part.windows.ends) - len(part.windows.chosen) for part in parts)
+        self.rows += sum(map(_rows_of, parts))
         began = time.perf_counter()
         finished = finished_answers(parts, self.ask_spark)
         self._note(parts, time.perf_counter() - began)
@@ -216,3 +219,11 @@ class Answering:
             return merged(key, lane.bundle.evaluate, starts, ends, asked, **how)
         ranks = self.synopsis.groups(key).ranks() if key.keys else None
         return merged(key, lane.evaluate, starts, ends, ranks=ranks, **how)
+
+
+def _rows_of(part: MergedWindows) -> int:
+    """Count the groups of all windows, those of a shared evaluation once for each query."""
+    windows, evaluation = part.windows, part.merged.evaluation
+    if len(windows.ends) == len(windows.chosen):
+        return len(evaluation)
+    return int(np.bincount(evaluation, minlength=len(windows.chosen))[windows.evaluation].sum())

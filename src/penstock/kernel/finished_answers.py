@@ -13,6 +13,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from penstock.evaluate.arranged_rows import arranged_rows
 from penstock.evaluate.components.frequency_tables import join_lazily
 from penstock.evaluate.components.numbers import Component, Values
 from penstock.evaluate.finishing import INSTANT, AskSpark, Finished, Finisher
@@ -188,6 +189,9 @@ def _named(work: _Work) -> list[pa.Table]:
     if work.finished is None:
         return []
     kept = np.flatnonzero(work.finished.keep & ~_failed_rows(work, work.finished))
+    query = work.finisher.typed.query
+    if query.arranges_rows:
+        kept = arranged_rows(query, work.finished.table, work.evaluation, kept)
     by_names: dict[_Called, list[int]] = {}
     for position, kind in enumerate(work.kinds):
         by_names.setdefault((kind.names, kind.revised, kind.grouped), []).append(position)
@@ -217,11 +221,12 @@ def _given(
     query = work.finisher.typed.query
     told_by = [f"k{i}" for i in range(len(query.keys))] + (["g"] if query.sets else [])  # a subtotal is no NULL group
     keys = [work.inputs[name] for name in told_by] if grouped else []
-    whole = pa.table([*finished.table.columns, *keys], [str(i) for i in range(len(names) + len(keys))])
+    held_columns = [*finished.table.columns, *keys]
+    whole = pa.table(held_columns, [str(i) for i in range(len(held_columns))])
     if len(rows) != whole.num_rows or bool((rows[1:] != rows[:-1] + 1).any()):
         whole = whole.take(pa.array(rows))
     described = [np.repeat(column[mine], lengths) for column in (windows.definitions, windows.starts, windows.ends)]
     columns = [pa.array(described[0]), *(pa.array(times).view(INSTANT) for times in described[1:])]
-    outputs, keys = whole.columns[: len(names)], whole.columns[len(names) :]
+    outputs, keys = whole.columns[: len(names)], whole.columns[finished.table.num_columns :]
     table = pa.table([*columns, *outputs], [DEFINITION, "window_start", "window_end", *names])
     return first_revision(table, keys) if revised else with_keys(table, keys)

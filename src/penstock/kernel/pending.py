@@ -112,10 +112,10 @@ class Rounds:
         self._each: dict[int, int] = {}  # bytes of an answer, by definition
         self._cells = 0  # of the last round: windows by groups of queries with keys
 
-    def note(self, answers: int) -> None:
-        """Learn from how many answers with keys the last round had."""
+    def note(self, rows: int) -> None:
+        """Learn from how many groups of windows were finished in the last round, whether they are answered or not."""
         if self._cells:
-            self._filled = min(1.0, max(LEAST_FILLED, 1.5 * answers / self._cells))
+            self._filled = min(1.0, max(LEAST_FILLED, 1.5 * rows / self._cells))
 
     def are_much(self, answers: Sequence[pa.Table]) -> bool:
         """Tell whether answers of rounds that are done should not be in memory beside those of the next one."""

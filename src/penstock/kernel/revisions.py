@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.evaluate.groups import Groups, sort_keys
+from penstock.evaluate.groups import Groups, sort_keys, sort_rows
 from penstock.model.arrays import Int64Array
 from penstock.store.answers import DEFINITION
 
 Place = tuple[int, int]  # a window's end and a group's number
+SortedBy = tuple[str, bool, bool]  # an output's name, whether it descends, and whether its NULLs come first
 
 REVISION: Final = "#revision"
 OP: Final = "#op"
@@ -83,20 +84,34 @@ class Revisions:
             for end in [end for end in by_end if end <= horizons[definition]]:
                 del by_end[end]
 
+    def standing(self, definition: int, ends: Iterable[int]) -> list[Place]:
+        """List the windows and groups, of some windows, of which an answer stands."""
+        by_end = self._said.get(definition, {})
+        return [(end, group) for end in ends for group, said in by_end.get(end, {}).items() if said.present]
+
     def changed(
-        self, definition: int, answers: pa.Table, numbers: Int64Array, places: Iterable[Place]
+        self,
+        definition: int,
+        answers: pa.Table,
+        numbers: Int64Array,
+        places: Iterable[Place],
+        others: Iterable[Place] = (),
     ) -> list[pa.Table]:
-        """Compare answers computed anew with what was last said of the places, and word what differs."""
+        """Compare answers computed anew with what was last said of the places, and word what differs.
+
+        Of the ``others``, whose rows are the same as before, it is compared only whether they are answered.
+        """
         found = {place: row for row, place in enumerate(zip(_ends(answers).tolist(), numbers.tolist(), strict=True))}
         anew: list[tuple[int, int]] = []  # row, revision
         gone: list[_Said] = []
-        for place in places:
+        touched = dict.fromkeys(places)
+        for place in (*touched, *others):
             said, row = self._last(definition, place), found.get(place)
             if row is None:
                 gone += [said] if said is not None and said.present else []
             elif said is None:
                 anew.append((row, 0))
-            elif not said.present or not _same(said.table, said.row, answers, row):
+            elif not said.present or (place in touched and not _same(said.table, said.row, answers, row)):
                 anew.append((row, said.revision + 1))
         return _worded(answers, anew) + [_retracted(said) for said in gone]
 
@@ -111,26 +126,39 @@ def group_numbers(answers: pa.Table, groups: Groups) -> Int64Array:
     return groups.encode(keys) if keys else np.zeros(answers.num_rows, np.int64)
 
 
-def current_answers(log: pa.Table) -> pa.Table:
-    """Keep of each window and group what was said last, unless it was taken back; by window, then group."""
+def current_answers(log: pa.Table, order: Sequence[SortedBy] = ()) -> pa.Table:
+    """Keep of each window and group what was said last, unless it was taken back; by window, ``order``, then group."""
     keys = [log[name] for name in log.column_names if name.startswith(KEY)]
     numbers = Groups([k.type for k in keys]).encode(keys) if keys else np.zeros(log.num_rows, np.int64)
     last = {place: row for row, place in enumerate(zip(_ends(log).tolist(), numbers.tolist(), strict=True))}
     rows = log.take(pa.array(sorted(last.values()), pa.int64()))
-    return in_order(rows.filter(pc.not_equal(rows[OP], "retract")))
+    standing = in_order(rows.filter(pc.not_equal(rows[OP], "retract")))
+    if not order:
+        return standing
+    keys = [standing["window_end"].cast(pa.int64()), *(standing[name] for name, _, _ in order)]
+    ways = [(False, True), *((descending, nulls_first) for _, descending, nulls_first in order)]
+    return standing.take(pa.array(sort_rows([key.combine_chunks() for key in keys], ways)))
 
 
-def shown_answers(log: Sequence[pa.Table], schema: pa.Schema, *, revisions: bool, by: Sequence[str] = ()) -> pa.Table:
+def shown_answers(
+    log: Sequence[pa.Table],
+    schema: pa.Schema,
+    *,
+    revisions: bool,
+    by: Sequence[str] = (),
+    order: Sequence[SortedBy] = (),
+) -> pa.Table:
     """Show a query's answers as they stand, or all that was ever said, with its revision and what was done.
 
-    Answers that executors wrote are put in order ``by`` their keys.
+    Answers that executors wrote are put in order ``by`` their keys; those that were revised in the ``order`` of their
+    query, and all others are in it.
     """
     if not any(is_revised(table) for table in log):
-        plain = sorted_answers(log, schema, by)
+        plain = sorted_answers(log, schema, by, ordered=bool(order))
         return _first_said(plain, with_revisions(schema)) if revisions else plain
     whole = pa.concat_tables(log).combine_chunks()
     if not revisions:
-        return current_answers(whole).select(schema.names).cast(schema)
+        return current_answers(whole, order).select(schema.names).cast(schema)
     said = in_order(whole).rename_columns({REVISION: "revision", OP: "op"})
     return said.select(with_revisions(schema).names).cast(with_revisions(schema))
 
@@ -146,11 +174,16 @@ def with_revisions(schema: pa.Schema) -> pa.Schema:
     return schema.insert(2, pa.field("revision", pa.int32())).insert(3, pa.field("op", pa.string()))
 
 
-def sorted_answers(tables: Sequence[pa.Table], schema: pa.Schema, by: Sequence[str] = ()) -> pa.Table:
-    """Put a query's answers in the order of their windows; groups are in order within one, or put so ``by`` keys."""
+def sorted_answers(
+    tables: Sequence[pa.Table], schema: pa.Schema, by: Sequence[str] = (), *, ordered: bool = False
+) -> pa.Table:
+    """Put a query's answers in the order of their windows; groups are in order within one, or put so ``by`` keys.
+
+    Answers that are ``ordered`` by ORDER BY stay so within a window.
+    """
     if not tables:
         return schema.empty_table()
-    if all(ROW in t.column_names and KEY + "0" in t.column_names for t in tables):
+    if not ordered and all(ROW in t.column_names and KEY + "0" in t.column_names for t in tables):
         return _by_parts(pa.concat_tables(tables).combine_chunks()).select(schema.names).cast(schema)
     whole = pa.concat_tables([t.select(schema.names).cast(schema) for t in tables]).combine_chunks()
     if by:

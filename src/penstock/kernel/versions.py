@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UnknownQuery, WrongType
-from penstock.kernel.revisions import shown_answers
+from penstock.kernel.revisions import SortedBy, shown_answers
 
 Version = int | Literal["all"] | None  # None: the answers as they stand
 VERSION: Final = "version"
@@ -25,6 +25,7 @@ class ShownVersions:
     schema: pa.Schema  # of the last version's answers
     begins_us: int  # of the last version: it answers the windows that begin then or later
     by: Mapping[int, Sequence[str]]  # version → columns that tell groups, where its answers are to be put in order
+    order: Mapping[int, Sequence[SortedBy]]  # version → its ORDER BY, where its answers may have been revised
 
     def answers(self, version: Version = None, *, revisions: bool = False) -> pa.Table:
         """Show the answers as they stand, those of one version, or all with the version of each."""
@@ -50,7 +51,8 @@ class ShownVersions:
         """Show the answers of one version with its own columns; of an earlier one that said nothing, only windows'."""
         last = version == max(self.said)
         schema = self.schema if last else _visible(log[0]) if log else pa.schema(list(self.schema)[:_WINDOW])
-        return shown_answers(log, schema, revisions=revisions, by=self.by.get(version, ()))
+        by, order = self.by.get(version, ()), self.order.get(version, ())
+        return shown_answers(log, schema, revisions=revisions, by=by, order=order)
 
     def _still_standing(self, version: int) -> list[pa.Table]:
         """Keep a version's answers of windows that begin before those of every later version."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 from penstock.errors import Unsupported
 from penstock.language.binding.canonical import render
 from penstock.language.binding.grouping_sets import write_element
-from penstock.language.binding.query_text import write_name
+from penstock.language.binding.query_text import write_direction, write_name
 from penstock.language.binding.scope import is_function, path_of
 from penstock.language.grammar.dialect import window_of
 from penstock.language.grammar.literals import is_plain_word, quote, word_set, write_string
@@ -47,7 +47,8 @@ def _spelled(node: exp.Expr) -> exp.Expr:
 
 def write_select(tree: exp.Select) -> str:
     """Write a SELECT as it was parsed, on one line."""
-    parts = ["SELECT", ", ".join(_item(item) for item in tree.expressions)]
+    parts = ["SELECT", *(["DISTINCT"] if tree.args.get("distinct") else [])]
+    parts.append(", ".join(_item(item) for item in tree.expressions))
     parts += ["FROM", _source(tree.args["from_"].this) + "".join(_join(join) for join in tree.args.get("joins") or [])]
     if where := tree.args.get("where"):
         parts += ["WHERE", write_expression(where.this)]
@@ -55,7 +56,18 @@ def write_select(tree: exp.Select) -> str:
         parts += ["GROUP BY", ", ".join(write_element(key, write_expression) for key in group.expressions)]
     if having := tree.args.get("having"):
         parts += ["HAVING", write_expression(having.this)]
+    if order := tree.args.get("order"):
+        parts += ["ORDER BY", ", ".join(_sort_key(key) for key in order.expressions)]
+    for clause in ("limit", "offset"):
+        if count := tree.args.get(clause):
+            parts += [clause.upper(), count.expression.name]
     return " ".join(parts)
+
+
+def _sort_key(key: exp.Expr) -> str:
+    """Write one expression of ORDER BY."""
+    descending, nulls_first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
+    return write_direction(write_expression(key.this), descending, nulls_first)
 
 
 def _item(node: exp.Expr) -> str:

@@ -261,7 +261,8 @@ class Syntax:
 STATEMENTS: Final = (
     Syntax(
         "SELECT",
-        "SELECT … FROM stream [RANGE d SLIDE d OFFSET d] JOIN … WHERE … GROUP BY … HAVING … WITH (option = value, …)",
+        "SELECT [DISTINCT] … FROM stream [RANGE d SLIDE d OFFSET d] JOIN … WHERE … GROUP BY … HAVING … "
+        "ORDER BY … LIMIT n OFFSET n WITH (option = value, …)",
         "what a query asks; a statement of its own only inside CREATE QUERY, ALTER QUERY and EXPLAIN",
     ),
     Syntax(

@@ -69,6 +69,15 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """One expression of ORDER BY, over the same placeholders."""
+
+    expression: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A continuous aggregate query over one stream."""
 
@@ -86,6 +95,26 @@ class Query:
     start_aligned: bool = False  # written as GROUP BY window(…), whose struct the outputs may name
     sets: tuple[tuple[int, ...], ...] = ()  # of ROLLUP and the like: the keys of each grouping set; none: all keys
     options: tuple[tuple[str, str | int], ...] = ()  # those that are not the default, sorted
+    distinct: bool = False  # of equal answer rows of a window, one is given
+    order: tuple[SortKey, ...] = ()  # of a window's answer rows; ties by group
+    limit: int | None = None  # rows of a window's answer, after those that OFFSET leaves out
+    offset: int = 0
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """List what is computed of an answer row: the outputs, then what only ORDER BY names."""
+        outputs = [output.expression for output in self.outputs]
+        return (*outputs, *dict.fromkeys(k.expression for k in self.order if k.expression not in outputs))
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Tell whether it depends on a window's other groups whether a group is answered."""
+        return self.distinct or self.limit is not None or self.offset > 0
+
+    @property
+    def arranges_rows(self) -> bool:
+        """Tell whether a window's answer rows are put in order, or chosen."""
+        return self.chooses_rows or bool(self.order)
 
     def __str__(self) -> str:
         """Print the query's canonical text."""

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from sqlglot import exp
 
 from penstock.errors import PenstockError, Unsupported, WrongType
+from penstock.evaluate.expressions.ddl import type_name
 from penstock.evaluate.finishing import WINDOW_TYPES, grouping_types
 from penstock.evaluate.functions.binding import bind_aggregate
 from penstock.evaluate.functions.bound import is_comparable
@@ -134,13 +135,14 @@ def _typing(bound: Bound) -> Typing:
     argument_types = tuple(_arrow(t, text, query) for t, text in zip(types[len(query.keys) :], arguments, strict=False))
     each = iter(argument_types)
     aggregates = tuple(bind_aggregate(a, [next(each) for _ in a.arguments], bound.own) for a in query.aggregates)
-    outputs = yield from _output_types(query, types[: len(query.keys)], [a.type for a in aggregates])
+    answered = yield from _answer_types(query, types[: len(query.keys)], [a.type for a in aggregates])
+    outputs, ordered = answered[: len(query.outputs)], answered[len(query.outputs) :]
     row = [column for aggregate in query.aggregates for column in aggregate.row]
     _check_row(row, (yield Untyped(known, tuple(row))) if row else [], query)
     read = frozenset[str]().union(*map(names_in, [*texts, *row])) & {c.name for c in bound.stream.columns}
     same, attributes = _condition(query.where, named) if query.where else (None, ())
     failing = fallible([*query.keys, *arguments], named)
-    return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same)
+    return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same, ordered)
 
 
 def _condition(where: str, types: Mapping[str, str]) -> tuple[str, Attributes]:
@@ -154,25 +156,39 @@ def _condition(where: str, types: Mapping[str, str]) -> tuple[str, Attributes]:
     return same, attributes_of(read_predicate(same), types, judged)
 
 
-def _output_types(
+def _answer_types(
     query: Query, keys: Sequence[T.DataType], aggregates: Sequence[pa.DataType]
 ) -> Generator[Untyped, list[T.DataType], tuple[pa.DataType, ...]]:
-    """Type the SELECT list and HAVING over keys and aggregates."""
+    """Type the SELECT list, what only ORDER BY names, and HAVING, over keys and aggregates."""
     named = {f"k{i}": t for i, t in enumerate(keys)}
     named |= {f"a{i}": from_arrow_type(t) for i, t in enumerate(aggregates)}
     if query.start_aligned:
         named |= {name: from_arrow_type(t) for name, t in WINDOW_TYPES.items()}
     named |= {name: from_arrow_type(t) for name, t in grouping_types(query).items()}
     having = [query.having] if query.having else []
-    texts = [*(o.expression for o in query.outputs), *having]
+    texts = [*query.expressions, *having]
     bare = {quoted(name): found for name, found in named.items()}
     if all(text in bare for text in texts):
         types = [bare[text] for text in texts]
     else:
         known = tuple(Column(name, found.simpleString()) for name, found in named.items())
         types = yield Untyped(known or (Column("a", "boolean"),), tuple(texts))
-    _check_boolean(having, types[len(query.outputs) :], "HAVING", query)
-    return tuple(_arrow(t, o.name, query) for t, o in zip(types, query.outputs, strict=False))
+    _check_boolean(having, types[len(query.expressions) :], "HAVING", query)
+    names = [*(o.name for o in query.outputs), *query.expressions[len(query.outputs) :]]
+    found = tuple(_arrow(t, name, query) for t, name in zip(types, names, strict=False))
+    _check_comparable(query, names, found)
+    return found
+
+
+def _check_comparable(query: Query, names: Sequence[str], types: Sequence[pa.DataType]) -> None:
+    """Refuse to order what has no order, and to look for equal ones among it."""
+    ordered = {key.expression for key in query.order}
+    for number, (text, found) in enumerate(zip(query.expressions, types, strict=True)):
+        compared = text in ordered or (query.distinct and number < len(query.outputs))
+        if compared and not is_comparable(found):
+            clause = "ORDER BY" if text in ordered else "SELECT DISTINCT"
+            what = f"{clause} needs values that can be put in order, but {names[number]} is {type_name(found)}"
+            raise WrongType(what, detail=query.text)
 
 
 def _check_row(row: Sequence[str], types: Sequence[T.DataType], query: Query) -> None:

@@ -95,7 +95,19 @@ class Corrections:
         asked = [place for place in places if place[0] not in failed]
         answers = tables[0] if tables else _NO_ANSWERS
         numbers = group_numbers(answers, self.synopsis.groups(key)) if tables else np.empty(0, np.int64)
-        return self.revisions.changed(definition.id, answers, numbers, asked), failures
+        others = self._others(definition, answers, numbers, asked) if definition.query.chooses_rows else []
+        return self.revisions.changed(definition.id, answers, numbers, asked, others), failures
+
+    def _others(
+        self, definition: Definition, answers: pa.Table, numbers: Int64Array, asked: Sequence[Place]
+    ) -> list[Place]:
+        """List the groups of the same windows that late rows did not touch: others may take their places, or leave."""
+        ends = {end for end, _ in asked}
+        computed = zip(answers["window_end"].cast(pa.int64()).to_pylist(), numbers.tolist(), strict=True)
+        said = self.revisions.standing(definition.id, sorted(ends))
+        places = dict.fromkeys([*(place for place in computed if place[0] in ends), *said])
+        touched = set(asked)
+        return [place for place in places if place not in touched]
 
     def note(self, layout: Layout, tables: Sequence[pa.Table]) -> list[pa.Table]:
         """Remember what was answered; return the answers."""

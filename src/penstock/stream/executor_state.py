@@ -62,10 +62,12 @@ class ExecutorState:
     def may_have(self, definitions: Sequence[Definition]) -> bool:
         """Tell whether some queries can be answered here, bucket by bucket.
 
-        Subtotals of grouping sets are made of several buckets, revisions and changes need what was answered before,
-        workers have no Spark to ask for expressions that only it computes, and users' aggregates stay in the driver.
+        Subtotals of grouping sets are made of several buckets, and so is the order of a window's groups; revisions and
+        changes need what was answered before, workers have no Spark to ask for expressions that only it computes, and
+        users' aggregates stay in the driver.
         """
         plain = all(not d.query.sets and not d.typed.revise_us and not says_changes(d.query) for d in definitions)
+        plain = plain and not any(d.query.arranges_rows for d in definitions)
         ours = all(a.function in AGGREGATES for d in definitions for a in d.query.aggregates)
         return plain and ours and all(map(self._is_listed, definitions))
 

@@ -39,8 +39,8 @@ MANY_BYTES: Final = 4 << 20  # of a first batch, whose rows nobody has counted
 TOO_MANY_ROWS: Final = 2_000_000  # of a batch: with fewer, the driver can hold all its groups until they are counted …
 TOO_MANY_BYTES: Final = 64 << 20  # … or of a first batch
 CANNOT_BE: Final = (
-    "its groups are kept by the executors, which do not revise answers, "
-    "compute no grouping sets and support not every function"
+    "its groups are kept by the executors, which do not revise answers, do not compare groups with each other "
+    "(DISTINCT, ORDER BY, LIMIT), compute no grouping sets and support not every function"
 )
 
 

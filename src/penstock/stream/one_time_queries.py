@@ -124,6 +124,7 @@ class OneTimeQueries:
         assert layout is not None
         if not executor_state.may_have([asked]):
             what = "these groups are kept by the executors, which compute no grouping sets and not every function"
+            what += ", and put no groups in order"
             raise QueryFailed(what, hint="Select only keys and aggregates.")
         due = Pending(asked, lane, EndRuns.listed(np.array([end_us], np.int64)))
         answered = executor_state.answer([due], layout, self.progress.clock.number)

@@ -263,8 +263,9 @@ class StepCommitter:
             if place:
                 yield tables, failures
             chosen = [one for one in map(self._before_pause, listed) if len(one.ends)]
+            before = self.answering.rows
             tables, failures = answer_apart(self.answering, chosen)
-            self.rounds.note(sum(table.num_rows for table in tables))
+            self.rounds.note(self.answering.rows - before)
         for place, (revised, failed) in enumerate(self.corrections.revised(layout, *late)):
             if place:
                 yield tables, failures

@@ -228,7 +228,8 @@ class Answered:
         except Failed:
             standing.fail(end - 1, standing.query.window.end_after(end))
             return
-        for group in groups:
+        others = [group for at, group in standing.last if at == end] if standing.query.rows.chooses else []
+        for group in dict.fromkeys([*groups, *(now if standing.query.rows.chooses else ()), *others]):
             known = standing.last.get((end, group))
             stands = known is not None and known.op != "retract"
             if group not in now:

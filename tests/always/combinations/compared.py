@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.always.combinations.expressions import in_order
-from tests.always.combinations.queries import Entry, Standing, Values
+from tests.always.combinations.queries import Entry, Query, Standing, Values
 
 Line = tuple[Any, ...]
 Lines = Counter[Line]
@@ -59,6 +59,15 @@ def ordered(table: pa.Table, keys: Sequence[str]) -> bool:
     """Tell whether answers come ordered by window, then by the keys that are shown."""
     places = [(row["window_end"], *(in_order(row[key]) for key in keys)) for row in table.to_pylist()]
     return places == sorted(places)
+
+
+def arranged(table: pa.Table, query: Query) -> bool:
+    """Tell whether the answers of each window come in the order that their query asks for."""
+    by_window: dict[Any, list[Values]] = {}
+    for row in table.to_pylist():
+        values = tuple(row[name] for name in query.columns)
+        by_window.setdefault(row["window_end"], []).append(values)
+    return all(repr(query.rows.sorted(rows, rows)) == repr(rows) for rows in by_window.values())
 
 
 def once_lines(start: int, end: int, answers: Iterable[Values]) -> Lines:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tests.always.combinations.expressions import Aggregate, Expression, Failed, Having, Row, normal
+from tests.always.combinations.expressions import Aggregate, Expression, Failed, Having, Row, in_order, normal
 
 Group = tuple[Any, ...]  # which grouping set, then the keys
 Values = tuple[Any, ...]  # of all columns behind window_end
@@ -61,6 +61,56 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Which rows of a window's answer are given, and in what order."""
+
+    distinct: bool = False
+    bare: bool = False  # the keys are not among the outputs
+    order: tuple[tuple[int, bool, bool], ...] = ()  # places of outputs, whether they descend, whether NULLs come first
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def chooses(self) -> bool:
+        return self.distinct or self.limit is not None or self.offset > 0
+
+    def text(self) -> str:
+        """Write the clauses behind HAVING."""
+        listed = [
+            f"{place + 1}{' DESC' if down else ''} NULLS {'FIRST' if first else 'LAST'}"
+            for place, down, first in self.order
+        ]
+        text = f" ORDER BY {', '.join(listed)}" if listed else ""
+        text += f" LIMIT {self.limit}" if self.limit is not None else ""
+        return text + (f" OFFSET {self.offset}" if self.offset else "")
+
+    def arranged(self, answers: dict[Group, Values]) -> dict[Group, Values]:
+        """Choose among a window's groups, of which ties come by keys, then by grouping set."""
+        found = sorted(answers.items(), key=lambda one: (*map(in_order, one[0][1:]), one[0][0]))
+        if self.distinct:
+            first: dict[str, tuple[Group, Values]] = {}
+            for group, values in found:
+                first.setdefault(repr(values), (group, values))
+            found = list(first.values())
+        found = self.sorted(found, [values for _, values in found])
+        return dict(found[self.offset :][: self.limit])
+
+    def sorted(self, rows: Sequence[Any], values: Sequence[Values]) -> list[Any]:
+        """Sort rows by their values; equal ones stay as they are."""
+        pairs = list(zip(rows, values, strict=True))
+        for place, down, first in reversed(self.order):
+            null = [pair for pair in pairs if pair[1][place] is None]
+            known = [pair for pair in pairs if pair[1][place] is not None]
+            known = sorted(known, key=_value_at(place), reverse=down)
+            pairs = [*null, *known] if first else [*known, *null]
+        return [row for row, _ in pairs]
+
+
+def _value_at(place: int) -> Callable[[tuple[Any, Values]], Any]:
+    return lambda pair: in_order(normal(pair[1][place]))
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What a query asks."""
 
@@ -77,6 +127,7 @@ class Query:
     options: tuple[str, ...] = ()  # that change no answer
     stream: str = "s"
     names: tuple[str, ...] = ()  # of its outputs, where others read them
+    rows: Arrangement = Arrangement()  # which rows of a window's answer are given
 
     # -- as SQL --------------------------------------------------------------------------------------------------
 
@@ -97,7 +148,9 @@ class Query:
         join = f" {self.join} t USING (k)" if self.join else ""
         where = f" WHERE {self.where.sql}" if self.where else ""
         having = f" HAVING {self.having.sql}" if self.having else ""
-        return f"SELECT {listed} FROM {self.stream}{window}{join}{where}{self._grouped(window)}{having}"
+        word = "SELECT DISTINCT" if self.rows.distinct else "SELECT"
+        clauses = f"{join}{where}{self._grouped(window)}{having}{self.rows.text()}"
+        return f"{word} {listed} FROM {self.stream}{window}{clauses}"
 
     def _grouped(self, window: str) -> str:
         keys = [key.sql for key in self.keys]
@@ -124,7 +177,7 @@ class Query:
         """Name the columns behind the window's."""
         if self.names:
             return self.names
-        named = [f"g{i}" for i in range(len(self.keys))] + [f"a{i}" for i in range(len(self.aggregates))]
+        named = [f"g{i}" for i in range(len(self.shown_keys))] + [f"a{i}" for i in range(len(self.aggregates))]
         return (*named, *(["level"] if self.sets else []), *(["w"] if self.window.kind == "start" else []))
 
     def types(self) -> list[tuple[str, str]]:
@@ -135,7 +188,11 @@ class Query:
     @property
     def outputs(self) -> list[Expression | Aggregate]:
         """List what stands in SELECT."""
-        return [*self.keys, *self.aggregates]
+        return [*self.shown_keys, *self.aggregates]
+
+    @property
+    def shown_keys(self) -> tuple[Expression, ...]:
+        return () if self.rows.bare else self.keys
 
     # -- as Python -----------------------------------------------------------------------------------------------
 
@@ -201,11 +258,14 @@ class Query:
         found: dict[Group, Values] = {}
         for group, held in groups.items():
             if self.having is None or self.having.holds(held) is True:
-                values = [*group[1:], *(normal(aggregate.value(held)) for aggregate in self.aggregates)]
+                values = [
+                    *(() if self.rows.bare else group[1:]),
+                    *(normal(aggregate.value(held)) for aggregate in self.aggregates),
+                ]
                 values += [group[0]] if self.sets else []
                 values += [{"start": start, "end": end}] if self.window.kind == "start" else []
                 found[group] = tuple(values)
-        return found
+        return self.rows.arranged(found)
 
 
 def once(query: Query, length: int) -> Query:

@@ -23,7 +23,7 @@ from tests.always.combinations.expressions import (
     aggregates,
 )
 from tests.always.combinations.havings import havings
-from tests.always.combinations.queries import SECOND, Join, Query, Window
+from tests.always.combinations.queries import SECOND, Arrangement, Join, Query, Window
 from tests.always.combinations.steps import (
     DRIVER,
     EPOCH,
@@ -121,7 +121,22 @@ class _Drawing:
             if len(keys) == 2 and not window.of_rows and chance(0.25)
             else "",
         )
-        return self._with_options(query)
+        return self._arranged(self._with_options(query))
+
+    def _arranged(self, query: Query) -> Query:
+        """Let some queries choose among the rows of their answers; drawn apart, so that all else stays the same."""
+        draw = Random(f"{self.seed} {self.number} {query.sql()}")
+        if query.window.kind == "apart" or not query.grouped or draw.random() < 0.65:
+            return query
+        limit, offset = draw.choice([None, 1, 1, 2, 3]), draw.choice([0, 0, 0, 1])
+        distinct = draw.random() < 0.4 and query.revise_for is None and not query.changes
+        rows = Arrangement(distinct, distinct and bool(query.keys) and draw.random() < 0.7, (), limit, offset)
+        query = replace(query, rows=rows)
+        unfit = ("top(", "percentile(", "var_pop(", "stddev_samp(")  # no order of its own, or rounded as one computes
+        orders = [i for i, each in enumerate(query.outputs) if not each.sql.startswith(unfit)]
+        chosen = draw.sample(orders, min(len(orders), draw.choice([0, 1, 1, 2])))
+        order = tuple((place, draw.random() < 0.5, draw.random() < 0.5) for place in chosen)
+        return replace(query, rows=replace(rows, order=order))
 
     def _window(self) -> Window:
         kind = self.random.choices(KINDS, [80, 7, 8, 5])[0]
@@ -163,7 +178,7 @@ class _Drawing:
         by_name = {a.sql: a for a in aggregates("k", "j", "v")}
         chosen = (self.random.choice(["count(*)", "count(v)"]), self.random.choice(["sum(v)", "max(v)", "count(v)"]))
         window = Window("time", self.random.choice([2, 2, 5]) * SECOND, self.random.choice([1, 2]) * SECOND)
-        return Query(
+        found = Query(
             window,
             tuple(by_name[sql] for sql in chosen),
             (KEYS[0],),
@@ -172,6 +187,8 @@ class _Drawing:
             changes=self.chance(0.1),
             names=("k", "n", "t"),
         )
+        arranged = self._arranged(found)
+        return found if arranged.rows.bare else arranged
 
     def reader(self) -> Query:
         """Draw a query over that stream."""

@@ -51,7 +51,19 @@ def test_a_seed_draws_one_scenario_and_hundreds_have_everything() -> None:
     steps = [step for seed in range(300) for step in drawn(seed).steps]
     texts = [step.query.sql() for step in steps if step.query is not None]
     assert {step.kind for step in steps} >= {"feed", "heartbeat", "create", "ask", "restart", "die", "arm", "table"}
-    for words in ("ROLLUP", "CUBE", "GROUPING SETS", "PARTITION BY", "ROWS", "window(", "JOIN t", "emit", "revise"):
+    for words in (
+        "ROLLUP",
+        "CUBE",
+        "GROUPING SETS",
+        "PARTITION BY",
+        "ROWS",
+        "window(",
+        "JOIN t",
+        "emit",
+        "revise",
+        "LIMIT",
+        "DISTINCT",
+    ):
         assert any(words in text for text in texts), words
 
 

@@ -14,6 +14,7 @@ from penstock.engine import Engine
 from penstock.errors import PenstockError
 from tests.always.combinations.compared import (
     agree,
+    arranged,
     current_lines,
     in_lines,
     in_tables,
@@ -314,7 +315,10 @@ class Together:
             assert not found.num_rows, where
             return
         agree(shown(found, query.columns), current_lines(standing), where)
-        assert query.sets or query.window.of_rows or ordered(found, query.columns[: len(query.keys)]), where
+        if query.rows.order:
+            assert arranged(found, query), where
+        elif not query.rows.bare:
+            assert query.sets or query.window.of_rows or ordered(found, query.columns[: len(query.keys)]), where
         if query.revise_for is not None:
             log = self.engine.results(name, revisions=True, version=standing.version)
             agree(shown(log, ("revision", "op", *query.columns)), log_lines(standing), f"revisions of {where}")

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsupported
 from penstock.language.binding.aggregates import bind_call
+from penstock.language.binding.aliases import Aliases
+from penstock.language.binding.arrangement import (
+    ArrangementChecks,
+    grouped_by_outputs,
+    is_distinct,
+    read_order,
+    row_count,
+)
 from penstock.language.binding.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
 from penstock.language.binding.joins import From, Names, model_joins, read_from
-from penstock.language.binding.keys import Keys, complain, has_column, read_keys
-from penstock.language.binding.query_text import Item, plain_name, write_query
+from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys
+from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
 from penstock.language.binding.scope import (
     OWN_COLUMNS,
     REVISION_COLUMNS,
@@ -25,13 +33,12 @@ from penstock.language.binding.scope import (
 from penstock.language.binding.spark_window import FIELDS, WHOLE, is_window
 from penstock.language.functions.sql_functions import Functions, expand_select
 from penstock.language.grammar.cursor import place_of
-from penstock.language.grammar.limits import MAX_NODES
 from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import check_text
 from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_options, revises
 from penstock.language.statements import Select
 from penstock.model.derived import line_name
-from penstock.model.query import Aggregate, Output, Query
+from penstock.model.query import Aggregate, Output, Query, SortKey
 from penstock.model.window import RowsWindow
 
 __all__ = ["Names", "bind"]
@@ -67,6 +74,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     options = check_options(select.options, text)
     read, tree = read_from(expand_select(select.expression, functions, text), names, text, asked)
     listed = [_item(node, read) for node in tree.expressions]
+    tree = grouped_by_outputs(tree, listed)
     items = [item for item in listed if item is not None]
     grouping = read_keys(tree, listed, read)
     keys = grouping.nodes
@@ -79,9 +87,11 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_rows(read, over, select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
+    arranged, order = _arranged(tree, listed, outputs, over, grouped)
+    ArrangementChecks(select.expression, read, options).check(arranged)
     return Query(
         name=name,
-        text=write_query(read, items, grouping.elements, grouped, having, options),
+        text=write_query(read, items, grouping.elements, grouped, having, arranged, options),
         stream=_feeding(read),
         window=read.window,
         joins=model_joins(read),
@@ -94,6 +104,10 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         start_aligned=read.start_aligned,
         sets=grouping.sets,
         options=options,
+        distinct=arranged.distinct,
+        order=order,
+        limit=arranged.limit,
+        offset=arranged.offset,
     )
 
 
@@ -184,33 +198,28 @@ def _having(tree: exp.Select, items: Sequence[Item], keys: Sequence[exp.Expr], r
     if clause is None:
         return []
     grouped = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
-    values = {item.name.lower(): item.value for item in items}
-    sizes = {name: size_of(value) for name, value in values.items()}
-    written = 0
-
-    def step(node: exp.Expr) -> exp.Expr:
-        nonlocal written
-        path = path_of(node)
-        if path is None or len(path) > 1 or isinstance(node.parent, exp.Dot) or _inside_aggregate(node):
-            return node
-        name = path[0].name.lower()
-        if name in values and not (name in grouped and has_column(path[0], read)):
-            written += sizes[name]
-            if written > MAX_NODES:
-                complain(f"expressions of more than {MAX_NODES:,} parts once aliases are written out", node, read)
-            return exp.Paren(this=values[name].copy())
-        return node
-
-    condition = exp.Paren(this=clause.this.copy()).transform(step, copy=False)
+    condition = Aliases(items, read, grouped).written_out(clause.this)
     return [resolve(part, read.scope) for part in conjuncts(condition)]
 
 
-def _inside_aggregate(node: exp.Expr) -> bool:
-    """Say whether a node is part of an aggregate's argument."""
-    parent = node.parent
-    while parent is not None and not is_aggregate(parent):
-        parent = parent.parent
-    return parent is not None
+# ORDER BY and what belongs to it.
+
+
+def _arranged(
+    tree: exp.Select, listed: Listed, outputs: Sequence[Output], over: _Placeholders, grouped: bool
+) -> tuple[Arrangement, tuple[SortKey, ...]]:
+    """Read which answer rows of a window are given and in what order, resolved and over placeholders."""
+    names = {output.expression: output.name for output in reversed(outputs)}
+    items: list[OrderItem] = []
+    order: list[SortKey] = []
+    for item in read_order(tree, listed, over.read):
+        text = over.write(item.value)
+        if text not in (key.expression for key in order):  # a second time it orders nothing
+            order.append(SortKey(text, item.descending, item.nulls_first))
+            items.append(replace(item, output=names.get(text)))
+    distinct = is_distinct(tree, outputs, len(over.keys), grouped=grouped, sets=over.in_sets)
+    offset = row_count(tree, "offset") or 0
+    return Arrangement(distinct, tuple(items), row_count(tree, "limit"), offset), tuple(order)
 
 
 # Keys and aggregates.

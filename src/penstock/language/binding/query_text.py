@@ -29,6 +29,26 @@ class Item:
     value: exp.Expr
 
 
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    """One expression of ORDER BY, resolved; ``output`` names the output that it is."""
+
+    value: exp.Expr
+    descending: bool
+    nulls_first: bool
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What DISTINCT, ORDER BY, LIMIT and OFFSET say."""
+
+    distinct: bool = False
+    order: tuple[OrderItem, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
 def write_name(name: str) -> str:
     """Write a name, in backquotes only where it needs them."""
     keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != CALL
@@ -49,13 +69,15 @@ def write_query(
     elements: Sequence[exp.Expr],
     grouped: bool,
     having: Sequence[exp.Expr],
+    arranged: Arrangement,
     options: Sequence[tuple[str, Value]],
 ) -> str:
     """Write the whole SELECT on one line."""
     labels = _labels(read)
     window = _window_name(read, labels)
     bare = _naming(labels, window, always=bool(read.joins))
-    parts = ["SELECT", ", ".join(_item(item, bare) for item in items)]
+    parts = ["SELECT", *(["DISTINCT"] if arranged.distinct else [])]
+    parts.append(", ".join(_item(item, bare) for item in items))
     parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [_window_clause(read)])]
     parts += _joins(read, labels)
     if read.filters:
@@ -67,9 +89,32 @@ def write_query(
     if having:
         # An alias may have a column's name, and HAVING would take the alias: a qualified name is never an alias.
         parts += ["HAVING", conjunction(having, _naming(labels, window, always=True))]
+    parts += _arrangement(arranged, _naming(labels, window, always=True))
     if options:
         parts.append(f"WITH ({', '.join(str(OptionClause(*option)) for option in options)})")
     return " ".join(parts)
+
+
+def _arrangement(arranged: Arrangement, naming: Naming) -> list[str]:
+    """Write ORDER BY, LIMIT and OFFSET; an output stands there by its name, which comes before a column's."""
+    parts = []
+    if arranged.order:
+        parts += ["ORDER BY", ", ".join(_sort_key(item, naming) for item in arranged.order)]
+    if arranged.limit is not None:
+        parts += ["LIMIT", str(arranged.limit)]
+    return [*parts, "OFFSET", str(arranged.offset)] if arranged.offset else parts
+
+
+def _sort_key(item: OrderItem, naming: Naming) -> str:
+    """Write one expression of ORDER BY."""
+    text = render(item.value, naming) if item.output is None else write_name(item.output)
+    return write_direction(text, item.descending, item.nulls_first)
+
+
+def write_direction(text: str, descending: bool, nulls_first: bool) -> str:
+    """Write how rows are sorted by an expression, without what Spark takes for granted."""
+    text += " DESC" if descending else ""
+    return text if nulls_first != descending else f"{text} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def _window_clause(read: From) -> str:

@@ -57,6 +57,9 @@ def take_window(
     copy.set("expressions", [reading.marked(item) for item in copy.expressions])
     if having := copy.args.get("having"):
         having.set("this", reading.marked(having.this))
+    if order := copy.args.get("order"):
+        for key in order.expressions:
+            key.set("this", reading.marked(key.this))
     return copy, window
 
 

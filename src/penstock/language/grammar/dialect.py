@@ -18,9 +18,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.errors import InvalidWindow
 from penstock.language.duration import parse_duration
 from penstock.language.grammar.cursor import advice, placed
-from penstock.language.grammar.group_by import GroupByGrammar
 from penstock.language.grammar.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_KEYS, MAX_OUTPUTS, MAX_SLIDES
 from penstock.language.grammar.literals import is_plain_word, quote
+from penstock.language.grammar.order_by import OrderByGrammar
 from penstock.language.grammar.readings import CLAUSES, RESERVED, SIGNS
 from penstock.language.grammar.words import REFUSED_CLAUSES, STRINGS
 from penstock.model.duration import format_duration
@@ -102,8 +102,8 @@ def check_slides(range_us: int, slide_us: int, text: str, place: tuple[int, int]
         raise InvalidWindow(what, text=text, place=place, detail=f"at most {MAX_SLIDES:,} times", hint="Slide further.")
 
 
-class SelectGrammar(GroupByGrammar):
-    """SELECT … FROM stream [window] JOIN … WHERE … GROUP BY … HAVING …"""
+class SelectGrammar(OrderByGrammar):
+    """SELECT … FROM stream [window] JOIN … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"""
 
     def _parse_statement(self) -> exp.Expr:
         """Read a SELECT, or an expression that stands alone."""
@@ -116,12 +116,11 @@ class SelectGrammar(GroupByGrammar):
         self._expect(TokenType.SELECT, "SELECT")
         if self._at(TokenType.HINT):
             self._refuse("hints")
-        if self._at(TokenType.DISTINCT) and not self._name_ends():
-            column = self._next.text.lower() in RESERVED
-            self._refuse("SELECT DISTINCT queries", hint=advice(self._curr.text) if column else None)
-        if self._at(TokenType.ALL) and (self._next.token_type in (*SIGNS, TokenType.FROM) or self._as_keyword()):
+        distinct = self._at(TokenType.DISTINCT) and not self._name_ends()
+        every = self._at(TokenType.ALL) and (self._next.token_type in (*SIGNS, TokenType.FROM) or self._as_keyword())
+        if distinct or every:
             self._advance()
-        select = exp.Select(expressions=self._items())
+        select = exp.Select(expressions=self._items(), distinct=exp.Distinct() if distinct else None)
         if not self._take(TokenType.FROM):
             hint = "A name that is a word of SQL stands in backquotes." if self._readings else None
             self._no_more() if self._curr else self._fail("expected FROM and a stream, found the end", hint=hint)
@@ -133,6 +132,7 @@ class SelectGrammar(GroupByGrammar):
             select.set("group", exp.Group(expressions=self._keys()))
         if self._take(TokenType.HAVING):
             select.set("having", exp.Having(this=self._expression()))
+        self._arranged(select)
         return select
 
     def _no_more(self) -> NoReturn:

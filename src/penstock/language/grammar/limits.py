@@ -54,7 +54,9 @@ LIMITS: Final = (
     Limit("chain", MAX_CHAIN, "operators of one chain such as a + b + …"),
     Limit("depth", MAX_DEPTH, "levels of a whole expression, chains and parentheses together"),
     Limit(
-        "expression size", MAX_NODES, "names, constants, operators and calls of a query, aliases in HAVING written out"
+        "expression size",
+        MAX_NODES,
+        "names, constants, operators and calls of a query, aliases in HAVING and ORDER BY written out",
     ),
     Limit("predicates", MAX_PREDICATES, "comparisons and other tests of a query"),
     Limit("list", MAX_LIST, "values of an IN list, arguments of a call"),

@@ -12,12 +12,9 @@ from penstock.language.grammar.readings import CLAUSES, NO_TABLE_ALIAS, RESERVED
 STRINGS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 # What may follow or begin a SELECT elsewhere, and is named in the refusal here.
 REFUSED_CLAUSES: Final = (
-    ("ORDER BY", "ORDER BY clauses"),
     ("SORT BY", "SORT BY clauses"),
     ("CLUSTER BY", "CLUSTER BY clauses"),
     ("DISTRIBUTE BY", "DISTRIBUTE BY clauses"),
-    ("LIMIT", "LIMIT clauses"),
-    ("OFFSET", "OFFSET clauses"),
     ("QUALIFY", "QUALIFY clauses"),
     ("WINDOW", "WINDOW clauses"),
     ("UNION", "UNION, EXCEPT and INTERSECT"),
@@ -107,9 +104,14 @@ class Words(Cursor):
         """Say whether the alias of a stream or table is here, without AS; joins and clauses begin with other words."""
         if not self._at_name() or not self._is_word():
             return self._at_name()
-        if self._curr.text.lower() in NO_TABLE_ALIAS | CLAUSES:
+        if self._curr.text.lower() in NO_TABLE_ALIAS | CLAUSES or self._at_arrangement():
             return False
         return self._readings is not None or self._name_ends() or not self._at_clause()
+
+    def _at_arrangement(self) -> bool:
+        """Say whether ORDER BY, LIMIT or OFFSET begins here; after an alias of that name would be no such word."""
+        counted = self._at_word("LIMIT") or self._at_word("OFFSET")
+        return self._at_word("ORDER", "BY") or (counted and self._next.token_type in (TokenType.NUMBER, TokenType.ALL))
 
     def _at_clause(self) -> bool:
         """Say whether a clause begins here that is refused by name."""

@@ -176,8 +176,9 @@ class AnswerBuckets:
         try:
             self._read(synopsis, bucket)
             for listed in rounds.cut(self.due):
+                before = answering.rows
                 tables, failed = answer_apart(answering, listed)
-                rounds.note(sum(table.num_rows for table in tables))
+                rounds.note(answering.rows - before)
                 name = f"{self.number:012d}-{bucket:04d}-{uuid.uuid4().hex[:12]}.spread"
                 parts, failures = parts + write_parts(self.answers, name, tables), failures + failed
         except Exception as error:  # where it is not told whose it is, it is everybody's
