@@ -180,12 +180,16 @@ def underline(text: str, place: tuple[int, int]) -> list[str]:
     return [f"  {shown}", f"  {' ' * before}{'^' * max(1, under)}"]
 
 
+def _likeness(one: str, other: str) -> float:
+    """Tell how alike two names are, from 0 to 1."""
+    return difflib.SequenceMatcher(None, other, one).ratio()
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return a hint naming the most similar known name, if one is close."""
-    wanted, candidates = name.lower()[:WIDEST], dict[str, str]()
-    for one in known:
-        candidates[one.lower()] = one
-        candidates.setdefault(one.lower().split(" ")[0], one)
-    found = difflib.get_close_matches(wanted, candidates, n=3, cutoff=0.6)
-    found.sort(key=lambda one: one[:1] != wanted[:1])  # few people mistype the first letter
+    wanted, candidates = name.lower()[:WIDEST], {one.lower(): one for one in known}
+    firsts = {whole.split(" ")[0]: one for whole, one in reversed(candidates.items())}
+    found = difflib.get_close_matches(wanted, firsts | candidates, n=3, cutoff=0.6)
+    found.sort(key=lambda one: (one[:1] != wanted[:1], -_likeness(wanted, one), one not in candidates))
+    candidates = firsts | candidates
     return f'Did you mean "{candidates[found[0]]}"?' if found else None
