@@ -171,7 +171,10 @@ def _table(table: exp.Table, names: Names, text: str) -> Table:
     """Find a table to be joined."""
     found = names.table(table.name)
     if found is None and names.stream(table.name) is not None:
-        what, advice = "joins of two streams are not available", "Join tables to one stream."
+        what = "a query cannot join two streams by itself"
+        advice = (
+            "Join them first: CREATE STREAM pairs AS SELECT … FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k."
+        )
         raise Unsupported(what, text=text, place=place_of(table.this), hint=advice)
     if found is None:
         hint = nearest(table.name, names.table_names())
