@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from math import isqrt
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from penstock.model.query import Output
 
@@ -99,7 +99,7 @@ def place_of_pair(number: int) -> tuple[int, int]:
     return both - right - 1, right - 1
 
 
-def _side(record: dict[str, object]) -> JoinSide:
+def _side(record: dict[str, Any]) -> JoinSide:
     """Read one side back."""
-    lists = {name: tuple(record[name]) for name in ("keys", "columns")}  # type: ignore[arg-type]
-    return JoinSide(**{**record, **lists})  # type: ignore[arg-type]
+    lists = {name: tuple(record[name]) for name in ("keys", "columns")}
+    return JoinSide(**{**record, **lists})

@@ -172,9 +172,8 @@ def _table(table: exp.Table, names: Names, text: str) -> Table:
     found = names.table(table.name)
     if found is None and names.stream(table.name) is not None:
         what = "a query cannot join two streams by itself"
-        advice = (
-            "Join them first: CREATE STREAM pairs AS SELECT … FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k."
-        )
+        form = "CREATE STREAM pairs AS SELECT … FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k"
+        advice = f"Make a stream of the pairs first, and query that: {form}."
         raise Unsupported(what, text=text, place=place_of(table.this), hint=advice)
     if found is None:
         hint = nearest(table.name, names.table_names())

@@ -45,12 +45,11 @@ def bind_stream_join(select: Select, names: Names, functions: Functions) -> tupl
     outputs = found.outputs()
     written = found.write(outputs, most_rows)
     check_text(written)
-    naming = _naming
-    where = conjunction(found.filters, naming) if found.filters else None
+    where = conjunction(found.filters, _naming) if found.filters else None
     read = [*found.filters, *(item.value for item in outputs)]
-    sides = [_side(found, number, read) for number in (0, 1)]
-    listed = tuple(Output(item.name, render(item.value, naming)) for item in outputs)
-    return StreamJoin(*sides, where, listed, most_rows=most_rows), written
+    left, right = (_side(found, number, read) for number in (0, 1))
+    listed = tuple(Output(item.name, render(item.value, _naming)) for item in outputs)
+    return StreamJoin(left, right, where, listed, most_rows=most_rows), written
 
 
 class _Bound:
@@ -244,5 +243,5 @@ def _most_rows(clauses: Sequence[OptionClause], text: str) -> int:
 
 
 def _at(node: exp.Expr) -> tuple[int, int]:
-    """Return where a node stands, or the first part of it that stands anywhere."""
-    return next((place for part in node.walk() if (place := place_of(part)) is not None), (0, 1))
+    """Return where a node stands, or the beginning."""
+    return place_of(node) or (0, 1)

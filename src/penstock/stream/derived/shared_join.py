@@ -97,7 +97,7 @@ class SharedJoin:
                 for side, begins in zip(self.sides, member.join.begins, strict=True):
                     side.loaded = begins
             self.members.append(member)
-            if any(begins < side.loaded for side, begins in zip(self.sides, member.position, strict=True)):
+            if any(begins < side.loaded for side, begins in zip(self.sides, member.join.begins, strict=True)):
                 for number, side in enumerate(self.sides):  # at a restart, one after the other
                     side.index.runs, side.loaded = [], min(m.join.begins[number] for m in self.members)
 
@@ -248,4 +248,6 @@ def _pairs(found: Sequence[tuple[RowRun, RowRun, Match]], left: list[str], right
         tables.append(pa.table(columns))
     whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
     own = [before + name for before in (LEFT, RIGHT) for name in OWN]
-    return JoinedPairs(whole.drop_columns(own), {name: np.asarray(whole[name].to_numpy(), np.int64) for name in own})
+    return JoinedPairs(
+        whole.drop_columns(own[1:]), {name: np.asarray(whole[name].to_numpy(), np.int64) for name in own}
+    )
