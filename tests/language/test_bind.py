@@ -18,7 +18,7 @@ from penstock.model.window import Window
 
 Bound = Callable[[str], Query]
 QUERY_WITHOUT_WINDOW = "queries without a window are not available"
-TWO_STREAMS = "joins of two streams are not available"
+TWO_STREAMS = "a query cannot join two streams by itself"
 W = "[RANGE 10 s SLIDE 1 s]"
 MINUTE = 60_000_000
 
@@ -422,7 +422,7 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
         ("SELECT count(*) FROM trades @ RIGHT JOIN listing", "RIGHT joins are not available"),
         ("SELECT count(*) FROM trades @ NATURAL JOIN listing", "NATURAL joins are not available"),
         ("SELECT count(*) FROM trades @ LEFT ANTI JOIN listing", "ANTI joins are not available"),
-        ("SELECT count(*) FROM trades @ JOIN quotes @ USING (symbol)", "joins of two streams are not available"),
+        ("SELECT count(*) FROM trades @ JOIN quotes @ USING (symbol)", "a query cannot join two streams by itself"),
         ("SELECT count(*) FROM trades @ JOIN listing @ USING (symbol)", "windows on tables are not available"),
         ("SELECT count(*) FROM listing", "queries that begin with a table are not available"),
         ("SELECT count(*) FROM trades @, listing", 'joins without an equality (of "listing") are not available'),

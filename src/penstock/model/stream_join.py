@@ -72,6 +72,18 @@ class JoinNeeds:
     keys: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RetainedRows:
+    """The rows of one side that wait for others: how many, their bytes, and how long their stream was held back."""
+
+    stream: str
+    rows: int
+    bytes: int
+    most_rows: int  # beyond, the stream waits if it is ahead of the other one
+    held: bool = False  # it waits now
+    held_seconds: float = 0.0
+
+
 def needs_of(stream: str, joins: Sequence[StreamJoin]) -> JoinNeeds | None:
     """Tell what joins need of a stream; None: no join reads it."""
     mine = [side for join in joins for side in join.sides if side.stream == stream]

@@ -57,8 +57,8 @@ def _check_keys(join: StreamJoin, types: Mapping[str, str], text: str) -> None:
         shown = f"{join.left.stream}.{left} is {one}, {join.right.stream}.{right} is {other}"
         if one != other:
             what, hint = (
-                "the keys of a join of two streams have the same type",
-                "Give a stream a computed column of the other's type.",
+                "the keys of a join of two streams must have the same type",
+                "Give one stream a computed column of the other's type.",
             )
             raise WrongType(what, text=text, place=(0, len(text)), detail=shown, hint=hint)
         if _KEYS.fullmatch(one) is None:

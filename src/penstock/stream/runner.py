@@ -18,7 +18,7 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
-from penstock.model.stream_join import JoinNeeds
+from penstock.model.stream_join import JoinNeeds, RetainedRows
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
@@ -233,6 +233,11 @@ class StreamRunner:
     def running(self) -> bool:
         """Tell whether the stream runs in the background."""
         return self._supervisor is not None and self._supervisor.is_alive()
+
+    @property
+    def retained(self) -> tuple[RetainedRows, ...]:
+        """Tell which rows of other streams wait for each other in it: none, unless it joins two."""
+        return ()
 
     @property
     def failure(self) -> BaseException | None:

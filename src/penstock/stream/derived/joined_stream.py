@@ -13,7 +13,7 @@ from penstock.catalog import Catalog
 from penstock.errors import SourceError
 from penstock.model.derived import join_of
 from penstock.model.schema import Stream
-from penstock.model.stream_join import paired, place_of_pair
+from penstock.model.stream_join import RetainedRows, paired, place_of_pair
 from penstock.spark.sources.pair_frame import pair_frame
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.derived.derived_stream import DerivedStream
@@ -87,6 +87,11 @@ class JoinedStream(DerivedStream):
             leader.targets.followers.remove(self)
         self.shared.leave(self)
         super().leave()
+
+    @property
+    def retained(self) -> tuple[RetainedRows, ...]:
+        """Tell how many rows of both streams wait."""
+        return self.shared.retained()
 
     @property
     def running(self) -> bool:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.kernel.join_index import COMMIT, JUDGED, OWN, TIME, JoinIndex, Match, RowRun, count_between, matches
 from penstock.model.arrays import Int64Array
-from penstock.model.stream_join import LEFT, RIGHT, StreamJoin
+from penstock.model.stream_join import LEFT, RIGHT, RetainedRows, StreamJoin
 from penstock.stream.query_windows import NEVER
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class JoinSideState:
     loaded: int  # the last commit whose rows are in the index
     held_s: float = 0.0  # for which the stream waited for the other one
     held_now: bool = False
+    held_since: float = 0.0
 
 
 @dataclass(slots=True)
@@ -194,22 +195,36 @@ class SharedJoin:
         """List the columns of a side that pairs have."""
         return sorted({name for member in self.members for name in member.join.sides[number].columns})
 
+    def retained(self) -> tuple[RetainedRows, RetainedRows]:
+        """Tell how many rows of each side wait; no lock is taken."""
+        left, right = (self._retained(side) for side in self.sides)
+        return left, right
+
+    def _retained(self, side: JoinSideState) -> RetainedRows:
+        """Tell how many rows of one side wait."""
+        name, held = side.runner.stream.name, side.held_s + (time.monotonic() - side.held_since if side.held_now else 0)
+        return RetainedRows(name, side.index.rows, side.index.bytes, self._most_rows(), side.held_now, round(held, 3))
+
+    def _most_rows(self) -> int:
+        """Return how many rows of a side may wait before its stream does."""
+        return max((member.join.most_rows for member in self.members), default=0)
+
     # -- a side that is ahead ------------------------------------------------------------------------------------
 
     def hold_back(self, runner: StreamRunner, stopping: threading.Event) -> None:
         """Let a stream wait that is ahead of the other one and has more rows waiting than the join allows."""
         for number, side in enumerate(self.sides):
-            began, held = time.monotonic(), False
-            while side.runner is runner and self._is_ahead(number) and not stopping.wait(POLL_S if held else 0):
-                held = side.held_now = True
-            if held:
-                side.held_now, side.held_s = False, side.held_s + time.monotonic() - began
+            while side.runner is runner and self._is_ahead(number) and not stopping.is_set():
+                if not side.held_now:
+                    side.held_now, side.held_since = True, time.monotonic()
+                stopping.wait(POLL_S)
+            if side.runner is runner and side.held_now:
+                side.held_now, side.held_s = False, side.held_s + time.monotonic() - side.held_since
 
     def _is_ahead(self, number: int) -> bool:
         """Tell whether a side has to wait: the other one runs, is behind it in time, and will let go of rows."""
         side, other = self.sides[number], self.sides[1 - number]
-        most = max((member.join.most_rows for member in self.members), default=0)
-        if side.runner is other.runner or side.index.rows <= most or not other.runner.running:
+        if side.runner is other.runner or side.index.rows <= self._most_rows() or not other.runner.running:
             return False
         mine, theirs = _stand(side.runner).watermark_us, _stand(other.runner).watermark_us
         return mine is not None and (theirs is None or theirs < mine)
