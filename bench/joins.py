@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,7 +173,7 @@ def _write(folder: Path, workload: Workload, number: int) -> None:
     )
     folder.mkdir()
     edges = np.linspace(0, rows, workload.files + 1).astype(int)
-    for place, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for place, (start, end) in enumerate(pairwise(edges)):
         pq.write_table(table.slice(start, end - start), folder / f"{place:03d}.parquet")
 
 

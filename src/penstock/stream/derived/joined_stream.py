@@ -9,11 +9,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NoReturn
 
+import pyarrow as pa
+
 from penstock.catalog import Catalog
 from penstock.errors import SourceError
+from penstock.kernel.pair_outputs import PairOutputs
 from penstock.model.derived import join_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows, paired, place_of_pair
+from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.sources.pair_frame import pair_frame
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.derived.derived_stream import DerivedStream
@@ -43,6 +47,7 @@ class JoinedStream(DerivedStream):
         self.join, self.shared = join, shared
         self.leaders = list(dict.fromkeys(side.runner for side in shared.sides))
         self.position: Place = join.begins
+        self._computing: tuple[pa.Schema, PairOutputs | None] | None = None
         super().__init__(stream, catalog, pipeline, targets, self.leaders[0])
         for leader in self.leaders[1:]:
             leader.targets.followers.append(self)
@@ -67,15 +72,29 @@ class JoinedStream(DerivedStream):
         """Take the pairs of a step that are its own, then the time that no later pair is before."""
         with self._busy:
             snapshot = self.snapshot()
-            if pairs.rows.num_rows and (rows := pairs.chosen(self.join)).num_rows:
-                frame = pair_frame(self.session(), rows, self.join, self._sides(), self.stream.columns)
+            frame = self._frame(pairs.chosen(self.join)) if pairs.rows.num_rows else None
+            if frame is not None:
                 told = self.pipeline.progress.clock.invalid.rows
-                self.pipeline.process(frame, paired(*upto), snapshot)
+                self.pipeline.process(frame, paired(*upto), snapshot, reached_us=watermark_us)
                 if self.pipeline.progress.clock.invalid.rows > told:
                     self._tell_of_failure(self.pipeline.progress.clock.invalid.rows - told)
             self.position = upto
             if watermark_us is not None:
                 self.pipeline.advance(snapshot, watermark_us)
+
+    def _frame(self, pairs: pa.Table) -> DataFrame | None:
+        """Compute what the condition takes of pairs and their outputs, here where that is possible; None: no row."""
+        columns = self.stream.columns
+        if not pairs.num_rows:
+            return None
+        if self._computing is None or self._computing[0] != pairs.schema:
+            types = {field.name: field.type for field in pairs.schema}
+            self._computing = pairs.schema, PairOutputs.of(self.join, columns, types)
+        here = self._computing[1]
+        rows = None if here is None else here.rows(pairs)
+        if rows is None:
+            return pair_frame(self.session(), pairs, self.join, self._sides(), columns)
+        return HeldRows(self.session(), rows, columns) if rows.num_rows else None
 
     def hold_back(self, runner: StreamRunner, stopping: threading.Event) -> None:
         """Let a stream wait that is too far ahead of the other one."""

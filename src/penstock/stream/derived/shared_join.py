@@ -55,7 +55,9 @@ class JoinedPairs:
         wanted = (right[TIME] - left[TIME] <= ranges[0]) & (left[TIME] - right[TIME] <= ranges[1])
         wanted &= (left[TIME] + ranges[0] >= right[JUDGED]) & (right[TIME] + ranges[1] >= left[JUDGED])
         wanted &= (left[COMMIT] > join.begins[0]) & (right[COMMIT] > join.begins[1])
-        rows = self.rows if wanted.all() else self.rows.take(pa.array(np.flatnonzero(wanted)))
+        read = [*(LEFT + name for name in join.left.columns), *(RIGHT + name for name in join.right.columns)]
+        rows = self.rows.select(read or [LEFT + TIME])
+        rows = rows if wanted.all() else rows.take(pa.array(np.flatnonzero(wanted)))
         later = np.maximum(left[TIME], right[TIME])[wanted]
         return rows.append_column(TIME, pa.array(later))
 
