@@ -7,6 +7,7 @@ what is behind them is taken again.
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from penstock.stream.query_windows import NEVER
 from penstock.stream.runner import StreamRunner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class JoinedStream(DerivedStream):
@@ -94,7 +95,12 @@ class JoinedStream(DerivedStream):
         rows = None if here is None else here.rows(pairs)
         if rows is None:
             return pair_frame(self.session(), pairs, self.join, self._sides(), columns)
-        return HeldRows(self.session(), rows, columns) if rows.num_rows else None
+        return HeldRows(self._settled_session, rows, columns) if rows.num_rows else None
+
+    @cached_property
+    def _settled_session(self) -> SparkSession:
+        """Make a session for rows that no function of the users' own is asked of, once."""
+        return self.session()
 
     def hold_back(self, runner: StreamRunner, stopping: threading.Event) -> None:
         """Let a stream wait that is too far ahead of the other one."""
