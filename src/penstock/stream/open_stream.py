@@ -16,8 +16,7 @@ from penstock.store.folder import StateFolder
 from penstock.store.verifying import check_together, last_answers
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.context import StreamContext
-from penstock.stream.derived.joined_stream import JoinedStream
-from penstock.stream.derived.kinds import derived_kind
+from penstock.stream.derived.kinds import derived_stream
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
 from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.past_rows import Places
@@ -35,10 +34,9 @@ def put_to_work(
     stream: Stream,
     settings: StreamSettings,
     open_frame: Callable[[], DataFrame],
-    leader: StreamRunner | None = None,
-    shared: SharedJoin | None = None,
+    leader: StreamRunner | SharedJoin | None = None,
 ) -> StreamRunner:
-    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader``, or a join, feeds it."""
+    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it, or a join."""
     places = _places(stream.name, settings)
     commits, answers = _logs(stream.name, settings.folder)
     if settings.folder is not None:
@@ -46,14 +44,12 @@ def put_to_work(
         check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
     targets = AnswerTargets(delivery_of(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
-    if leader is not None and stream.format == ROWS:
+    if isinstance(leader, StreamRunner) and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
     windows = window_kind_of(stream.name)
     pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
-    if shared is not None:
-        return JoinedStream(stream, settings.catalog, pipeline, targets, shared)
     if leader is not None:
-        return derived_kind(stream)(stream, settings.catalog, pipeline, targets, leader)
+        return derived_stream(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
 
 

@@ -65,8 +65,8 @@ class StreamRegistry:
 
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
-        fed = leader, self._shared(stream)
-        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), *fed)
+        feeding = self._shared(stream) or leader
+        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), feeding)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
         self._deliver_leftovers(stream.name)
