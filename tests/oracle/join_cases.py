@@ -122,7 +122,15 @@ def judged_rows(case: JoinCase, side: int) -> list[Row]:
 
 
 def wanted(case: JoinCase, join: JoinSpec) -> Counter[tuple[Any, ...]]:
-    """Join the rows of both sides in DuckDB; a pair is there if either row would have waited for the other."""
+    """Return the pairs of a join: both numbers, both outputs, and the later time."""
+    return Counter(pair[:5] for pair in pairs_of(case, join))
+
+
+def pairs_of(case: JoinCase, join: JoinSpec) -> list[tuple[Any, ...]]:
+    """Join the rows of both sides in DuckDB; a pair is there if either row would have waited for the other.
+
+    The last value of each is the feed that brought the row that arrived later.
+    """
     with duckdb.connect() as db:
         types = {"STRING": "VARCHAR"}
         parts = [part.split() for part in KEYS[case.keys][0].split(", ")]
@@ -137,12 +145,37 @@ def wanted(case: JoinCase, join: JoinSpec) -> Counter[tuple[Any, ...]]:
         one, other = join.ranges
         keys = " AND ".join(f"x.{name} = y.{name}" for name in case.key_names)
         condition = join.condition.replace("12 / x.v", "12.0 / x.v")
-        found = db.execute(
-            f"SELECT x.id, y.id, x.v, x.v + y.w, greatest(x.ts, y.ts) FROM x JOIN y ON {keys} "
+        found: list[tuple[Any, ...]] = db.execute(
+            f"SELECT x.id, y.id, x.v, x.v + y.w, greatest(x.ts, y.ts), greatest(x.feed, y.feed) FROM x JOIN y ON {keys} "
             f"WHERE y.ts - x.ts <= {one} AND x.ts - y.ts <= {other} "
             f"AND x.ts + {one} >= y.judged AND y.ts + {other} >= x.judged{condition}"
         ).fetchall()
-    return Counter(found)
+    return found
+
+
+def windows_of(case: JoinCase, join: JoinSpec, length: int, slide: int) -> Counter[tuple[int, int]]:
+    """Count the pairs of each window by the left row's number, as they stood when both watermarks had reached its end."""
+    pairs, reached = pairs_of(case, join), _lesser_watermarks(case)
+    found: Counter[tuple[int, int]] = Counter()
+    for end in range(slide, max((pair[4] for pair in pairs), default=0) + length + slide, slide):
+        final = next((number for number, watermark in enumerate(reached) if watermark >= end), len(case.feeds))
+        for number, *_, ts, feed in pairs:
+            if end - length <= ts < end and feed <= final:
+                found[end, number] += 1
+    return found
+
+
+def _lesser_watermarks(case: JoinCase) -> list[int]:
+    """Follow the lesser watermark of both sides from feed to feed."""
+    found = []
+    for upto in range(1, len(case.feeds) + 1):
+        marks = []
+        for side, name in enumerate(case.names):
+            rows = [row for fed, rows in case.feeds[:upto] if case.names[fed] == name for row in rows]
+            times = [row["ts"] for row in rows if row["ts"] is not None]
+            marks.append(max(times) - case.lateness[0 if case.selfish else side] if times else BEFORE_ALL_TIME)
+        found.append(min(marks))
+    return found
 
 
 def _literal(value: Any, column: str, types: dict[str, str]) -> str:

@@ -64,8 +64,8 @@ def some(draw: random.Random, number: int, since: int) -> list[Row]:
 
 # -- exactly once -----------------------------------------------------------------------------------------------------
 
-# A step writes rows, the stream's commit, the pairs' partials and commit, and a commit of their watermark.
-WRITES = {"joining": 1, "partials": 1, "commit": 3}
+# A step writes rows, the stream's commit, and the pairs' partials and commit.
+WRITES = {"joining": 1, "partials": 1, "commit": 2}
 MOMENTS = [
     (f"{point}.{moment}", times)
     for point, several in WRITES.items()
@@ -105,6 +105,37 @@ def test_a_death_at_any_write_of_either_side_or_of_the_pairs_repeats_and_loses_n
         bed.flush()
         assert paired_rows(bed) == met(*fed)
         assert bed.counts("pairs").ingested == met(*fed).total() > 50
+
+
+@pytest.mark.parametrize("point", ["commit.before", "commit.after", "partials.torn"])
+def test_a_step_that_fails_in_the_middle_is_taken_once_by_the_next(
+    spark: SparkSession, tmp_path: Path, point: str
+) -> None:
+    """The disk is full as the pairs are written, once in the first join and once in the second."""
+    lefts, rights = [row(1, 1), row(2, 2)], [row(3, 3), row(4, 4)]
+    with opened(spark, tmp_path) as bed:
+        for name in ("pairs", "near"):
+            bed.engine.execute(PAIRS.replace("pairs", name))
+            bed.query(f"n{name}", COUNTED.replace("pairs", name))
+        feed(bed, "a", lefts)
+        for number, since in enumerate((1, 2) if point.startswith("commit") else (0, 1)):
+            times = 0
+
+            def hook(reached: str, since: int = since) -> None:
+                nonlocal times
+                times += reached == point
+                if reached == point and times == since + 1:
+                    raise OSError(28, "No space left on device")
+
+            faults.hook = hook
+            try:
+                with pytest.raises(PenstockError, match="No space left on device"):
+                    feed(bed, "b", rights[number : number + 1], number=number)
+            finally:
+                faults.hook = None
+            feed(bed, "b", rights[number : number + 1], number=number)
+        bed.flush()
+        assert paired_rows(bed, "npairs") == paired_rows(bed, "nnear") == met(lefts, rights)
 
 
 def test_two_threads_that_feed_both_sides_pair_every_row_once(spark: SparkSession) -> None:
@@ -330,6 +361,45 @@ def test_functions_of_the_users_own_may_be_called(spark: SparkSession) -> None:
         assert paired_rows(bed) == Counter({("x", 17, 7): 1})
         with pytest.raises(CatalogError, match='function "odd" is called by stream "pairs"'):
             bed.engine.execute("DROP FUNCTION odd")
+
+
+EXPRESSIONS = "v + w AS s, v * 1.5 AS t, CASE WHEN v > w THEN 'more' ELSE a.k END AS c, coalesce(d, 0.0) AS d"
+TAKEN = "(v + w > 40 OR d IS NULL) AND NOT v IN (3, 5) AND v BETWEEN 1 AND 90"
+
+
+def test_what_the_driver_computes_of_pairs_is_what_spark_does(spark: SparkSession) -> None:
+    draw, told = random.Random(5), []
+    lefts = [row(n // 2, draw.randrange(99), draw.choice("xy")) for n in range(40)]
+    rights = [
+        {**row(n // 2, draw.randrange(99), draw.choice("xy")), "d": draw.choice([None, -0.0, 2.5])} for n in range(40)
+    ]
+    with opened(spark) as bed:
+        bed.engine.execute(f"{PAIRS.replace('v, w', EXPRESSIONS)} AND {TAKEN}")
+        bed.engine.execute(
+            f"{PAIRS.replace('v, w', EXPRESSIONS).replace('pairs', 'other')} AND {TAKEN} AND upper(a.k) <> ''"
+        )
+        for name in ("pairs", "other"):
+            bed.query(
+                f"n{name}",
+                f"SELECT k, s, t, c, d, count(*) AS n FROM {name} [RANGE 99 s SLIDE 99 s] GROUP BY k, s, t, c, d",
+            )
+        feed(bed, "a", lefts)
+        sent = bed.engine.stream("pairs").pipeline.metrics
+        feed(bed, "b", rights)
+        bed.flush()
+        told = [sorted(map(str, bed.timeline(f"n{name}"))) for name in ("pairs", "other")]
+    assert told[0] == told[1]
+    assert len(told[0]) > 50
+    assert sent.batches == 1
+
+
+def test_windows_of_rows_run_over_pairs(spark: SparkSession, tmp_path: Path) -> None:
+    with opened(spark, tmp_path) as bed:
+        bed.engine.execute(PAIRS)
+        bed.query("two", "SELECT sum(w) AS s FROM pairs [ROWS 2 SLIDE 2]")
+        feed(bed, "a", [row(1, 1), row(20, 2)])
+        feed(bed, "b", [row(2, 10), row(3, 20), row(4, 30), row(5, 40), row(21, 0)])
+        assert [s for _, s in bed.timeline("two")] == [30, 70]
 
 
 # -- statements -------------------------------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def _order(place: Place) -> int:
+    """Order places as their batches are numbered."""
+    return paired(*place)
+
+
 class JoinedStream(DerivedStream):
     """A window join of two streams at work."""
 
@@ -68,6 +73,14 @@ class JoinedStream(DerivedStream):
     def take(self) -> None:
         """Take the commits that were not taken yet."""
         self.shared.follow()
+
+    def stand_by_commit(self) -> None:
+        """Go on where the last commit stood if a step failed in the middle, perhaps right after it was committed."""
+        if self.pipeline.half_done:
+            with self._busy, self.pipeline.step():
+                self.pipeline.make_sound()
+                if self.pipeline.progress.clock.batch >= 0:
+                    self.position = max(self.position, place_of_pair(self.pipeline.progress.clock.batch), key=_order)
 
     def take_pairs(self, pairs: JoinedPairs, upto: Place, watermark_us: int | None) -> None:
         """Take the pairs of a step that are its own, then the time that no later pair is before."""

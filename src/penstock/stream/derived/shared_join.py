@@ -37,6 +37,9 @@ class JoinMember(Protocol):
     join: StreamJoin
     position: Place
 
+    def stand_by_commit(self) -> None:
+        """Go on where the last commit stood if a step failed in the middle."""
+
     def take_pairs(self, pairs: JoinedPairs, upto: Place, watermark_us: int | None) -> None:
         """Take the pairs that are its own."""
 
@@ -117,6 +120,8 @@ class SharedJoin:
     def follow(self) -> None:
         """Take what both streams have committed since the last step."""
         with self.lock:
+            for member in self.members:
+                member.stand_by_commit()
             stands = [_stand(side.runner) for side in self.sides]
             upto = (stands[0].number, stands[1].number)
             if all(member.position == upto for member in self.members):
