@@ -146,7 +146,8 @@ def pairs_of(case: JoinCase, join: JoinSpec) -> list[tuple[Any, ...]]:
         keys = " AND ".join(f"x.{name} = y.{name}" for name in case.key_names)
         condition = join.condition.replace("12 / x.v", "12.0 / x.v")
         found: list[tuple[Any, ...]] = db.execute(
-            f"SELECT x.id, y.id, x.v, x.v + y.w, greatest(x.ts, y.ts), greatest(x.feed, y.feed) FROM x JOIN y ON {keys} "
+            "SELECT x.id, y.id, x.v, x.v + y.w, greatest(x.ts, y.ts), greatest(x.feed, y.feed) "
+            f"FROM x JOIN y ON {keys} "
             f"WHERE y.ts - x.ts <= {one} AND x.ts - y.ts <= {other} "
             f"AND x.ts + {one} >= y.judged AND y.ts + {other} >= x.judged{condition}"
         ).fetchall()
@@ -154,7 +155,7 @@ def pairs_of(case: JoinCase, join: JoinSpec) -> list[tuple[Any, ...]]:
 
 
 def windows_of(case: JoinCase, join: JoinSpec, length: int, slide: int) -> Counter[tuple[int, int]]:
-    """Count the pairs of each window by the left row's number, as they stood when both watermarks had reached its end."""
+    """Count the pairs of each window by the left row's number, as they stood when both watermarks reached its end."""
     pairs, reached = pairs_of(case, join), _lesser_watermarks(case)
     found: Counter[tuple[int, int]] = Counter()
     for end in range(slide, max((pair[4] for pair in pairs), default=0) + length + slide, slide):
