@@ -159,7 +159,8 @@ def windows_of(case: JoinCase, join: JoinSpec, length: int, slide: int) -> Count
     pairs, reached = pairs_of(case, join), _lesser_watermarks(case)
     found: Counter[tuple[int, int]] = Counter()
     for end in range(slide, max((pair[4] for pair in pairs), default=0) + length + slide, slide):
-        final = next((number for number, watermark in enumerate(reached) if watermark >= end), len(case.feeds))
+        since = enumerate(reached[join.after :], join.after)  # before, the stream of pairs was not there
+        final = next((number for number, watermark in since if watermark >= end), len(case.feeds))
         for number, *_, ts, feed in pairs:
             if end - length <= ts < end and feed <= final:
                 found[end, number] += 1

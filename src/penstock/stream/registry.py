@@ -101,7 +101,7 @@ class StreamRegistry:
             line = [*self.catalog.leaders(name), name]
             if any(n in self.runners or (folder is not None and folder.commits(n).is_dir()) for n in line):
                 found += line
-        return {name: self.stream(name) for name in found}
+        return {name: self.stream(name) for name in sorted(set(found), key=lambda one: (self._depth(one), one))}
 
     def answers_elsewhere(self, definition: Definition) -> dict[int, list[pa.Table]]:
         """Collect, by version, what a query said as long as it read another stream, or rows in place of time."""
