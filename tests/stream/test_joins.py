@@ -200,6 +200,25 @@ def test_rows_go_when_the_other_side_has_passed_them(spark: SparkSession, tmp_pa
         assert not list((tmp_path / "joining" / "b").iterdir())
 
 
+def test_after_a_restart_no_join_lets_rows_go_that_another_one_needs(spark: SparkSession, tmp_path: Path) -> None:
+    """One join waits for 1 s, the other, by other keys, for 50 s; so do the sides of a join of a stream with itself."""
+    wide = PAIRS.replace("pairs", "wide").replace("5 s", "50 s").replace("a.k = b.k", "a.v = b.w")
+    selfish = "SELECT x.v AS i, y.v AS j FROM a [RANGE 1 s] x JOIN a [RANGE 50 s] y USING (k)"
+    with opened(spark, tmp_path) as bed:
+        bed.engine.execute(PAIRS.replace("5 s", "1 s"))
+        bed.engine.execute(wide)
+        bed.engine.execute(f"CREATE STREAM own AS {selfish}")
+        feed(bed, "a", [row(1, 7), row(2, 7)])
+    for ts in (20, 40):
+        with opened(spark, tmp_path) as bed:
+            feed(bed, "b", [row(ts, 7)])
+            feed(bed, "a", [row(ts, 0)])
+    with opened(spark, tmp_path) as bed:
+        assert bed.counts("pairs").ingested == 2
+        assert bed.counts("wide").ingested == 4
+        assert bed.counts("own").ingested == 2 + 2 + 3 + 4  # rows of 1, 2, 20 and 40 s with those before, and 1 s with 2 s
+
+
 def test_a_side_that_is_silent_for_long_lets_the_other_go_if_it_is_idle(spark: SparkSession) -> None:
     clock = ManualClock(1000)
     with TestBed(spark, clock=clock) as bed:

@@ -78,6 +78,11 @@ class JoinRows:
                 raise damaged(path, error) from error
         return pa.concat_tables(tables, promote_options="default")
 
+    def expect(self, join: Hashable) -> None:
+        """Keep all rows until a join has told what it needs: at a restart, others may tell first."""
+        with self._lock:
+            self._kept_for.setdefault(join, (-1, -ALL_TIME))
+
     def keep_for(self, join: Hashable, taken: int, since_us: int) -> None:
         """Note that a join has taken the commits up to one, and needs rows since a time of those; let go of others."""
         with self._lock:

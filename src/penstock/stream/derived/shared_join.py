@@ -103,6 +103,8 @@ class SharedJoin:
                 for side, begins in zip(self.sides, member.join.begins, strict=True):
                     side.loaded = begins
             self.members.append(member)
+            for number, side in enumerate(self.sides):
+                side.runner.pipeline.intake.joining.expect((self.key, number))
             if any(begins < side.loaded for side, begins in zip(self.sides, member.join.begins, strict=True)):
                 for number, side in enumerate(self.sides):  # at a restart, one after the other
                     side.index.runs, side.loaded = [], min(m.join.begins[number] for m in self.members)
