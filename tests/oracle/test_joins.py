@@ -14,6 +14,7 @@ from tests.oracle.join_cases import KEYS, JoinCase, as_pairs, drawn, fed, wanted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SEEDS = (0, 3, 4, 6, 1020, 1084)  # many pairs; two threw rows away too early after restarts, once
 COUNTED = "SELECT i, j, v, s, unix_micros(ts) AS t, count(*) AS n FROM {} [RANGE 1000 s SLIDE 1000 s] "
 COUNTED += "GROUP BY i, j, v, s, unix_micros(ts)"
 WINDOWS = "SELECT i, count(*) AS n FROM {} [RANGE 7 s SLIDE 5 s] GROUP BY i"
@@ -62,8 +63,8 @@ def check(spark: SparkSession, state: Path, seed: int) -> int:
 
 
 def test_joins_pair_the_rows_that_duckdb_pairs(spark: SparkSession, tmp_path: Path) -> None:
-    pairs = [check(spark, tmp_path / str(seed), seed) for seed in range(6)]
-    assert sum(found > 10 for found in pairs) > len(pairs) // 2
+    pairs = [check(spark, tmp_path / str(seed), seed) for seed in SEEDS]
+    assert min(pairs) > 10
 
 
 @pytest.mark.soak

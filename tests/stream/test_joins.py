@@ -216,7 +216,9 @@ def test_after_a_restart_no_join_lets_rows_go_that_another_one_needs(spark: Spar
     with opened(spark, tmp_path) as bed:
         assert bed.counts("pairs").ingested == 2
         assert bed.counts("wide").ingested == 4
-        assert bed.counts("own").ingested == 2 + 2 + 3 + 4  # rows of 1, 2, 20 and 40 s with those before, and 1 s with 2 s
+        assert (
+            bed.counts("own").ingested == 2 + 2 + 3 + 4
+        )  # rows of 1, 2, 20 and 40 s with those before, and 1 s with 2 s
 
 
 def test_a_side_that_is_silent_for_long_lets_the_other_go_if_it_is_idle(spark: SparkSession) -> None:
