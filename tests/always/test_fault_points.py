@@ -24,6 +24,7 @@ ELSEWHERE = {
     "backup",
     "record",
     "waiting",
+    "joining",  # tests/stream/test_joins.py
     "forgotten",
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")

@@ -18,7 +18,7 @@ from penstock.model.window import Window
 
 Bound = Callable[[str], Query]
 QUERY_WITHOUT_WINDOW = "queries without a window are not available"
-TWO_STREAMS = "joins of two streams are not available"
+TWO_STREAMS = "a query cannot join two streams by itself"
 W = "[RANGE 10 s SLIDE 1 s]"
 MINUTE = 60_000_000
 
@@ -136,7 +136,7 @@ WRITTEN = [
       for n, (w, s) in enumerate([(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)], 1)),
     (f"{S07} 2.2, tuples", "SELECT avg(price) FROM trades [ROWS 100 SLIDE 1]", None),
     (f"{S07} 2.2, a window join", "SELECT * FROM trades [RANGE 5 s] JOIN quotes [RANGE 5 s] USING (symbol)",
-     "a continuous query needs SLIDE in its window"),
+     "a query cannot join two streams by itself"),
     ("Guirguis et al. (2011) 2", "SELECT avg(price) FROM trades [RANGE 1 hr SLIDE 30 min]", None),
     ("Guirguis et al. (2011) 1", "SELECT avg(volume) FROM trades [RANGE 24 hours SLIDE 1 hour]", None),
     ("the design 3", "SELECT symbol, sum(price * volume) AS value, count(*) AS n "
@@ -421,7 +421,7 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
         ("SELECT count(*) FROM trades @ RIGHT JOIN listing", "RIGHT joins are not available"),
         ("SELECT count(*) FROM trades @ NATURAL JOIN listing", "NATURAL joins are not available"),
         ("SELECT count(*) FROM trades @ LEFT ANTI JOIN listing", "ANTI joins are not available"),
-        ("SELECT count(*) FROM trades @ JOIN quotes @ USING (symbol)", "joins of two streams are not available"),
+        ("SELECT count(*) FROM trades @ JOIN quotes @ USING (symbol)", "a query cannot join two streams by itself"),
         ("SELECT count(*) FROM trades @ JOIN listing @ USING (symbol)", "windows on tables are not available"),
         ("SELECT count(*) FROM listing", "queries that begin with a table are not available"),
         ("SELECT count(*) FROM trades @, listing", 'joins without an equality (of "listing") are not available'),

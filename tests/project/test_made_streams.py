@@ -55,6 +55,14 @@ def test_streams_that_feed_each_other_are_no_streams(tmp_path: Path) -> None:
     assert (first.file, first.error.what) == ("queries/zz_bars.sql", "answers that are revised cannot be a stream")
 
 
+def test_a_join_of_two_streams_is_refused_by_name(tmp_path: Path) -> None:
+    join = "CREATE STREAM tops AS SELECT x.symbol FROM trades [RANGE 1 s] x JOIN trades [RANGE 1 s] y USING (symbol)"
+    found = read_project(project(tmp_path, tops=join, rolled=BARS.partition(" AS ")[2]))
+    told = [(one.file, one.error.what, one.error.hint) for one in found.problems]
+    what = "a join of two streams in a file of a project is not available"
+    assert told == [("queries/tops.sql", what, "Create it with engine.execute(…).")]
+
+
 def test_an_engine_takes_them_keeps_them_and_lets_them_go(spark: SparkSession, tmp_path: Path) -> None:
     folder = project(tmp_path)
     for changes in ([], [], ['query "tops" is gone', 'query "rolled" is gone']):

@@ -335,7 +335,7 @@ class MadeStream:
         targets = NotedTargets(Delivery("s", (), answers, None, *named, self.clock), self.delivered)
         none = cast(Any, None)  # no session, and no tables
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
-        places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting")))
+        places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting", "joining")))
         catalog = CommittedCatalog(self.catalog, "s")
         chosen_by = {"policy": self.policy, "synchronize": LiveSynchronization(self.synchronize)}
         settings = StreamSettings(*common, **chosen_by, observers=self.observers)  # type: ignore[arg-type]

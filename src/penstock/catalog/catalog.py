@@ -8,7 +8,16 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from penstock.catalog.lookup import Edition, Lookup
-from penstock.catalog.naming import Kind, existing_name, makes_stream, other_before, still_called, still_read
+from penstock.catalog.naming import (
+    Kind,
+    existing_name,
+    joined_before,
+    makes_stream,
+    other_before,
+    still_called,
+    still_joined,
+    still_read,
+)
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
 from penstock.catalog.timeline import Action, CatalogEntry
 from penstock.catalog.typed_records import as_recorded, has_typed, write_typed
@@ -18,7 +27,7 @@ from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
-from penstock.model.derived import ANSWERS, same_line, since_line, source_of
+from penstock.model.derived import ANSWERS, PAIRS, join_of, leaders_of, same_line, since_line, source_of, text_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
@@ -78,6 +87,25 @@ class Catalog(Lookup):
             entered["version"] = self.version + 2
             self._carry_out(self._definition_change("create", new), entered, sources=[new])
             return new
+
+    def create_joined(self, stream: Stream) -> bool:
+        """Enter a join of two streams; the same one again changes nothing, whenever it began."""
+        with self._lock:
+            if self.holds_join(stream):
+                return False
+            self._require_free(stream.name, "stream")
+            if stream.name.lower() in self._former:  # rows between are lost to it
+                raise joined_before(stream.name)
+            for leader in leaders_of(stream):
+                self.known_stream(leader)
+            self._carry_out(self._change("create", "stream", stream.name, stream=plain(stream)))
+            return True
+
+    def holds_join(self, stream: Stream) -> bool:
+        """Tell whether there is a join of that name that means the same."""
+        known = self.stream(stream.name)
+        same_pairs = known is not None and known.format == PAIRS and join_of(known) == join_of(stream)
+        return same_pairs and known is not None and known.columns == stream.columns
 
     def create_table(self, table: Table) -> bool:
         """Enter a table; the same one again changes nothing."""
@@ -263,10 +291,20 @@ class Catalog(Lookup):
             for entry in self._in_force():
                 if f"{code.pinned}(" in self._timeline.read(entry).query.text:
                     raise still_called(name, entry.name)
+        self._require_not_joined(kind, name)
         for entry in self._in_force() if kind in ("stream", "table") else ():
             tables = [join.table for join in self._timeline.read(entry).query.joins] if kind == "table" else []
             if name in tables or (kind == "stream" and source_of(entry.stream) == name):
                 raise still_read(kind, name, entry.name)
+
+    def _require_not_joined(self, kind: Kind, name: str) -> None:
+        """Refuse to drop what a join of two streams reads, or code that it calls."""
+        code = self._functions[name.lower()] if kind == "function" else None
+        for stream in [stream for stream in self._streams.values() if stream.format == PAIRS]:
+            if kind == "stream" and name in leaders_of(stream):
+                raise still_joined(name, stream.name)
+            if code is not None and code.python is not None and f"{code.pinned}(" in text_of(stream):
+                raise still_called(name, stream.name, "stream")
 
     def _definition(
         self, query: TypedQuery, ahead: int, origin: str, since: Since, begins_us: int | None = None

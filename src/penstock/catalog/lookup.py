@@ -10,9 +10,10 @@ from typing import Any
 from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
+from penstock.model.derived import ANSWERS, PAIRS, is_line, join_of, leaders_of, numbered, source_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
+from penstock.model.stream_join import JoinNeeds, StreamJoin, needs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +72,32 @@ class Lookup:
             return list(dict.fromkeys(e.stream for e in self._in_force() if is_line(e.stream)))
 
     def followers(self, name: str) -> list[str]:
-        """List what is fed by a stream: its numbered rows, and streams made of its queries' answers."""
+        """List what is fed by a stream: its numbered rows, streams made of its queries' answers, and its joins."""
         with self._lock:
             lines = [line for line in self.line_names() if source_of(line) == name]
-            return [*lines, *(s.name for s in self._streams.values() if leader_of(s) == name)]
+            return [*lines, *(s.name for s in self._streams.values() if name in leaders_of(s))]
 
     def leaders(self, name: str) -> list[str]:
-        """List the streams that feed one, the first of all first."""
-        found: list[str] = []
+        """List the streams that feed one, each before those that it feeds; all callers have them in one order."""
         stream = self.stream(source_of(name))
-        if is_line(name) and stream is not None:
-            found.append(stream.name)
-        while stream is not None and (leader := leader_of(stream)) is not None:
-            found.insert(0, leader)
-            stream = self.stream(leader)
-        return found
+        direct = () if stream is None else (stream.name,) if is_line(name) else leaders_of(stream)
+        found = {one: None for leader in direct for one in (*self.leaders(leader), leader)}
+        return sorted(found, key=lambda one: (self.depth(one), one))
+
+    def depth(self, name: str) -> int:
+        """Tell how many streams lie between a stream and the farthest source of its rows."""
+        stream = self.stream(name)
+        return max((1 + self.depth(leader) for leader in leaders_of(stream)), default=0) if stream is not None else 0
+
+    def joins(self) -> dict[str, StreamJoin]:
+        """Return the joins of two streams, by the names of the streams of their pairs."""
+        with self._lock:
+            found = {s.name: join_of(s) for s in self._streams.values() if s.format == PAIRS}
+        return {name: join for name, join in found.items() if join is not None}
+
+    def join_needs(self, name: str) -> JoinNeeds | None:
+        """Tell what joins need of a stream's rows; None: no join reads it."""
+        return needs_of(name, list(self.joins().values()))
 
     def makes_stream(self, query: str) -> bool:
         """Tell whether a query's answers are a stream, which has its name."""

@@ -58,9 +58,20 @@ def still_read(kind: Kind, name: str, query: str) -> CatalogError:
     return CatalogError(f'{kind} "{name}" is read by query "{query}"', hint="Drop the query first.")
 
 
-def still_called(name: str, query: str) -> CatalogError:
-    """Word the error for a Python function that a query calls."""
-    return CatalogError(f'function "{name}" is called by query "{query}"', hint="Drop the query first.")
+def still_joined(name: str, stream: str) -> CatalogError:
+    """Word the error for a stream that is joined with another one."""
+    return CatalogError(f'stream "{name}" is read by stream "{stream}"', hint=f'Drop stream "{stream}" first.')
+
+
+def joined_before(name: str) -> CatalogError:
+    """Word the error for a join under the name of a stream whose commits are still there."""
+    what = f'a stream called "{name}" was dropped, and its commits are still in the state folder'
+    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+
+
+def still_called(name: str, user: str, kind: Kind = "query") -> CatalogError:
+    """Word the error for a Python function that a query, or a join of two streams, calls."""
+    return CatalogError(f'function "{name}" is called by {kind} "{user}"', hint=f"Drop the {kind} first.")
 
 
 def makes_stream(name: str) -> CatalogError:

@@ -65,9 +65,19 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
     for one in stream.get("backfills", ()):
         lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one])}")
+    for side in stream.get("retained", ()):
+        lines += _wrapped("join", _retained(side))
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines
+
+
+def _retained(side: dict[str, Any]) -> str:
+    """Word how many rows of a stream wait for those of another."""
+    waiting = f"{number_of(side['rows'], 'row', 'rows')} of {shown(side['stream'])} wait, {side['bytes']:,} bytes"
+    if side["held"]:
+        return f"{waiting}; {shown(side['stream'])} is held back until the other stream comes on"
+    return waiting + (f"; it was held back for {span(side['held_seconds'])}" if side["held_seconds"] else "")
 
 
 def _answered(answered: dict[str, Any]) -> str:

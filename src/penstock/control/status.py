@@ -12,6 +12,7 @@ from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
+from penstock.model.stream_join import RetainedRows
 from penstock.model.window import RowsWindow, Window
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
@@ -70,6 +71,7 @@ class StreamStatus:
     lagging: int = 0  # queries that have final windows which are not answered yet
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
     backfills: tuple[BackfillStatus, ...] = ()
+    retained: tuple[RetainedRows, ...] = ()  # of a join of two streams: rows of both that wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class StreamFacts:
     answered: Mapping[int, AnswerTimes] = field(default_factory=dict)  # by definition
     in_all: AnswerTimes = NO_ANSWERS
     backfills: Sequence[BackfillProgress] = ()
+    retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     table = at_work.pipeline.given.settings.figures.of(name).copied()
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
-    return StreamFacts(progress, sinks, reason, held, *answered, backfills)
+    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -198,6 +201,7 @@ def _stream(
         lagging=len(progress.windows.unanswered),
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
+        retained=standing.retained,
     )
 
 

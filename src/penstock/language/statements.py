@@ -274,7 +274,7 @@ STATEMENTS: Final = (
     Syntax(
         "CREATE STREAM AS",
         "CREATE STREAM [IF NOT EXISTS] name AS SELECT …",
-        "a stream made of a query's answers, which other queries read; joins of two streams are refused",
+        "a stream made of a query's answers, or of the pairs of two streams, which other queries read",
     ),
     Syntax(
         "CREATE TABLE",

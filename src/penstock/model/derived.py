@@ -1,17 +1,21 @@
-"""Names and describes derived streams: the numbered rows of a stream, and the answers of a query."""
+"""Names and describes derived streams: the numbered rows of a stream, the answers of a query, pairs of two streams."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from penstock.model.schema import Column, Stream
+from penstock.model.stream_join import StreamJoin
 from penstock.model.window import RowsWindow
 
 ROWS: Final = "rows"  # format of a stream's rows, numbered
 ANSWERS: Final = "answers"  # format of a query's answers
-FED: Final = (ROWS, ANSWERS)  # formats whose rows another stream brings
+PAIRS: Final = "pairs"  # format of a window join of two streams
+FED: Final = (ROWS, ANSWERS, PAIRS)  # formats whose rows another stream brings
 NUMBER: Final = "__row"  # a row's number, as microseconds since 1970; users' streams have no column of this name
 TIME: Final = "ts"  # of answers that are a stream
 AT_ONCE_US: Final = -1  # lateness: what comes is final, so the watermark is right behind the last row
@@ -21,6 +25,7 @@ COMMON_SLIDES: Final = 2**10 * 3**3 * 5**4 * 7 * 11 * 13  # slides that divide i
 _MARK: Final = "#rows"  # no stream of a user's has such a name
 _SOURCE: Final = "of"
 _TEXT: Final = "query"
+_JOIN: Final = "join"
 
 
 def line_name(stream: str, window: RowsWindow) -> str:
@@ -76,11 +81,36 @@ def answers_stream(name: str, source: str, columns: Sequence[Column], text: str)
     return Stream(name, whole, TIME, AT_ONCE_US, ANY_TIME_US, ANSWERS, {_SOURCE: source, _TEXT: text})
 
 
-def leader_of(stream: Stream) -> str | None:
-    """Return the stream that brings another one's rows; None: its source does."""
-    return stream.options[_SOURCE] if stream.format in FED else None
+def pairs_stream(name: str, join: StreamJoin, columns: Sequence[Column], text: str) -> Stream:
+    """Describe the pairs of a join as a stream: its watermark is the lesser of both streams', not its own rows'."""
+    whole, options = (*columns, Column(TIME, "timestamp")), {_TEXT: text, _JOIN: join.to_text()}
+    return Stream(name, whole, TIME, NEVER_LATE_US, ANY_TIME_US, PAIRS, options)
+
+
+def join_of(stream: Stream) -> StreamJoin | None:
+    """Return the join that a stream is; None: it is none."""
+    return _read(stream.options[_JOIN]) if stream.format == PAIRS else None
+
+
+def beginning_at(stream: Stream, begins: tuple[int, int]) -> Stream:
+    """Let a join begin after some commits of both streams."""
+    join = replace(_read(stream.options[_JOIN]), begins=begins)
+    return replace(stream, options={**stream.options, _JOIN: join.to_text()})
+
+
+@lru_cache(maxsize=1_024)  # asked for at every batch
+def _read(text: str) -> StreamJoin:
+    """Read a join back."""
+    return StreamJoin.from_text(text)
+
+
+def leaders_of(stream: Stream) -> tuple[str, ...]:
+    """Return the streams that bring another one's rows, each once; none: its source does."""
+    if (join := join_of(stream)) is not None:
+        return tuple(dict.fromkeys(side.stream for side in join.sides))
+    return (stream.options[_SOURCE],) if stream.format in FED else ()
 
 
 def text_of(stream: Stream) -> str:
-    """Return the query whose answers are a stream."""
+    """Return the SELECT whose answers, or whose pairs, are a stream."""
     return stream.options[_TEXT]

@@ -12,6 +12,7 @@ from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
+from penstock.language.binding.stream_joins import is_stream_join
 from penstock.language.grammar.dialect import check_windows_at_a_time
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.parse import parse_statement
@@ -158,6 +159,9 @@ def _enter_stream(query: Query, catalog: Catalog) -> None:
 def bind_query(query: QueryFile, statement: Statement, catalog: Catalog, windows_at_a_time: int) -> Query | Problem:
     """Resolve a query's names against the catalog; its range may hold so many slides."""
     try:
+        if query.makes_stream and is_stream_join(select_of(statement), catalog):
+            what = "a join of two streams in a file of a project is not available"
+            raise Unsupported(what, text=query.text, place=(0, len("CREATE")), hint="Create it with engine.execute(…).")
         bound = bind(select_of(statement), catalog, query.name, catalog.functions())
         check_windows_at_a_time(bound.window, windows_at_a_time, select_of(statement).text)
         if query.makes_stream:

@@ -91,9 +91,14 @@ class Typer:
     @telling_the_end(attrgetter("session"))
     def type_of(self, text: str, columns: Sequence[Column], where: str) -> str:
         """Type one expression over columns, such as the body of a function; ``where`` is shown when it has none."""
-        untyped = Untyped(tuple(columns) or (Column("a", "boolean"),), (text,))
-        [found] = self._types.types_of(untyped, where)
-        return found.simpleString()
+        [found] = self.types_of([text], columns, where)
+        return found
+
+    @telling_the_end(attrgetter("session"))
+    def types_of(self, texts: Sequence[str], columns: Sequence[Column], where: str) -> list[str]:
+        """Type expressions over columns; ``where`` is shown when one has none."""
+        untyped = Untyped(tuple(columns) or (Column("a", "boolean"),), tuple(texts))
+        return [found.simpleString() for found in self._types.types_of(untyped, where)]
 
 
 @dataclass(slots=True)

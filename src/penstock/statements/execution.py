@@ -19,6 +19,7 @@ from penstock.errors import (
 )
 from penstock.language.binding.altering import with_options, with_window
 from penstock.language.binding.query_text import write_name
+from penstock.language.binding.stream_joins import is_stream_join
 from penstock.language.functions.sql_functions import define
 from penstock.language.grammar.dialect import WindowClause
 from penstock.language.statements import (
@@ -39,6 +40,7 @@ from penstock.language.statements import (
 from penstock.model.schema import Stream, Table
 from penstock.statements.query_binder import Named, QueryBinder
 from penstock.statements.questions import Questions
+from penstock.statements.stream_joins import joined_stream
 from penstock.statements.user_functions import UserFunctions
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.query_changes import QueryChanges
@@ -124,6 +126,8 @@ class Execution:
                     self._replaced(name, select)
                 else:
                     self.changes.create([self.binder.typed(select, name)])
+            case CreateStreamAs(name=name, select=select) if is_stream_join(select, self.catalog):
+                self.changes.create_joined(joined_stream(select, name, self.catalog, self.binder.typer))
             case CreateStreamAs(name=name, select=select):
                 self.changes.create_stream(name, self.binder.typed(select, name))
 

@@ -17,11 +17,12 @@ from penstock.language.functions.sql_functions import parameters_of
 from penstock.language.grammar.parse import parse_expression, parse_statement
 from penstock.language.printing import write_expression, write_function, write_stream, write_table
 from penstock.language.statements import Describe, Explain, Kind, Listed, Question, Select, Show, ShowCreate
-from penstock.model.derived import ANSWERS, source_of, text_of
+from penstock.model.derived import ANSWERS, PAIRS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
 from penstock.share.explain.explain import explain_plan
+from penstock.share.explain.stream_joins import join_lines
 from penstock.share.plan import Strategy, condition_of
 from penstock.statements.query_binder import QueryBinder
 from penstock.stream.registry import StreamRegistry
@@ -72,9 +73,12 @@ class Questions:
         """Print a stream's plan, with queries that are not there yet."""
         version, definitions = self.catalog.snapshot(stream)
         known = self.streams.woven(stream)
-        return str(
+        plan = str(
             explain_plan(stream, (*definitions, *added), self.strategy, version, self.streams.observed(stream), known)
         )
+        known_as = self.catalog.stream(stream)
+        text = text_of(known_as) if known_as is not None and known_as.format == PAIRS else ""
+        return "\n".join([*join_lines(stream, text, self.catalog.joins()), plan])
 
     def _query_plan(self, one: Definition) -> str:
         """Print one query, those that share its partials, and its plan alone."""
@@ -97,7 +101,7 @@ class Questions:
         match listed:
             case "streams":
                 streams = filter(None, map(catalog.stream, catalog.stream_names()))
-                rows = [[s.name, s.format, s.time, format_duration(max(0, s.lateness_us))] for s in streams]
+                rows = [[s.name, s.format, s.time, _lateness(s)] for s in streams]
                 return ["name", "format", "event_time", "lateness"], rows
             case "tables":
                 return ["name", "format"], [[t.name, t.format] for t in catalog.tables().values()]
@@ -125,7 +129,7 @@ class Questions:
                 return str(parse_statement(write_function(function)))
             case "stream":
                 stream = self.catalog.known_stream(name)
-                made = stream.format == ANSWERS
+                made = stream.format in (ANSWERS, PAIRS)
                 return f"CREATE STREAM {write_name(stream.name)} AS {text_of(stream)}" if made else write_stream(stream)
             case "table":
                 return write_table(self.catalog.known_table(name))
@@ -178,7 +182,14 @@ def _about(name: str, expression: str | None, stream: Stream) -> str | None:
     late = f"event time, rows up to {format_duration(stream.lateness_us)} late" if name == stream.time else None
     if late and stream.format == ANSWERS:
         late = "event time, 1 us before window_end"
+    if late and stream.format == PAIRS:
+        late = "event time, the later one of both rows"
     return "; ".join(filter(None, [late, computed])) or None
+
+
+def _lateness(stream: Stream) -> str | None:
+    """Word how late rows may be; pairs are as late as the rows that they are made of."""
+    return None if stream.format == PAIRS else format_duration(max(0, stream.lateness_us))
 
 
 def _table(names: Sequence[str], rows: Rows) -> pa.Table:

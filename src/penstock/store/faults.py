@@ -22,6 +22,7 @@ POINTS: Final[tuple[str, ...]] = (
     "keys",  # remembered keys of a stream without duplicates
     "rows",  # retained rows
     "waiting",  # rows that windows of rows wait for
+    "joining",  # rows that joins of two streams wait with
     "partials",
     "commit",
     "answers",

@@ -108,6 +108,10 @@ class StateFolder:
         """Return where a stream's rows wait for the watermark."""
         return self.path / "waiting" / stream
 
+    def joining(self, stream: str) -> Path:
+        """Return where a stream's rows are that joins wait with."""
+        return self.path / "joining" / stream
+
     def keys(self, stream: str) -> Path:
         """Return where the keys are by which a stream knows duplicates."""
         return self.path / "keys" / stream

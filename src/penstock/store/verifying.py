@@ -21,7 +21,7 @@ from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
 
 DRAFT: Final = ".tmp"  # of a file that Spark was writing when its process ended; nothing reads it
-WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "keys", "rows", "waiting")
+WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "joining", "keys", "rows", "waiting")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -23,6 +24,9 @@ class Follower(Protocol):
 
     def follow(self) -> None:
         """Take what is new."""
+
+    def hold_back(self, runner: Any, stopping: threading.Event) -> None:
+        """Let a stream that feeds it wait before its next batch, where it is too far ahead of another one."""
 
 
 class AnswerTargets:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.catalog import Catalog
-from penstock.model.derived import ANSWERS, ROWS
+from penstock.model.derived import FED
 from penstock.model.schema import Stream
 from penstock.share.layout import Layout
 from penstock.spark.job.no_rows import no_rows
@@ -49,7 +49,7 @@ class CodeAhead:
 
     def _left_to_batches(self, layout: Layout) -> bool:
         """Tell whether batches look otherwise, or the job would do more than compute: read tables, start workers."""
-        apart = self.stream.format in (None, ROWS, ANSWERS)
+        apart = self.stream.format in (None, *FED)
         return bool(apart or layout.attempts or layout.spread or layout.plan.joins or self.catalog.python_functions())
 
     def begin(self, write: Callable[[], PartialsJob], bounds: Bounds, columns: Collection[str]) -> None:

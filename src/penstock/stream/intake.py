@@ -13,6 +13,7 @@ from penstock.spark.job.jvm_columns import JvmColumns
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.dead_letters import example_of, keep_aside
 from penstock.spark.kept_rows.duplicates import Duplicates
+from penstock.spark.kept_rows.join_rows import JoinRows
 from penstock.spark.kept_rows.row_buffer import RowBuffer
 from penstock.spark.sources.computed_columns import doubtful_columns
 from penstock.spark.sources.readers import Position
@@ -37,6 +38,7 @@ class Intake:
         self.stream, self.places = stream, places
         self.past = PastRows(session, stream, places)
         self.waiting = RowBuffer(session, places.waiting, stream)
+        self.joining = JoinRows(session, places.joining, stream)
         self.doubtful = doubtful_columns(session, stream.columns)  # computed ones that may fail on a row
         self._explained = False  # a time that failed; one example tells enough
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
@@ -88,9 +90,14 @@ class Intake:
     ) -> None:
         """Keep a batch's rows, ``few`` or many, as queries ask for it; what nobody asks for any more is let go of.
 
-        Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
+        Rows are kept for questions and for queries to come, wait for the watermark where a query numbers rows, and for
+        rows of another stream where they are joined.
         """
         judged, sent = computed.bounds, computed.beside
+        if at.joined is not None:
+            self.joining.keep(rows, number, judged.watermark_us, judged.ahead_us, at.joined)
+        else:
+            self.joining.expire_all()
         if self.kept_for_us(at.definitions):
             self.past.keep(rows, number, judged.ahead_us, seen_until_us)
         else:
@@ -119,5 +126,6 @@ class Intake:
         """Forget keys and rows of commits that never were."""
         self.past.retained.forget_after(number)
         self.waiting.forget_after(number)
+        self.joining.forget_after(number)
         if self.duplicates is not None:
             self.duplicates.forget_after(number)

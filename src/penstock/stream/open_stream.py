@@ -16,8 +16,9 @@ from penstock.store.folder import StateFolder
 from penstock.store.verifying import check_together, last_answers
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.context import StreamContext
-from penstock.stream.derived.kinds import derived_kind
+from penstock.stream.derived.kinds import derived_stream
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
+from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
 
 
 def put_to_work(
-    stream: Stream, settings: StreamSettings, open_frame: Callable[[], DataFrame], leader: StreamRunner | None = None
+    stream: Stream,
+    settings: StreamSettings,
+    open_frame: Callable[[], DataFrame],
+    leader: StreamRunner | SharedJoin | None = None,
 ) -> StreamRunner:
-    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it."""
+    """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it, or a join."""
     places = _places(stream.name, settings)
     commits, answers = _logs(stream.name, settings.folder)
     if settings.folder is not None:
@@ -40,12 +44,12 @@ def put_to_work(
         check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
     targets = AnswerTargets(delivery_of(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
-    if leader is not None and stream.format == ROWS:
+    if isinstance(leader, StreamRunner) and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
     windows = window_kind_of(stream.name)
     pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
     if leader is not None:
-        return derived_kind(stream)(stream, settings.catalog, pipeline, targets, leader)
+        return derived_stream(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
 
 
@@ -69,6 +73,6 @@ def _places(name: str, settings: StreamSettings) -> Places:
     """Choose a stream's folders."""
     folder, scratch = settings.folder, settings.scratch
     if folder is None:
-        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting")))
-    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
-    return Places(*own, *(() if is_line(name) else (folder.spread(name), folder.answers(name))))
+        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting", "joining")))
+    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.joining(name)
+    return Places(*own, folder.invalid(name), *(() if is_line(name) else (folder.spread(name), folder.answers(name))))

@@ -108,8 +108,10 @@ class Pipeline:
 
     # -- what happens to a stream: rows, silence, changes, the end ------------------------------------------------
 
-    def process(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "") -> None:
-        """Take one batch: partials, synopsis, commit, answers."""
+    def process(
+        self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str = "", reached_us: int | None = None
+    ) -> None:
+        """Take one batch: partials, synopsis, commit, answers; ``reached_us`` is where others say its time stands."""
         offered = self.observing.begin()
         with self.step():
             self._mend()
@@ -119,7 +121,7 @@ class Pipeline:
             what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         with self.committer.order.under_way.taken():
-            self._take(batch, batch_id, snapshot, source, offered)
+            self._take(batch, batch_id, snapshot, source, offered, reached_us)
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
@@ -215,7 +217,15 @@ class Pipeline:
 
     # -- one batch -----------------------------------------------------------------------------------------------
 
-    def _take(self, batch: DataFrame, batch_id: int, snapshot: Snapshot, source: str, offered: Began) -> None:
+    def _take(
+        self,
+        batch: DataFrame,
+        batch_id: int,
+        snapshot: Snapshot,
+        source: str,
+        offered: Began,
+        reached_us: int | None,
+    ) -> None:
         """Take one batch whole; while its job runs, final windows of earlier ones may be answered."""
         with self.step():
             layout, clock = self.plan(snapshot), self.clock()
@@ -242,7 +252,8 @@ class Pipeline:
                 self.intake.keep_for(snapshot, rows, number, computed, seen_until, few=few)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
-                before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)
+                before = self.progress.clock.watermark_us
+                due = self._advance(arrived, repeated, computed.layout, reached_us)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
@@ -298,7 +309,7 @@ class Pipeline:
         before, self._looked = self._looked, self.progress.clock.number
         return self._looked // COMPACTED_EVERY > before // COMPACTED_EVERY
 
-    def _advance(self, arrived: Arrived, repeated: int, layout: Layout) -> list[Pending]:
+    def _advance(self, arrived: Arrived, repeated: int, layout: Layout, reached_us: int | None) -> list[Pending]:
         """Move the stream's time by a batch and list the windows that became final."""
         progress = self.progress
         progress.clock.counts += counts_of(arrived, repeated)
@@ -307,6 +318,7 @@ class Pipeline:
         self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
         progress.clock.see(arrived.first_us, arrived.last_us)
         watermark = progress.clock.watermark_after(self.stream.lateness_us)
+        watermark = watermark if reached_us is None else max(watermark, reached_us)
         due = self.due_windows.after_batch(layout, watermark)
         progress.clock.watermark_us = watermark
         return due

@@ -10,8 +10,9 @@ from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us, since_of
-from penstock.model.derived import answers_stream, is_apart, is_line, source_of
+from penstock.model.derived import answers_stream, beginning_at, is_apart, is_line, join_of, source_of
 from penstock.model.query import Query
+from penstock.model.schema import Stream
 from penstock.stream.admitted import Admitted
 from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming
 from penstock.stream.handover import said_before
@@ -72,6 +73,17 @@ class QueryChanges:
             self.opened([name])
             return entered
 
+    def create_joined(self, stream: Stream) -> None:
+        """Enter a join of two streams; it takes the rows of batches to come."""
+        join = join_of(stream)
+        assert join is not None
+        with self._waiting({side.stream for side in join.sides}) as streams:
+            if self.catalog.holds_join(stream):
+                return
+            places = [_last_commit(streams.get(side.stream)) for side in join.sides]
+            self.catalog.create_joined(beginning_at(stream, (places[0], places[1])))
+            self.opened([stream.name])
+
     def replace(self, typed: TypedQuery, origin: Origin | None = None) -> Admitted:
         """Put a query in the place of the one of its name; windows that have begun remain that one's."""
         before = self.catalog.query(typed.query.name)
@@ -129,7 +141,7 @@ class QueryChanges:
     def _waiting(self, names: Iterable[str]) -> Iterator[Mapping[str, StreamRunner]]:
         """Keep the batches of some streams waiting; numbered rows wait with their stream."""
         sources = {source_of(name) for name in names}
-        streams = self.opened(sorted(sources, key=lambda name: (len(self.catalog.leaders(name)), name)))
+        streams = self.opened(sorted(sources, key=lambda name: (self.catalog.depth(name), name)))
         with ExitStack() as stack:
             for stream in streams.values():
                 stack.enter_context(stream.between_batches())
@@ -141,6 +153,11 @@ class QueryChanges:
         for name, stream in self.opened(dict.fromkeys(d.query.stream for d in definitions)).items():
             found |= {e.id: e for e in stream.admit([d for d in definitions if d.query.stream == name])}
         return [found.get(d.id) or Admitted(d, None, "no row has come yet") for d in definitions]
+
+
+def _last_commit(stream: StreamRunner | None) -> int:
+    """Return the number of a stream's last commit; −1: there is none."""
+    return -1 if stream is None else stream.pipeline.progress.clock.number
 
 
 def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> dict[str, int | None]:

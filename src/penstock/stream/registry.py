@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from penstock.errors import SinkError, UnknownStream, nearest
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import is_line, source_of
+from penstock.model.derived import is_line, join_of, source_of
 from penstock.model.schema import Stream
 from penstock.report.notebook import StreamRow
 from penstock.share.explain.explain import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.due_windows import LOG
 from penstock.stream.open_stream import delivery_of, put_to_work
 from penstock.stream.runner import StreamRunner
@@ -31,6 +32,7 @@ class StreamRegistry:
         """Start with none."""
         self.settings, self.catalog, self.sources = settings, settings.catalog, sources
         self.runners: dict[str, StreamRunner] = {}
+        self._joins: dict[object, SharedJoin] = {}  # by streams and keys
         self._opening = threading.RLock()
 
     def stream(self, name: str) -> StreamRunner:
@@ -42,7 +44,7 @@ class StreamRegistry:
         with self._opening:
             if stream.name not in self.runners:
                 leaders = self.catalog.leaders(stream.name)
-                leader = self.stream(leaders[-1]) if leaders else None
+                leader = [self.stream(name) for name in leaders][-1] if leaders else None
                 if stream.name not in self.runners:  # a leader opens those that it feeds
                     self._open(stream, leader)
             return self.runners[stream.name]
@@ -63,10 +65,20 @@ class StreamRegistry:
 
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
-        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), leader)
+        feeding = self._shared(stream) or leader
+        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), feeding)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
         self._deliver_leftovers(stream.name)
+
+    def _shared(self, stream: Stream) -> SharedJoin | None:
+        """Find what joins two streams once for all joins with the same keys; None: the stream is no join."""
+        if (join := join_of(stream)) is None:
+            return None
+        if join.shared_by not in self._joins:
+            left, right = (self.runners[side.stream] for side in join.sides)
+            self._joins[join.shared_by] = SharedJoin(left, right, join)
+        return self._joins[join.shared_by]
 
     def _deliver_leftovers(self, name: str) -> None:
         """Give sinks what they lack of queries over a stream's numbered rows that are gone."""
@@ -89,7 +101,7 @@ class StreamRegistry:
             line = [*self.catalog.leaders(name), name]
             if any(n in self.runners or (folder is not None and folder.commits(n).is_dir()) for n in line):
                 found += line
-        return {name: self.stream(name) for name in found}
+        return {name: self.stream(name) for name in sorted(set(found), key=lambda one: (self._depth(one), one))}
 
     def answers_elsewhere(self, definition: Definition) -> dict[int, list[pa.Table]]:
         """Collect, by version, what a query said as long as it read another stream, or rows in place of time."""
@@ -121,7 +133,11 @@ class StreamRegistry:
     def in_order(self) -> list[StreamRunner]:
         """List the streams at work in the order in which everybody waits for them: first those that feed others."""
         at_work = list(self.runners.values())
-        return sorted(at_work, key=lambda one: (len(self.catalog.leaders(one.stream.name)), one.stream.name))
+        return sorted(at_work, key=lambda one: (self._depth(one.stream.name), one.stream.name))
+
+    def _depth(self, name: str) -> int:
+        """Tell how many streams lie between one and the farthest source of its rows."""
+        return self.catalog.depth(source_of(name)) + is_line(name)
 
     def wait_for_sinks(self) -> None:
         """Wait until every sink has been given all answers there are, or fails."""
@@ -136,6 +152,9 @@ class StreamRegistry:
     def leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
         for known in [known for known in self.runners if source_of(known).lower() == name.lower()]:
-            self.runners.pop(known).leave()
+            gone = self.runners.pop(known)
+            gone.leave()
+            if (join := join_of(gone.stream)) is not None and not self._joins[join.shared_by].members:
+                del self._joins[join.shared_by]
             self.settings.figures.streams.pop(known, None)
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

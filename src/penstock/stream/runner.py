@@ -18,6 +18,7 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
+from penstock.model.stream_join import JoinNeeds, RetainedRows
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
@@ -65,7 +66,7 @@ class StreamRunner:
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
         self.past, self.periods = BackfillWorker(self), PeriodChanges(stream.name, catalog, pipeline)
-        self._wanted: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._wanted: tuple[tuple[int, JoinNeeds | None], frozenset[str]] = ((-1, None), frozenset())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
 
@@ -80,8 +81,8 @@ class StreamRunner:
         _, definitions = self.catalog.snapshot(self.stream.name, version)
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
-        paused = self.catalog.paused_by_users()
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered)
+        paused, joined = self.catalog.paused_by_users(), self.catalog.join_needs(self.stream.name)
+        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered, joined)
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
@@ -92,12 +93,15 @@ class StreamRunner:
     def columns(self) -> frozenset[str]:
         """Return the columns that the queries of now need, and what the stream itself is told by."""
         lines = self._lines()
-        version = max(map(self.catalog.stream_version, (self.stream.name, *lines)))
+        joined = self.catalog.join_needs(self.stream.name)
+        version = max(map(self.catalog.stream_version, (self.stream.name, *lines))), joined
         if self._wanted[0] != version:
             definitions = self.catalog.definitions(self.stream.name)
             own = {self.stream.time, *self.stream.dedup}
             if lines or self.pipeline.intake.kept_for_us(definitions):
                 own |= {c.name for c in self.stream.columns}
+            if joined is not None:
+                own |= set(joined.columns)
             used = frozenset(own).union(*(d.typed.columns for d in definitions))
             self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
         return self._wanted[1]
@@ -108,6 +112,8 @@ class StreamRunner:
 
     def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
         """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
+        for follower in self.targets.followers:
+            follower.hold_back(self, self._stopping)
         with self._busy:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
@@ -230,6 +236,11 @@ class StreamRunner:
     def running(self) -> bool:
         """Tell whether the stream runs in the background."""
         return self._supervisor is not None and self._supervisor.is_alive()
+
+    @property
+    def retained(self) -> tuple[RetainedRows, ...]:
+        """Tell which rows of other streams wait for each other in it: none, unless it joins two."""
+        return ()
 
     @property
     def failure(self) -> BaseException | None:

@@ -9,6 +9,7 @@ from penstock.catalog import Catalog, Control
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.model.schema import Table
+from penstock.model.stream_join import JoinNeeds
 from penstock.share.plan import Plan
 from penstock.store.commits import Commit
 
@@ -23,6 +24,7 @@ class Snapshot:
     controls: tuple[Control, ...] = ()
     paused: frozenset[int] = frozenset()  # definitions that users paused
     numbered: frozenset[int] = frozenset()  # queries with windows of rows, which wait for the stream's rows
+    joined: JoinNeeds | None = None  # what joins of two streams need of its rows; None: none reads it
 
     def is_of(self, plan: Plan) -> bool:
         """Tell whether a plan is of this version; queries with windows of rows may begin between two."""

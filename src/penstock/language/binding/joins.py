@@ -75,6 +75,7 @@ def read_from(select: exp.Select, names: Names, text: str, asked: bool = False) 
     """Resolve the stream, its tables and the conditions between them; also return the SELECT with its window marked."""
     table = select.args["from_"].this
     stream = _stream(table, names, text)
+    _refuse_streams([join.this for join in select.args.get("joins") or []], names, text)
     select, by_function = take_window(select, stream, _all_columns(select, stream, names), text)
     if asked and by_function is not None:
         what, hint = "GROUP BY window(…) in a one-time query is not available", _ask_hint(table)
@@ -167,12 +168,19 @@ def _ask_hint(table: exp.Table) -> str:
     return f"Write {table.name} [RANGE 10 MIN]."
 
 
+def _refuse_streams(tables: Iterable[exp.Table], names: Names, text: str) -> None:
+    """Refuse to join a second stream, and say how that is done."""
+    for table in tables:
+        if names.table(table.name) is None and names.stream(table.name) is not None:
+            what = "a query cannot join two streams by itself"
+            form = "CREATE STREAM pairs AS SELECT … FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k"
+            advice = f"Make a stream of the pairs first, and query that: {form}."
+            raise Unsupported(what, text=text, place=place_of(table.this), hint=advice)
+
+
 def _table(table: exp.Table, names: Names, text: str) -> Table:
     """Find a table to be joined."""
     found = names.table(table.name)
-    if found is None and names.stream(table.name) is not None:
-        what, advice = "joins of two streams are not available", "Join tables to one stream."
-        raise Unsupported(what, text=text, place=place_of(table.this), hint=advice)
     if found is None:
         hint = nearest(table.name, names.table_names())
         raise UnknownTable(f'there is no table "{table.name}"', text=text, place=place_of(table.this), hint=hint)

@@ -19,9 +19,12 @@ from penstock.spark.sources.frames import ddl_of
 class HeldRows(ClassicFrame):
     """A frame whose rows the driver holds; to send them is left until somebody asks Spark for the frame."""
 
-    def __init__(self, session: SparkSession, rows: pa.Table, columns: Sequence[schema.Column], number: str) -> None:
-        """Take rows with all columns of a stream, and a column of their numbers, as times."""
-        self._declared, self._whole = tuple(columns), (*columns, schema.Column(number, "timestamp"))
+    def __init__(
+        self, session: SparkSession, rows: pa.Table, columns: Sequence[schema.Column], number: str | None = None
+    ) -> None:
+        """Take rows with all columns of a stream; if they are numbered, with a column of their numbers, as times."""
+        numbers = () if number is None else (schema.Column(number, "timestamp"),)
+        self._declared, self._whole = tuple(columns), (*columns, *numbers)
         self.rows = rows.select([column.name for column in self._whole])
         self._session, self._sc = session, session.sparkContext
         self.is_cached = self._support_repr_html = False

@@ -161,17 +161,18 @@ class CommitFolders:
         columns: str,
         chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows,
         written_here: str | None = None,
+        most: int = FEW_MERGED,
     ) -> bool:
         """Put the newest small folders together once there are many; all of them must be of commits that are in.
 
-        A few rows of files with the column ``written_here`` are put together here, without Spark.
+        At most so many rows of files with the column ``written_here`` are put together here, without Spark.
         """
         spans = self._to_merge()
         if not spans:
             return False
         merged = CommitSpan(spans[0].first, spans[-1].last)
         draft = self.root / f".{merged.name}"
-        here = written_here is not None and self._is_readable(spans, written_here, FEW_MERGED)
+        here = written_here is not None and self._is_readable(spans, written_here, most)
         self._write(self._collected(spans) if here else chosen(self.frame(session, columns, spans)).coalesce(1), draft)
         draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
         sync_folder(self.root)

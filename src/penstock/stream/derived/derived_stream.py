@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -53,6 +54,9 @@ class DerivedStream(StreamRunner):
     @abstractmethod
     def take(self) -> None:
         """Take the commits that were not taken yet."""
+
+    def hold_back(self, runner: StreamRunner, stopping: threading.Event) -> None:
+        """Let the leader go on at once: it is alone."""
 
     def run_available(self) -> bool:
         """Take all that the leader has."""
