@@ -74,7 +74,7 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
 
 def _retained(side: dict[str, Any]) -> str:
     """Word how many rows of a stream wait for those of another."""
-    waiting = f"{number_of(side['rows'], 'row', 'rows')} of {shown(side['stream'])} wait, {side['bytes']:,} bytes"
+    waiting = f"{counted(side['rows'], 'row')} of {shown(side['stream'])} wait, {side['bytes']:,} bytes"
     if side["held"]:
         return f"{waiting}; {shown(side['stream'])} is held back until the other stream comes on"
     return waiting + (f"; it was held back for {span(side['held_seconds'])}" if side["held_seconds"] else "")
