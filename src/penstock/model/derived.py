@@ -19,6 +19,7 @@ NEVER_LATE_US: Final = 1 << 62  # lateness of rows that are numbered apart: one 
 ANY_TIME_US: Final = 1 << 61  # max_ahead: these times are no clock's
 COMMON_SLIDES: Final = 2**10 * 3**3 * 5**4 * 7 * 11 * 13  # slides that divide it share one line of parts
 _MARK: Final = "#rows"  # no stream of a user's has such a name
+_EACH: Final = "#each"
 _SOURCE: Final = "of"
 _TEXT: Final = "query"
 
@@ -35,6 +36,11 @@ def line_name(stream: str, window: RowsWindow) -> str:
 def stride_of(window: RowsWindow) -> int:
     """Return how far apart the parts of rows lie on the line of their numbers: a multiple of the slide."""
     return -(-COMMON_SLIDES * 4 // window.slide) * window.slide
+
+
+def rows_name(stream: str) -> str:
+    """Name what a stream's continuous queries answer, for sinks, which number it apart from answers to windows."""
+    return stream + _EACH
 
 
 def since_line(name: str, since_us: int | None) -> str:

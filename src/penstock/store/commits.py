@@ -137,6 +137,7 @@ class Commit:
     past: Mapping[str, Sequence[Sequence[Any]]] = field(
         default_factory=dict
     )  # windows of the past that are not answered: as in due, with runs
+    taken: int = 0  # rows that continuous queries took of the batch
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:

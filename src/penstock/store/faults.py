@@ -22,6 +22,10 @@ POINTS: Final[tuple[str, ...]] = (
     "keys",  # remembered keys of a stream without duplicates
     "rows",  # retained rows
     "waiting",  # rows that windows of rows wait for
+    "taken",  # rows that continuous queries took
+    "taken.plan",  # the plan that they are of
+    "taken.fragments",  # who takes them
+    "taken.record",
     "partials",
     "commit",
     "answers",

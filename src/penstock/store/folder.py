@@ -108,6 +108,10 @@ class StateFolder:
         """Return where a stream's rows wait for the watermark."""
         return self.path / "waiting" / stream
 
+    def taken(self, stream: str) -> Path:
+        """Return where the rows are that a stream's continuous queries took."""
+        return self.path / "taken" / stream
+
     def keys(self, stream: str) -> Path:
         """Return where the keys are by which a stream knows duplicates."""
         return self.path / "keys" / stream

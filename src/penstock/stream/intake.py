@@ -91,7 +91,7 @@ class Intake:
         Rows are kept for questions and for queries to come, and wait for the watermark where a query numbers rows.
         """
         judged, sent = computed.bounds, computed.beside
-        if self.kept_for_us(at.definitions):
+        if self.kept_for_us(at.every):
             self.past.keep(rows, number, judged.ahead_us, seen_until_us)
         else:
             self.past.stop_keeping()

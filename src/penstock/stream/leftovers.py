@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.evaluate.typed import Definition
+from penstock.language.options import KEPT_US
 from penstock.model.derived import is_line
 from penstock.share.layout import Layout
 from penstock.stream.context import StreamContext
+from penstock.stream.continuous.continuous_queries import ContinuousQueries
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.step_committer import StepCommitter
@@ -16,10 +18,11 @@ from penstock.stream.step_committer import StepCommitter
 class Leftovers:
     """What is left of the past of one stream; nothing that a restart or a sink will ask for goes."""
 
-    def __init__(self, given: StreamContext, committer: StepCommitter) -> None:
+    def __init__(self, given: StreamContext, committer: StepCommitter, continuous: ContinuousQueries) -> None:
         """Look at a stream's logs and at its part of the catalog."""
         self.catalog, self.stream, self.committer = given.catalog.catalog, given.stream.name, committer
         self.commits, self.answers, self.targets = given.commits, given.answers, given.targets
+        self.continuous = continuous
 
     def tidy_up(self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool) -> None:
         """Let go of keys and rows; to ``compact``, also of groups, answers, files and definitions."""
@@ -34,6 +37,7 @@ class Leftovers:
             self.committer.synopsis.forget_groups(self.committer.corrections.groupings(layout))
             self._expire(definitions, watermark)
             self.answers.compact(self.targets.taken())
+            self._expire_rows(definitions, watermark)
             self._forget()
 
     def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:
@@ -43,6 +47,13 @@ class Leftovers:
             keep |= self.catalog.keeping(self.stream, gone)
         self.answers.expire({number: watermark_us - keep_us for number, keep_us in keep.items()})
 
+    def _expire_rows(self, definitions: Sequence[Definition], watermark_us: int) -> None:
+        """Let rows of continuous queries expire, also those of queries that are gone."""
+        keep = {d.id: d.typed.keep_us for d in definitions if d.query.is_continuous}
+        if gone := self.continuous.rows.definitions() - keep.keys():
+            keep |= self.catalog.keeping(self.stream, gone)
+        self.continuous.expire(self.targets.rows_taken(), watermark_us, lambda number: keep.get(number, KEPT_US))
+
     def _forget(self) -> None:
         """Forget definitions that no commit a restart reads was made with, and that have no answers."""
         executor_state = self.committer.executor_state
@@ -50,4 +61,4 @@ class Leftovers:
             return  # what these have stored may be of earlier versions
         version = self.commits.first_version()
         if version is not None:
-            self.catalog.forget(self.stream, version, self.answers.definitions())
+            self.catalog.forget(self.stream, version, self.answers.definitions() | self.continuous.rows.definitions())

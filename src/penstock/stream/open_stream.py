@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.model.derived import ROWS, is_line
+from penstock.model.derived import ROWS, is_line, rows_name
 from penstock.model.schema import Stream
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.protocol import ByExecutors
+from penstock.sinks.row_delivery import RowDelivery, RowLog
+from penstock.sinks.stream_delivery import StreamDelivery
 from penstock.spark.answers.large_answers import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
@@ -38,7 +40,11 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
-    targets = AnswerTargets(delivery_of(stream.name, answers, settings))
+    targets = AnswerTargets(
+        StreamDelivery(
+            delivery_of(stream.name, answers, settings), lambda log: row_delivery_of(stream.name, log, settings)
+        )
+    )
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if leader is not None and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
@@ -58,6 +64,12 @@ def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> De
     return Delivery(stream, settings.sinks, answers, settings.folder, *called, most_backlog=settings.sink_backlog)
 
 
+def row_delivery_of(stream: str, log: RowLog, settings: StreamSettings) -> RowDelivery:
+    """Open the sinks of a stream for rows of continuous queries, and give them what they lack."""
+    told = rows_name(stream), settings.sinks, log, settings.folder
+    return RowDelivery(*told, most_backlog=settings.sink_backlog)
+
+
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
     """Open a stream's commits and answers."""
     if folder is None:
@@ -69,6 +81,6 @@ def _places(name: str, settings: StreamSettings) -> Places:
     """Choose a stream's folders."""
     folder, scratch = settings.folder, settings.scratch
     if folder is None:
-        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting")))
-    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.invalid(name)
-    return Places(*own, *(() if is_line(name) else (folder.spread(name), folder.answers(name))))
+        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting", "taken")))
+    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.taken(name)
+    return Places(*own, folder.invalid(name), *(() if is_line(name) else (folder.spread(name), folder.answers(name))))

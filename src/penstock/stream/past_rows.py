@@ -29,6 +29,7 @@ class Places:
     rows: Path  # kept for queries to come
     checkpoint: Path  # Spark's own
     waiting: Path  # rows that the watermark has not passed, for windows of rows
+    taken: Path  # by continuous queries
     invalid: Path | None = None  # rows without a usable time; None: they are counted only
     spread: Path | None = None  # partials that executors keep; None: the driver keeps all
     answers: Path | None = None  # where executors write answers

@@ -66,6 +66,7 @@ class Pipeline:
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
+        self.continuous = parts.continuous
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep: dict[str, Callable[[], None]] = {}  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -229,9 +230,12 @@ class Pipeline:
                         layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
                         self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     beside = self.intake.sent_beside(snapshot)
+                    before_rows = self.computing.last_rows
                     computed = self.computing.run(rows, layout, snapshot.tables, judged, beside)
+                    taken = self.continuous.take(rows, snapshot, judged, number, before_rows)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
+                    self.continuous.rows.forget(number)
                     raise
             with self.step(), self._whole():
                 self.committer.answer_before_rows(computed.layout, computed.partials)
@@ -242,15 +246,20 @@ class Pipeline:
                 self.intake.keep_for(snapshot, rows, number, computed, seen_until, few=few)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
+                for one in self.continuous.charge(taken):
+                    self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
                 before, due = self.progress.clock.watermark_us, self._advance(arrived, repeated, computed.layout)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
+                step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
                 self.committer.commit(step, computed.layout)
+                if taken.commit is not None:
+                    self.given.targets.deliver_rows(number)
                 self.observing.batch(offered, step, number, arrived.rows)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
                 putting_together = partial(self._compact, computed.layout)
-                tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.definitions, layout, compact=compact)
+                tidying = partial(self.leftovers.tidy_up, self.intake, snapshot.every, layout, compact=compact)
                 if self.lags:
                     expiring = self.committer.answer_later(due, computed.layout, late)
                     self._do_later({"compaction": putting_together, "tidying": tidying} if compact else {}, expiring)
@@ -331,7 +340,9 @@ class Pipeline:
         self.synopsis.reopen(self.progress.windows.floors_of(layout, before))
         self.committer.forget(current := {d.id: d for d in snapshot.definitions})
         self.failures.keep(current.keys())
-        apply_controls(self.progress, snapshot.controls, current)
+        rowwise = {d.id: d for d in snapshot.continuous}
+        self.continuous.keep(rowwise, current)
+        apply_controls(self.progress, snapshot.controls, current | rowwise)
         known = frozenset[int]() if before is None else {d.id for d in before.definitions}
         for number in snapshot.paused & (current.keys() - known):  # a query over rows may begin long after its pause
             pause_by_hand(self.progress, current[number])
@@ -386,6 +397,7 @@ class Pipeline:
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
+        self.continuous.recover(number)
         self._looked = number
         self.groupings.recover(number)
         for commit, partials in self.commits.replay():

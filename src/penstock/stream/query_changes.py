@@ -153,7 +153,9 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
 def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
-    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.clock.seen_until_us
+    by_row = typed.query.is_continuous
+    known = None if stream is None or by_row or since_of(typed.query) is not None else stream
+    return None if known is None else known.pipeline.progress.clock.seen_until_us
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -166,6 +168,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     progress = None if stream is None else stream.pipeline.progress
     if (
         progress is None
+        or before.query.is_continuous
         or progress.clock.seen_until_us is None
         or since == "beginning"
         or before.id in progress.windows.paused
@@ -180,7 +183,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time before which the windows begin that a query of that name has answered; None: it has none."""
     stream = streams.get(typed.query.stream)
-    if stream is None or since_of(typed.query) is not None:
+    if stream is None or since_of(typed.query) is not None or typed.query.is_continuous:
         return None
     progress, layout, name = stream.pipeline.progress, stream.pipeline.layout, typed.query.name.lower()
     known = [] if layout is None else [d for d in layout.plan.definitions if d.name.lower() == name]

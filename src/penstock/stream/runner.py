@@ -30,12 +30,13 @@ from penstock.stream.handover import has_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_results import shown_versions
-from penstock.stream.snapshot import Snapshot
+from penstock.stream.snapshot import Snapshot, continuous, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
+FROM_NOW = "from the next batch on"
 SILENCE_US = 60_000_000  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _tells_the_end = telling_the_end(attrgetter("pipeline.session"))
@@ -80,7 +81,8 @@ class StreamRunner:
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
         paused = self.catalog.paused_by_users()
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered)
+        rest = self.catalog.tables(), tuple(controls), paused, numbered, continuous(definitions)
+        return Snapshot(version, windowed(definitions), *rest)
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
@@ -309,7 +311,8 @@ class StreamRunner:
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy, self.pipeline.step():
-            found = self.pipeline.admit(self.snapshot(), new)
+            found = [Admitted(d, None, FROM_NOW) for d in continuous(new)]
+            found += self.pipeline.admit(self.snapshot(), windowed(new))
             watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
             if watermark is not None and any(end is not None and end <= watermark for end in ends):
                 self.settle()

@@ -13,6 +13,7 @@ from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.context import StreamContext
+from penstock.stream.continuous.continuous_queries import ContinuousQueries
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState, open_executor_state
 from penstock.stream.grouping_plan import GroupingChooser
@@ -42,6 +43,7 @@ class StreamParts:
     committer: StepCommitter
     leftovers: Leftovers
     code_ahead: CodeAhead
+    continuous: ContinuousQueries
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observing: Observing) -> StreamParts:
@@ -57,6 +59,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     answering = Answering(synopsis, lambda requests: finish(settings.session, requests))
+    continuous = ContinuousQueries(given, progress, intake.doubtful)
     committer = StepCommitter(
         given.commits,
         given.answers,
@@ -83,6 +86,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
         failures,
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,
-        Leftovers(given, committer),
+        Leftovers(given, committer, continuous),
         CodeAhead(settings.session, given.stream, settings.catalog, computing),
+        continuous,
     )

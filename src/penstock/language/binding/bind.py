@@ -10,6 +10,7 @@ from sqlglot import exp
 from penstock.errors import LanguageError, MalformedSQL, UnknownColumn, Unsupported
 from penstock.language.binding.aggregates import bind_call
 from penstock.language.binding.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
+from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, complain, has_column, read_keys
 from penstock.language.binding.query_text import Item, plain_name, write_query
@@ -32,7 +33,7 @@ from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_option
 from penstock.language.statements import Select
 from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query
-from penstock.model.window import RowsWindow
+from penstock.model.window import EachRow, RowsWindow
 
 __all__ = ["Names", "bind"]
 
@@ -66,6 +67,8 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         refuse_options(select.options, text)
     options = check_options(select.options, text)
     read, tree = read_from(expand_select(select.expression, functions, text), names, text, asked)
+    if isinstance(read.window, EachRow):
+        return bind_each_row(tree, read, select, name)
     listed = [_item(node, read) for node in tree.expressions]
     items = [item for item in listed if item is not None]
     grouping = read_keys(tree, listed, read)
@@ -77,6 +80,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_sets(grouping, read, revises(options))
     over = _Placeholders(read, keys, bool(grouping.sets))
     _check_rows(read, over, select)
+    refuse_explode(select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
     return Query(

@@ -9,7 +9,7 @@ Parts on their own cost a copy of the rows, and save the product of their attrib
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -272,6 +272,22 @@ def _fragments(part: CellPart, listed: Signatures) -> CellPart:
 
 def signatures(part: CellPart, cells: Int64Array) -> Signatures:
     """Evaluate a part's conditions in some of its cells, counted from 0."""
+    packed = np.zeros((len(cells), part.words), np.int64)
+    failed = np.zeros(len(cells), np.bool_)
+    for condition, outcomes in _evaluated(part, cells):
+        word, bit = divmod(condition, BITS_PER_WORD)
+        packed[:, word] |= (outcomes == TRUE).astype(np.int64) << bit
+        failed |= outcomes == FAILED
+    return Signatures(packed, failed)
+
+
+def failing(part: CellPart, cells: Int64Array) -> set[int]:
+    """List the conditions of a part that fail in some of its cells, counted from 0."""
+    return {condition for condition, outcomes in _evaluated(part, cells) if (outcomes == FAILED).any()}
+
+
+def _evaluated(part: CellPart, cells: Int64Array) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
+    """Evaluate each condition of a part in some of its cells."""
     heads = np.searchsorted(part.bases, cells, side="right") - 1
     positions = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
     positions |= _positions(part, cells - part.bases[heads], heads)
@@ -282,14 +298,8 @@ def signatures(part: CellPart, cells: Int64Array) -> Signatures:
             memo[id(leaf)] = leaf.outcomes[positions[leaf.axis]]
         return memo[id(leaf)]
 
-    packed = np.zeros((len(cells), part.words), np.int64)
-    failed = np.zeros(len(cells), np.bool_)
     for condition, formula in zip(part.conditions, part.formulas, strict=True):
-        outcomes = evaluate(formula, at, len(cells))
-        word, bit = divmod(condition, BITS_PER_WORD)
-        packed[:, word] |= (outcomes == TRUE).astype(np.int64) << bit
-        failed |= outcomes == FAILED
-    return Signatures(packed, failed)
+        yield condition, evaluate(formula, at, len(cells))
 
 
 def _positions(part: CellPart, rest: Int64Array, heads: Int64Array) -> dict[int, Int64Array]:
