@@ -10,7 +10,7 @@ from typing import Any
 from penstock.catalog.naming import Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import ANSWERS, is_line, leader_of, numbered, source_of
+from penstock.model.derived import MADE, is_line, leader_of, numbered, source_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 
@@ -90,7 +90,7 @@ class Lookup:
     def makes_stream(self, query: str) -> bool:
         """Tell whether a query's answers are a stream, which has its name."""
         stream = self.stream(query)
-        return stream is not None and stream.format == ANSWERS
+        return stream is not None and stream.format in MADE
 
     def function(self, name: str) -> Function:
         """Find a function, or say which there are."""

@@ -11,7 +11,9 @@ from penstock.model.window import RowsWindow
 
 ROWS: Final = "rows"  # format of a stream's rows, numbered
 ANSWERS: Final = "answers"  # format of a query's answers
-FED: Final = (ROWS, ANSWERS)  # formats whose rows another stream brings
+EACH_ROW: Final = "each row"  # format of the rows that a continuous query answers
+MADE: Final = (ANSWERS, EACH_ROW)  # formats of streams that a query makes
+FED: Final = (ROWS, *MADE)  # formats whose rows another stream brings
 NUMBER: Final = "__row"  # a row's number, as microseconds since 1970; users' streams have no column of this name
 TIME: Final = "ts"  # of answers that are a stream
 AT_ONCE_US: Final = -1  # lateness: what comes is final, so the watermark is right behind the last row
@@ -80,6 +82,16 @@ def answers_stream(name: str, source: str, columns: Sequence[Column], text: str)
     own = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
     whole = (*own, *columns, Column(TIME, "timestamp"))
     return Stream(name, whole, TIME, AT_ONCE_US, ANY_TIME_US, ANSWERS, {_SOURCE: source, _TEXT: text})
+
+
+def rows_stream(name: str, source: Stream, columns: Sequence[Column], text: str) -> Stream:
+    """Describe the rows that a continuous query answers as a stream, whose event time and lateness are those of its own.
+
+    A column of the query's may be the event time already.
+    """
+    has_time = any(column.name == TIME for column in columns)
+    whole = (*columns, *(() if has_time else (Column(TIME, "timestamp"),)))
+    return Stream(name, whole, TIME, source.lateness_us, ANY_TIME_US, EACH_ROW, {_SOURCE: source.name, _TEXT: text})
 
 
 def leader_of(stream: Stream) -> str | None:

@@ -255,6 +255,8 @@ class Pipeline:
                 step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
                 self.committer.commit(step, computed.layout)
                 if taken.commit is not None:
+                    self.metrics.taken += taken.commit.rows
+                    self.metrics.answers += taken.commit.rows
                     self.given.targets.deliver_rows(number)
                 self.observing.batch(offered, step, number, arrived.rows)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)

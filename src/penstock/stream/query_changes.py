@@ -10,10 +10,10 @@ from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us, since_of
-from penstock.model.derived import answers_stream, is_apart, is_line, source_of
+from penstock.model.derived import is_apart, is_line, source_of
 from penstock.model.query import Query
 from penstock.stream.admitted import Admitted
-from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming
+from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming, stream_made_by
 from penstock.stream.handover import said_before
 from penstock.stream.runner import StreamRunner
 
@@ -64,7 +64,7 @@ class QueryChanges:
     def create_stream(self, name: str, typed: TypedQuery) -> Admitted:
         """Enter a query whose answers are a stream."""
         query = typed.query
-        stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
+        stream = stream_made_by(query, columns_of_answers(typed), self.catalog)
         self._check_before([typed])
         with self._waiting({query.stream}) as streams:
             self._check([typed], streams)

@@ -13,6 +13,7 @@ from penstock.model.window import RowsWindow, Window
 from penstock.printable import shown
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
 from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.continuous import TakenRowsPlan
 from penstock.share.explain.together import NOT_PLANNED, TogetherPlan
 from penstock.share.explain.weave import WeavePlan
 from penstock.share.slices import Slicing
@@ -201,6 +202,7 @@ class StreamPlan:
     trees: tuple[TreePlan, ...]
     work: OperationCounts | None  # None without queries
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
+    rows: TakenRowsPlan | None = None  # of queries without a window; None: there are none
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -222,7 +224,8 @@ class StreamPlan:
 
     def __str__(self) -> str:
         """Print the stream's plan; of many trees, the first."""
-        counted = f"{len(self.queries)} queries, {self.strategy}, {len(self.trees)} tree(s)"
+        number = len(self.queries) + (0 if self.rows is None else len(self.rows.queries))
+        counted = f"{number} queries, {self.strategy}, {len(self.trees)} tree(s)"
         by_rows = is_line(self.stream)
         lines = [f"stream {shown(self.stream)}: {counted}, {self.rate}"]
         if by_rows:
@@ -231,6 +234,7 @@ class StreamPlan:
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
             lines.append(f"  … and {len(self.trees) - MOST_NAMES} more trees")
+        lines += [f"  {line}" for line in self.rows.lines()] if self.rows is not None else []
         if self.work is not None:
             lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
             lines.append(f"  run together by {self.synchronize}: {self.together}")
@@ -245,6 +249,7 @@ class StreamPlan:
             "rate_seen": self.rate_seen,
             "joins": [join.to_dict() for join in self.joins],
             "trees": [tree.to_dict() for tree in self.trees],
+            "each_row": None if self.rows is None else self.rows.to_dict(),
             "operations_per_second": None if self.work is None else self.work.to_dict(),
             "run_together": {"technique": self.synchronize, "queries": self.together.to_dict()},
         }
