@@ -24,6 +24,10 @@ ELSEWHERE = {
     "backup",
     "record",
     "waiting",
+    "taken",
+    "taken.plan",
+    "taken.fragments",
+    "taken.record",
     "forgotten",
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")

@@ -85,7 +85,7 @@ def answers_stream(name: str, source: str, columns: Sequence[Column], text: str)
 
 
 def rows_stream(name: str, source: Stream, columns: Sequence[Column], text: str) -> Stream:
-    """Describe the rows that a continuous query answers as a stream, whose event time and lateness are those of its own.
+    """Describe the rows that a continuous query answers as a stream; event time and lateness are those of its source.
 
     A column of the query's may be the event time already.
     """

@@ -1,4 +1,4 @@
-"""Plans the continuous queries of a stream: distinct conditions told apart together, distinct expressions computed once.
+"""Plans continuous queries: distinct conditions are told apart together, distinct expressions computed once.
 
 To the job that tells rows apart, such queries are a plan of conditions alone, with one grouping. What is answered of
 each row stands beside it, by column.

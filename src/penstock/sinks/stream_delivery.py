@@ -1,4 +1,4 @@
-"""Delivers all that one stream answers: windows by their answers' numbers, rows of continuous queries by their commits."""
+"""Delivers all that one stream answers: windows by numbers of answers, rows of continuous queries by commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records which continuous queries a plan has, and where each finds its rows and columns among those that are stored."""
+"""Records which continuous queries a plan has, and where each finds its rows and columns in what is stored."""
 
 from __future__ import annotations
 

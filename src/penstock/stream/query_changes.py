@@ -56,8 +56,9 @@ class QueryChanges:
 
     def _check_before(self, typed: Sequence[TypedQuery]) -> None:
         """Let running streams look at the past that queries ask for, before their batches have to wait."""
-        streams = self.opened(dict.fromkeys(one.query.stream for one in typed if since_of(one.query) is not None))
-        for one in typed:
+        windowed = [one for one in typed if not one.query.is_continuous]
+        streams = self.opened(dict.fromkeys(one.query.stream for one in windowed if since_of(one.query) is not None))
+        for one in windowed:
             if one.query.stream in streams and not self.catalog.holds(one):
                 streams[one.query.stream].past.check(one, self.catalog.next_id, waits=False)
 

@@ -1,4 +1,4 @@
-"""Answers the continuous queries of one stream, batch by batch: a row that somebody takes is stored once, with its commit."""
+"""Answers the continuous queries of one stream: a row that somebody takes is stored once, with its commit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import SourceError
 from penstock.evaluate.typed import Definition
 from penstock.kernel.arrived import by_grouping, statistics
 from penstock.kernel.defects import is_of_spark
+from penstock.language.options import since_of
+from penstock.model.query import Query
 from penstock.model.schema import Column
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.continuous import part_name, plan_continuous
@@ -29,10 +32,12 @@ from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
 from penstock.store.commits import Paused
 from penstock.store.taken_plan import TakenCommit
+from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.context import StreamContext
 from penstock.stream.continuous.row_answers import SinkTables
 from penstock.stream.continuous.running_plan import Failed, RunningPlan, is_of
 from penstock.stream.derived.row_times import RULERS
+from penstock.stream.past_rows import PastRows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
 
@@ -111,6 +116,39 @@ class ContinuousQueries:
             definitions = [d for d in definitions if d.id not in gone]
             self.rows.forget(commit.number)
         return TakenBatch(None, tuple(charged))
+
+    def asks_for_past(self, at: Snapshot) -> bool:
+        """Tell whether a query asks for rows of the past that are not among its rows."""
+        known = self.progress.windows.past_taken
+        return any(since_of(d.query) is not None and d.id not in known for d in at.continuous)
+
+    def take_past(self, at: Snapshot, past: PastRows, number: int, clock_us: int) -> TakenBatch:
+        """Store the rows of the past for queries that have come with a wish for it; they are not told from late ones.
+
+        Queries that ask from the same time on are answered together; there may be more of others.
+        """
+        known, clock = self.progress.windows.past_taken, self.progress.clock
+        known &= {d.id for d in at.continuous}
+        asking = [d for d in at.continuous if since_of(d.query) is not None and d.id not in known]
+        if clock.seen_until_us is None or not asking:
+            known |= {d.id for d in asking}
+            return TakenBatch()
+        since = since_of(asking[0].query)
+        together = [d for d in asking if since_of(d.query) == since]
+        known |= {d.id for d in together}
+        bounds = Bounds(BEFORE_ALL_TIME, clock.seen_until_us, clock_us=clock_us)
+        since_us = since if isinstance(since, int) else None
+        try:
+            rows = past.rows(since_us, clock.seen_until_us, clock.source)
+        except SourceError as error:
+            return TakenBatch(charged=tuple(Charged(d, clock.seen_until_us, error.what) for d in together))
+        return self.take_of(rows, together, at, bounds, TakenCommit(number, -1, 0, None, 0, past=True))
+
+    def check_past(self, query: Query, past: PastRows) -> None:
+        """Refuse a query that asks for a past which cannot be had."""
+        since = since_of(query)
+        if since is not None and self.progress.clock.seen_until_us is not None:
+            past.check(since if isinstance(since, int) else None, self.progress.clock.source)
 
     def answering(self, at: Snapshot) -> list[Definition]:
         """List the continuous queries that are not paused."""

@@ -1,4 +1,4 @@
-"""Reads what continuous queries have answered: rows that are stored once, as each query or each sink is to have them."""
+"""Reads rows that are stored once as each continuous query, or each sink, is to have them."""
 
 from __future__ import annotations
 

@@ -78,6 +78,9 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
         if says_changes(definition.query):
             what = f'query "{definition.name}" emits only changes, and has already passed these windows'
             raise Unsupported(what, hint="Name queries that emit every answer.")
+        if definition.query.is_continuous:
+            what = f'query "{definition.name}" has no window, and has answered the rows since it came'
+            raise Unsupported(what, hint="Create it anew WITH (from = 'beginning').")
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")

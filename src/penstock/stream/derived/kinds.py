@@ -11,7 +11,7 @@ from penstock.stream.derived.row_windows import RowWindowStream
 
 
 def derived_kind(stream: Stream) -> type[QueryStream | RowWindowStream | RowStream]:
-    """Return the class of a stream of answers, of rows that a query takes, of numbered rows, or of rows that are numbered by partition."""
+    """Return the class of a stream of answers, of rows that a query takes, or of numbered rows, by partition or not."""
     if stream.format == EACH_ROW:
         return RowStream
     if stream.format != ROWS:
