@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.kernel.conjunction_bits import ConjunctionBits, conjunction_bits
 from penstock.model.arrays import BoolArray, Int64Array
-from penstock.share.conditions.cells import CellPart, Signatures, failing, signatures
+from penstock.share.conditions.axes import Axis
+from penstock.share.conditions.cells import CellPart, Cells, Signatures, failing, signatures
 from penstock.share.plan import BITS_PER_WORD
 
 AT_ONCE = 1_024  # fragments that are unpacked together
@@ -94,22 +96,32 @@ class Takers:
     def __init__(self, sizes: Sequence[int]) -> None:
         """Start with nothing seen; ``sizes`` are the numbers of conditions of the parts."""
         self.parts = [PartTakers(size) for size in sizes]
+        self._together: dict[int, ConjunctionBits | None] = {}
 
-    def learn(self, parts: Sequence[CellPart], rows: Mapping[int, Int64Array]) -> Learned:
+    def together(self, number: int, part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
+        """Return what evaluates the conditions of a part together; None: they are evaluated one by one."""
+        if number not in self._together:
+            self._together[number] = conjunction_bits(part, axes) if part.numbers is None else None
+        return self._together[number]
+
+    def learn(self, told: Cells, rows: Mapping[int, Int64Array]) -> Learned:
         """Work out the fragments of a batch's rows that were not seen yet; ``rows`` are fragments by part."""
         added: list[pa.Table] = []
         failed: set[int] = set()
-        for number, (cells, known) in enumerate(zip(parts, self.parts, strict=True)):
+        for number, (cells, known) in enumerate(zip(told.parts[0], self.parts, strict=True)):
             new = known.unknown(rows[number][rows[number] > 0])
             if not len(new):
                 continue
-            own = new - cells.first
-            found = _signed(cells, own)
-            failed |= _failing(cells, own[found.failed])
-            bits = _bits(cells, found)
-            if not found.failed.any():
-                added.append(fragments_table(number, new, bits))
-                known.learn(new, bits)
+            if (together := self.together(number, cells, told.axes)) is not None:
+                bits = together.bits(new - cells.first)
+            else:
+                found = _signed(cells, own := new - cells.first)
+                failed |= _failing(cells, own[found.failed])
+                bits = _bits(cells, found)
+            if not failed:
+                taken = bits.any(axis=1)
+                added.append(fragments_table(number, new[taken], bits[taken]))
+                known.learn(new[taken], bits[taken])
         return Learned(pa.concat_tables(added) if added else fragments_table(0, _NONE, _NO_BITS), tuple(sorted(failed)))
 
     def load(self, added: pa.Table) -> None:

@@ -51,7 +51,7 @@ def bind_each_row(tree: exp.Select, read: From, select: Select, name: str) -> Qu
 def refuse_explode(select: Select) -> None:
     """Refuse the option of continuous queries where there is a window."""
     for clause in select.options:
-        if clause.name == "explode":
+        if clause.name == "explode" and str(clause.value).lower() == "true":
             what = "option explode of a query with a window is not available"
             detail, hint = "its answers are its own already", "Leave it out."
             raise Unsupported(what, text=select.text, place=clause.place, detail=detail, hint=hint)

@@ -286,11 +286,16 @@ def failing(part: CellPart, cells: Int64Array) -> set[int]:
     return {condition for condition, outcomes in _evaluated(part, cells) if (outcomes == FAILED).any()}
 
 
+def positions_of(part: CellPart, cells: Int64Array) -> dict[int, Int64Array]:
+    """Return, for every axis of a part, the positions that stand for its cells, counted from 0."""
+    heads = np.searchsorted(part.bases, cells, side="right") - 1
+    found = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
+    return found | _positions(part, cells - part.bases[heads], heads)
+
+
 def _evaluated(part: CellPart, cells: Int64Array) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
     """Evaluate each condition of a part in some of its cells."""
-    heads = np.searchsorted(part.bases, cells, side="right") - 1
-    positions = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
-    positions |= _positions(part, cells - part.bases[heads], heads)
+    positions = positions_of(part, cells)
     memo: dict[int, npt.NDArray[np.int8]] = {}
 
     def at(leaf: PlacedLeaf) -> npt.NDArray[np.int8]:

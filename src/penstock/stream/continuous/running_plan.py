@@ -73,7 +73,7 @@ class RunningPlan:
 
     def learn(self, rows: pa.Table) -> Learned:
         """Work out who takes rows."""
-        return self.takers.learn(self.job.parts, self.fragments(rows))
+        return self.takers.learn(self.job.writer.cells, self.fragments(rows))
 
     def failed(self, rows: pa.Table, learned: Learned) -> list[Failed]:
         """List the queries that fail on some of the rows: their conditions, or what they answer of a row they take."""
