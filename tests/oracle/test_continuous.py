@@ -216,8 +216,8 @@ def test_continuous_queries_answer_the_rows_that_spark_takes(
     spark: SparkSession, tmp_path: Path, seed: int, written_by_executors: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if written_by_executors:
-        monkeypatch.setattr("penstock.stream.continuous.continuous_queries.FEW_ROWS", -1)
-        monkeypatch.setattr("penstock.stream.continuous.continuous_queries.FEW_BYTES", -1)
+        monkeypatch.setattr("penstock.stream.continuous.row_storing.FEW_ROWS", -1)
+        monkeypatch.setattr("penstock.stream.continuous.row_storing.FEW_BYTES", -1)
     play(spark, tmp_path, seed, queries=42, batches=5)
 
 
@@ -229,6 +229,6 @@ def test_many_more_continuous_queries_answer_the_rows_that_spark_takes(
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     if seed % 3 == 0:
-        monkeypatch.setattr("penstock.stream.continuous.continuous_queries.FEW_ROWS", -1)
-        monkeypatch.setattr("penstock.stream.continuous.continuous_queries.FEW_BYTES", -1)
+        monkeypatch.setattr("penstock.stream.continuous.row_storing.FEW_ROWS", -1)
+        monkeypatch.setattr("penstock.stream.continuous.row_storing.FEW_BYTES", -1)
     play(spark, tmp_path, seed, queries=60, batches=8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.evaluate.typed import Definition
-from penstock.language.options import KEPT_US
 from penstock.model.derived import is_line
 from penstock.share.layout import Layout
 from penstock.stream.context import StreamContext
@@ -52,7 +51,9 @@ class Leftovers:
         keep = {d.id: d.typed.keep_us for d in definitions if d.query.is_continuous}
         if gone := self.continuous.rows.definitions() - keep.keys():
             keep |= self.catalog.keeping(self.stream, gone)
-        self.continuous.expire(self.targets.rows_taken(), watermark_us, lambda number: keep.get(number, KEPT_US))
+        running = self.continuous.running
+        plan = None if running is None else running.number
+        self.continuous.log.expire(self.targets.rows_taken(), watermark_us, keep, plan)
 
     def _forget(self) -> None:
         """Forget definitions that no commit a restart reads was made with, and that have no answers."""

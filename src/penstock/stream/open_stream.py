@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.model.derived import ROWS, is_line, rows_name
+from penstock.model.derived import ROWS, is_line
 from penstock.model.schema import Stream
-from penstock.sinks.delivery import Delivery
-from penstock.sinks.protocol import ByExecutors
-from penstock.sinks.row_delivery import RowDelivery, RowLog
-from penstock.sinks.stream_delivery import StreamDelivery
-from penstock.spark.answers.large_answers import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
@@ -20,6 +15,7 @@ from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.context import StreamContext
 from penstock.stream.derived.kinds import derived_kind
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
+from penstock.stream.open_sinks import stream_delivery
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
@@ -40,11 +36,7 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
-    targets = AnswerTargets(
-        StreamDelivery(
-            delivery_of(stream.name, answers, settings), lambda log: row_delivery_of(stream.name, log, settings)
-        )
-    )
+    targets = AnswerTargets(stream_delivery(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if leader is not None and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
@@ -53,21 +45,6 @@ def put_to_work(
     if leader is not None:
         return derived_kind(stream)(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
-
-
-def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> Delivery:
-    """Open the sinks of a stream, and give them what they lack."""
-    for sink in settings.sinks:
-        if isinstance(sink, ByExecutors) and sink.write_large is None:
-            sink.write_large = executor_writer(settings.session)
-    called = settings.catalog.name_of, settings.catalog.version_of
-    return Delivery(stream, settings.sinks, answers, settings.folder, *called, most_backlog=settings.sink_backlog)
-
-
-def row_delivery_of(stream: str, log: RowLog, settings: StreamSettings) -> RowDelivery:
-    """Open the sinks of a stream for rows of continuous queries, and give them what they lack."""
-    told = rows_name(stream), settings.sinks, log, settings.folder
-    return RowDelivery(*told, most_backlog=settings.sink_backlog)
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:

@@ -20,7 +20,6 @@ from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
 from penstock.stream.context import StreamContext
-from penstock.stream.continuous.continuous_queries import TakenBatch
 from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
@@ -197,14 +196,7 @@ class Pipeline:
             rows = 0 if past.commit is None else past.commit.rows
             if self.progress.clock.seen_until_us is not None:
                 self.committer.commit(Step("backfill", (), self.clock(), taken=rows, tables=past.versions), layout)
-            self._deliver(past)
-
-    def _deliver(self, taken: TakenBatch) -> None:
-        """Leave rows for the sinks that are committed."""
-        if taken.commit is not None:
-            self.metrics.taken += taken.commit.rows
-            self.metrics.answers += taken.commit.rows
-            self.given.targets.deliver_rows(taken.commit.number)
+            self.continuous.deliver(past, self.metrics)
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
@@ -275,7 +267,7 @@ class Pipeline:
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
                 step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
                 self.committer.commit(step, computed.layout)
-                self._deliver(taken)
+                self.continuous.deliver(taken, self.metrics)
                 self.observing.batch(offered, step, number, arrived.rows)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
                 putting_together = partial(self._compact, computed.layout)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
-from penstock.spark.answers.finish import finish
 from penstock.stream.admission import Admission
 from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
@@ -58,7 +57,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
     computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
-    answering = Answering(synopsis, lambda requests: finish(settings.session, requests))
+    answering = Answering(synopsis, given.ask_spark)
     continuous = ContinuousQueries(given, progress, intake.doubtful)
     committer = StepCommitter(
         given.commits,

@@ -32,7 +32,7 @@ YOUNG: Final = 3  # batches for which a plan is new, and not worth generated cod
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedQuery:
     """A query that fails on a row, and the time of the first such row; None: which row it is must be found out."""
 
     definition: Definition
@@ -75,18 +75,18 @@ class RunningPlan:
         """Work out who takes rows."""
         return self.takers.learn(self.job.writer.cells, self.fragments(rows))
 
-    def failed(self, rows: pa.Table, learned: Learned) -> list[Failed]:
+    def failed(self, rows: pa.Table, learned: Learned) -> list[FailedQuery]:
         """List the queries that fail on some of the rows: their conditions, or what they answer of a row they take."""
         conditions = self.plan.conditions
         doubted = {conditions[place] for place in learned.failed}
-        found = [Failed(d, None) for d in self.plan.definitions if condition_of(d) in doubted]
+        found = [FailedQuery(d, None) for d in self.plan.definitions if condition_of(d) in doubted]
         return found or self._failed_answers(rows)
 
-    def _failed_answers(self, rows: pa.Table) -> list[Failed]:
+    def _failed_answers(self, rows: pa.Table) -> list[FailedQuery]:
         """List the queries that take a row of which something that they answer could not be computed."""
         if FAILURES not in rows.column_names:
             return []
-        flags, times, found = numbers_of(rows, FAILURES), numbers_of(rows, TIME), dict[int, Failed]()
+        flags, times, found = numbers_of(rows, FAILURES), numbers_of(rows, TIME), dict[int, FailedQuery]()
         if not flags.any():
             return []
         for place, text in enumerate(self.job.tried_texts):
@@ -98,7 +98,7 @@ class RunningPlan:
                     first = int(times[mine].min())
                     before = found.get(one.id)
                     if before is None or before.first_us is None or first < before.first_us:
-                        found[one.id] = Failed(one, first)
+                        found[one.id] = FailedQuery(one, first)
         return list(found.values())
 
     def _of_part(self, rows: pa.Table, part: int) -> Int64Array:
