@@ -29,7 +29,8 @@ def test_a_query_answers_from_the_next_batch_on_or_from_rows_that_are_kept(spark
         past = bed.query("then", "SELECT id FROM s WHERE v > 4 WITH (from = 'beginning')")
         later = bed.query("since", "SELECT id FROM s WITH (from = '2026-01-05 00:00:02')")
         assert str(told) == 'query "now" answers each row that it takes: from the next batch on'
-        assert "the past" in str(past) and later.first_window is None
+        assert "the past" in str(past)
+        assert later.first_window is None
         assert (ids(bed, "now"), ids(bed, "then"), ids(bed, "since")) == ([], [1, 2], [2])
         bed.feed("s", [(3, 3, 7), (4, 4, 1)])
         assert (ids(bed, "now"), ids(bed, "then"), ids(bed, "since")) == ([3], [1, 2, 3], [2, 3, 4])
@@ -133,7 +134,7 @@ def test_an_altered_query_answers_anew_from_the_next_batch_on(spark: SparkSessio
         assert ids(bed, "q") == [1, 4]
         bed.engine.alter_query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
         bed.feed("s", [(5, 5, 1), (20, 6, 2)])
-        assert [row["n"] for row in bed.answers("q")] == []
+        assert [row["n"] for row in bed.answers("q")] == [0]  # the first window that begins after the change
         bed.engine.drop_query("q")
         bed.feed("s", [(21, 7, 1)])
         bed.engine.streams.wait_for_sinks()
