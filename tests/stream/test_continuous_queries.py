@@ -167,3 +167,49 @@ def test_limit_and_since_choose_among_the_rows(spark: SparkSession) -> None:
         bed.feed("s", [(3, 3, 1), (4, 4, 2)])
         assert bed.engine.results("q", limit=3)["id"].to_pylist() == [2, 3, 4]
         assert bed.engine.results("q", since="2026-01-05 00:00:03")["id"].to_pylist() == [3, 4]
+
+
+def test_a_python_function_that_fails_pauses_its_query_alone(spark: SparkSession) -> None:
+    def odd(v: int) -> bool:
+        if v == 3:
+            raise ValueError("three")
+        return v % 2 == 1
+
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.engine.create_function("odd", odd)
+        bed.query("where", "SELECT id FROM s WHERE odd(v)")
+        bed.query("guarded", "SELECT id FROM s WHERE v <> 3 AND odd(v)")
+        bed.query("answer", "SELECT id, odd(v) AS o FROM s WHERE v < 9")
+        bed.query("other", "SELECT id FROM s WHERE v > 2")
+        bed.feed("s", [(1, 1, 1), (2, 2, 2)])
+        bed.feed("s", [(3, 3, 3), (4, 4, 5)])
+        bed.feed("s", [(5, 5, 7)])
+        assert (ids(bed, "where"), ids(bed, "answer")) == ([1], [1, 2])
+        assert (ids(bed, "guarded"), ids(bed, "other")) == ([1, 4, 5], [3, 4, 5])
+        assert "three" in (bed.paused("where") or "")
+        assert "three" in (bed.paused("answer") or "")
+        bed.engine.resume_query("where")
+        bed.feed("s", [(6, 6, 9)])
+        assert ids(bed, "where") == [1, 6]
+
+
+def test_a_column_that_could_not_be_computed_fails_those_who_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    lines = ["2026-01-05 00:00:01,1,4", "2026-01-05 00:00:02,2,x", "2026-01-05 00:00:03,3,6"]
+    (tmp_path / "in" / "a.csv").write_text("\n".join(lines) + "\n")
+    with TestBed(spark) as bed:
+        bed.engine.execute(
+            "CREATE STREAM s (ts TIMESTAMP, id INT, t STRING, v INT GENERATED ALWAYS AS (CAST(t AS INT))) USING csv "
+            f"OPTIONS (path = '{tmp_path / 'in'}') WATERMARK FOR ts"
+        )
+        bed.query("reads", "SELECT id FROM s WHERE v > 3")
+        bed.query("answers", "SELECT id, v FROM s")
+        bed.query("avoids", "SELECT id, v FROM s WHERE id <> 2")
+        bed.query("other", "SELECT id, t FROM s")
+        with bed.working():
+            bed.engine.process_available()
+        assert (ids(bed, "reads"), ids(bed, "answers")) == ([], [])
+        assert (ids(bed, "avoids"), ids(bed, "other")) == ([1, 3], [1, 2, 3])
+        assert "column `v`" in (bed.paused("reads") or "")
+        assert bed.paused("avoids") is None

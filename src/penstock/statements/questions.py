@@ -169,7 +169,7 @@ def _readable(function: Function) -> str:
 
 def _partials_of(definition: Definition) -> object:
     """Return what queries have in common when they read the same partials."""
-    return definition.query.keys, condition_of(definition)
+    return definition.query.keys, condition_of(definition), definition.query.is_continuous
 
 
 def _about(name: str, expression: str | None, stream: Stream) -> str | None:

@@ -39,7 +39,9 @@ class QueryChanges:
         """Tell whether a query may ask for what cannot be had: its past, or groups that the executors keep."""
         known = self.opened([query.stream]).values()
         return since_of(query) is not None or any(
-            keys == query.keys for stream in known for _, keys in stream.pipeline.groupings.spread
+            keys == query.keys and not query.is_continuous
+            for stream in known
+            for _, keys in stream.pipeline.groupings.spread
         )
 
     def check(self, typed: TypedQuery) -> None:
@@ -92,7 +94,8 @@ class QueryChanges:
         definition = self.catalog.query(name)
         line = self.opened([definition.query.stream]).get(definition.query.stream)
         if line is not None:
-            line.pipeline.groupings.refuse_what_cannot_be(definition)
+            if not definition.query.is_continuous:
+                line.pipeline.groupings.refuse_what_cannot_be(definition)
             refuse_resuming(definition, line.pipeline.progress.windows.paused)
         self._controlled(name, self.catalog.resume)
 

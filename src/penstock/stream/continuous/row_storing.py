@@ -18,6 +18,7 @@ from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
 from penstock.store.taken_plan import TakenCommit
+from penstock.stream.aggregation_choice import MAX_RESULT
 from penstock.stream.continuous.running_plan import FailedQuery, RunningPlan
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class RowStoring:
         except Exception as error:
             if not is_of_spark(error):
                 raise
-            isolate(batch.sparkSession, error)
+            if MAX_RESULT in str(error):  # more rows were taken than the driver takes: executors write them
+                self._taken = FEW_ROWS + 1
+            else:
+                isolate(batch.sparkSession, error)
         return self._ran(running, batch, frames, bounds, commit)
 
     def _ran(
