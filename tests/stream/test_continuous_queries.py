@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from penstock.errors import StateError, Unsupported, WrongType
 from penstock.sinks.memory import MemorySink
+from penstock.store.verifying import verify_state
 from penstock.testing import TestBed
 
 if TYPE_CHECKING:
@@ -214,3 +216,15 @@ def test_a_column_that_could_not_be_computed_fails_those_who_read_it(spark: Spar
         assert (ids(bed, "avoids"), ids(bed, "other")) == ([1, 3], [1, 2, 3])
         assert "column `v`" in (bed.paused("reads") or "")
         assert bed.paused("avoids") is None
+
+
+def test_rows_that_are_gone_from_the_state_folder_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path / "state") as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s")
+        bed.feed("s", [(1, 1, 1)])
+    assert verify_state(tmp_path / "state").sound
+    shutil.rmtree(tmp_path / "state" / "taken" / "s" / "000000000000")
+    assert not verify_state(tmp_path / "state").sound
+    with TestBed(spark, state=tmp_path / "state") as bed, pytest.raises(StateError, match="names its rows"):
+        bed.engine.stream("s")

@@ -409,7 +409,7 @@ class Pipeline:
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
-        self.continuous.recover(number)
+        self.continuous.recover(number, 0 if last is None else last.taken)
         self._looked = number
         self.groupings.recover(number)
         for commit, partials in self.commits.replay():

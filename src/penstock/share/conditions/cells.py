@@ -139,7 +139,7 @@ def _classes(axis: Axis, outcomes: npt.NDArray[np.int8]) -> Int64Array:
         at[FAILED_AT] = at[NULL_AT]
     if at.shape[1] == 0:
         return np.zeros(len(at), np.int64)
-    rows = np.ascontiguousarray(at).view([("", np.int8)] * at.shape[1]).ravel()
+    rows = np.ascontiguousarray(at).view(np.dtype((np.void, at.shape[1]))).ravel()  # compared as bytes, in one go
     _, inverse = np.unique(rows, return_inverse=True)
     return inverse.astype(np.int64)
 

@@ -139,6 +139,12 @@ class TakenRows:
             self._plans.clear()
             self._sweep(number)
 
+    def require(self, number: int, rows: int) -> None:
+        """Miss the rows of a commit that says it took so many."""
+        known = self._commits.get(number)
+        if rows and number > self._expired and (known is None or known.rows != rows or self.stored(number) is None):
+            raise damaged(self.folder / f"{number:012d}.json", "it does not exist, but a commit names its rows")
+
     def expire(self, numbers: Sequence[int]) -> None:
         """Delete the rows of commits, and plans that no other commit is of."""
         if not numbers:

@@ -54,9 +54,13 @@ class ContinuousQueries:
         self._targets, self._families = given.targets, ConditionGroupMemory()
         self._storing = RowStoring(self.rows)
 
-    def recover(self, number: int) -> None:
-        """Forget what was stored for commits after a number, and let sinks be given what they lack of the others."""
+    def recover(self, number: int, taken: int) -> None:
+        """Forget what was stored for commits after a number, and let sinks be given what they lack of the others.
+
+        That commit is the last one, and tells how many rows were ``taken``.
+        """
         self.rows.forget_after(number)
+        self.rows.require(number, taken)
         self.running = None
         self._targets.keep_rows(self.log, there=self.rows.last() is not None)
 
