@@ -134,7 +134,9 @@ def tables_as_before() -> Iterator[None]:
         table.update(known)
 
 
-@pytest.mark.parametrize("name", ["extending.md", "python.md", "sharing.md", "testing.md", "weave.md"])
+@pytest.mark.parametrize(
+    "name", ["continuous-queries.md", "extending.md", "python.md", "sharing.md", "testing.md", "weave.md"]
+)
 def test_python_pages_run(
     name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None
 ) -> None:

@@ -65,6 +65,9 @@ from penstock.store.folder import StateFolder
 from penstock.store.trace_files import TRACE_BYTES
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
+from penstock.stream.continuous.asked_rows import query_rows, read_moment, refuse_limits, refuse_windows
+from penstock.stream.continuous.query_rows import Place
+from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
@@ -294,8 +297,20 @@ class Engine(Registering):
         """Tell whether every stream still runs in the background."""
         return bool(self.streams.runners) and all(stream.running for stream in self.streams.runners.values())
 
-    def results(self, name: str, form: Form = "arrow", *, revisions: bool = False, version: Version = None) -> Any:
+    def results(
+        self,
+        name: str,
+        form: Form = "arrow",
+        *,
+        revisions: bool = False,
+        version: Version = None,
+        limit: int | None = None,
+        since: str | None = None,
+    ) -> Any:
         """Return a query's answers as they stand, by window, then group: window_start, window_end and its columns.
+
+        Of a query without a window it is the rows that are kept, by commit, then time: at most ``limit`` of the newest,
+        of the timestamp ``since`` or later.
 
         ``form`` is ``"arrow"`` (a pyarrow.Table), ``"pandas"``, ``"polars"`` or ``"rows"`` (a list of dicts). With
         ``revisions`` all that was ever said comes, with ``revision`` and ``op`` (answer, revise, retract). What the
@@ -303,8 +318,27 @@ class Engine(Registering):
         the answers of one version, or with ``"all"`` for everything, with the ``version`` of each answer.
         """
         definition = self.catalog.query(name)
+        if definition.query.is_continuous:
+            rows = query_rows(self.catalog, self.stream(definition.query.stream).pipeline, definition, version)
+            return in_form(rows.newest(limit, None if since is None else read_moment(since)), form)
+        refuse_limits(limit, since)
         stream, elsewhere = self.stream(definition.query.stream), self.streams.answers_elsewhere(definition)
         return in_form(stream.results(definition, elsewhere, version, revisions=revisions), form)
+
+    def subscribe(self, name: str, after: Place | None = None) -> Subscription:
+        """Return an iterator over the rows that a query without a window answers, a table for each commit with some.
+
+        It waits for more while the engine runs, and ends when the engine stops. Its ``place`` is that of the last row
+        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state.
+        """
+        definition = self.catalog.query(name)
+        refuse_windows(definition)
+        runner = self.stream(definition.query.stream)
+        return Subscription(
+            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name), None),
+            lambda: runner.running,
+            after,
+        )
 
     def ask(self, text: str, form: Form = "arrow") -> Any:
         """Answer a one-time query, a window without SLIDE, from what is stored, as of the watermark.

@@ -25,6 +25,10 @@ ELSEWHERE = {
     "record",
     "waiting",
     "joining",  # tests/stream/test_joins.py
+    "taken",
+    "taken.plan",
+    "taken.fragments",
+    "taken.record",
     "forgotten",
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")

@@ -53,7 +53,7 @@ def definitions() -> Iterator[Attack]:
         "CREATE STREAM x (ts timestamp) USING csv LOCATION '/etc' WATERMARK FOR ts",
         "CREATE STREAM x (ts timestamp) USING csv PARTITIONED BY (a)",
         "CREATE STREAM x (ts timestamp) USING csv TBLPROPERTIES ('a' = 'b') WATERMARK FOR ts",
-        "CREATE STREAM x AS SELECT * FROM trades", "CREATE TABLE x AS SELECT * FROM trades", "CREATE QUERY x",
+        "CREATE STREAM x AS SELECT count(*) FROM trades", "CREATE TABLE x AS SELECT * FROM trades", "CREATE QUERY x",
         "CREATE QUERY x AS", "CREATE QUERY x AS DROP STREAM trades", "CREATE QUERY x AS CREATE QUERY y AS SELECT 1",
         "CREATE QUERY x AS (SELECT 1)", "CREATE QUERY x (a) AS SELECT 1", "CREATE QUERY a.b AS SELECT 1",
         "CREATE FUNCTION f(x int) RETURN reflect('a', 'b')", "CREATE FUNCTION f(x int) RETURN uuid()",

@@ -335,7 +335,7 @@ def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text:
 @pytest.mark.parametrize(
     ("window", "kind", "what"),
     [
-        ("", Unsupported, "queries without a window are not available"),
+        ("", Unsupported, "an aggregate without a window is not available"),
         ("[RANGE 5 s]", Unsupported, "a continuous query needs SLIDE in its window"),
         ("[ROWS 5]", Unsupported, "a continuous query needs SLIDE in its window"),
         ("[ROWS 500000000 SLIDE 1]", InvalidWindow, "a window of 500,000,000 rows every 1 holds each row too often"),

@@ -40,6 +40,8 @@ from penstock.share.partial_schema import (
 )
 from penstock.share.plan import BITS_PER_WORD, Strategy
 from penstock.sinks.delivery import Delivery
+from penstock.sinks.row_delivery import RowDelivery
+from penstock.sinks.stream_delivery import StreamDelivery
 from penstock.spark.job.writer import Bounds
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.store.changes import ChangeLog
@@ -283,7 +285,7 @@ class MadePast(PastRows):
 class NotedTargets(AnswerTargets):
     """Notes which answers were left for the sinks, and how many they were."""
 
-    def __init__(self, delivery: Delivery, noted: list[tuple[int, int]]) -> None:
+    def __init__(self, delivery: StreamDelivery, noted: list[tuple[int, int]]) -> None:
         super().__init__(delivery)
         self._noted = noted
 
@@ -293,8 +295,9 @@ class NotedTargets(AnswerTargets):
 
     def catch_up(self) -> None:
         super().catch_up()
-        last = self.delivery.answers.last()
-        for number, tables in self.delivery.answers.batches(-1 if last is None else last - 1):
+        log = self.delivery.answers.answers
+        last = log.last()
+        for number, tables in log.batches(-1 if last is None else last - 1):
             self._noted.append((number, sum(t.num_rows for t in tables)))
 
 
@@ -332,10 +335,16 @@ class MadeStream:
         self.catalog.create_stream(self.stream)
         commits, answers = DiskCommitLog(folder / "commits"), DiskAnswerLog(folder / "answers")
         named = self.catalog.name_of, self.catalog.version_of
-        targets = NotedTargets(Delivery("s", (), answers, None, *named, self.clock), self.delivered)
+        targets = NotedTargets(
+            StreamDelivery(
+                Delivery("s", (), answers, None, *named, self.clock), lambda log: RowDelivery("s", (), log, None)
+            ),
+            self.delivered,
+        )
         none = cast(Any, None)  # no session, and no tables
         common = none, none, self.catalog, None, folder, (), self.strategy, self.kernel, self.clock, 1_000_000
-        places = Places(*(folder / part for part in ("keys", "rows", "checkpoint", "waiting", "joining")))
+        parts = ("keys", "rows", "checkpoint", "waiting", "joining", "taken")
+        places = Places(*(folder / part for part in parts))
         catalog = CommittedCatalog(self.catalog, "s")
         chosen_by = {"policy": self.policy, "synchronize": LiveSynchronization(self.synchronize)}
         settings = StreamSettings(*common, **chosen_by, observers=self.observers)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from penstock.language.options import option_us
 from penstock.language.own_names import check_own_name
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
-from penstock.model.derived import ANSWERS, PAIRS, join_of, leaders_of, same_line, since_line, source_of, text_of
+from penstock.model.derived import MADE, PAIRS, join_of, leaders_of, same_line, since_line, source_of, text_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
@@ -241,7 +241,7 @@ class Catalog(Lookup):
             gone = self._known(kind, name)
             self._require_unused(kind, gone.name)
             changes = [self._change("drop", kind, gone.name, gone.id if isinstance(gone, CatalogEntry) else None)]
-            if kind == "stream" and gone.format == ANSWERS:  # its query goes with it
+            if kind == "stream" and gone.format in MADE:  # its query goes with it
                 query = self._queries[gone.name.lower()]
                 changes = [self._change("drop", "query", query.name, query.id), changes[0]]
                 changes[1]["version"] = self.version + 2

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import ANSWERS, PAIRS, is_line, join_of, leaders_of, numbered, source_of
+from penstock.model.derived import MADE, PAIRS, is_line, join_of, leaders_of, numbered, source_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 from penstock.model.stream_join import JoinNeeds, StreamJoin, needs_of
@@ -102,7 +102,7 @@ class Lookup:
     def makes_stream(self, query: str) -> bool:
         """Tell whether a query's answers are a stream, which has its name."""
         stream = self.stream(query)
-        return stream is not None and stream.format == ANSWERS
+        return stream is not None and stream.format in MADE
 
     def function(self, name: str) -> Function:
         """Find a function, or say which there are."""

@@ -15,12 +15,13 @@ from penstock.evaluate.typed import Definition, Retimed, TypedQuery, with_window
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query, SortKey
-from penstock.model.window import RowsWindow, Window
+from penstock.model.window import EachRow, RowsWindow, Window
 
 Types = tuple[pa.DataType, ...]
 
 _ROLES: Final = ("key", "argument", "output", "order")
 FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
+WITHOUT_WINDOW: Final = 3  # the form of queries without a window: a version that does not know them reads their text
 
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
@@ -28,7 +29,8 @@ def write_typed(typed: TypedQuery) -> dict[str, Any]:
     query = _fields(typed.query) | {"window": _window_record(typed.query.window)}
     query |= {name: [_fields(one) for one in query[name]] for name in ("joins", "aggregates", "outputs", "order")}
     types = _types(typed.key_types, typed.argument_types, typed.output_types, typed.order_types)
-    told = {"form": FORM, "types": types, "columns": sorted(typed.columns)}
+    form = WITHOUT_WINDOW if typed.query.is_continuous else FORM
+    told: dict[str, Any] = {"form": form, "types": types, "columns": sorted(typed.columns)}
     told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
     told |= {"where": typed.where}
     return {"text": query.pop("text"), "stream": query.pop("stream"), "bound": query, "typed": told}
@@ -36,7 +38,7 @@ def write_typed(typed: TypedQuery) -> dict[str, Any]:
 
 def has_typed(record: Mapping[str, Any]) -> bool:
     """Tell whether a record holds a query that need not be bound and typed anew."""
-    return bool(record.get("typed", {}).get("form") == FORM)
+    return record.get("typed", {}).get("form") in (FORM, WITHOUT_WINDOW)
 
 
 def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = None) -> TypedQuery:
@@ -47,7 +49,7 @@ def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = N
             **bound,
             "text": record["text"],
             "stream": record["stream"],
-            "window": _window(bound["window"]),
+            "window": EachRow() if told["form"] == WITHOUT_WINDOW else _window(bound["window"]),
             "joins": tuple(_join(join) for join in bound["joins"]),
             "keys": tuple(bound["keys"]),
             "aggregates": tuple(_aggregate(a) for a in bound["aggregates"]),

@@ -125,7 +125,7 @@ def metrics_of(
     for name, runner in sorted(at_work.items()):
         reading = _Reading(name, runner.pipeline, figures)
         streams.append(reading.stream())
-        queries += reading.queries(catalog.definitions(name))
+        queries += reading.queries([d for d in catalog.definitions(name) if not d.query.is_continuous])
     return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 

@@ -227,6 +227,8 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
     following = _next_end(definition, progress)
     by_rows = isinstance(query.window, RowsWindow)
     waits = following is None if not by_rows else definition.id not in progress.windows.starts
+    if query.is_continuous:
+        waits = progress.clock.number < 0
     state: State = "paused" if why is not None else "waiting" if waits else "answering"
     if definition.handover is not None:
         state = "finishing"

@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from html import escape
+from typing import Final
 
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.functions.binding import BoundAggregate
-from penstock.language.options import option_us
+from penstock.language.options import keep_us, option_us
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
 from penstock.model.window import Window
 from penstock.printable import block, shown
+
+# What stands before the outputs of a query without a window: when a row happened, which commit brought it, which of the
+# commit's rows it is, and whether it was late.
+EACH_ROW: Final = (
+    pa.field("event_time", pa.timestamp("us", tz="UTC")),
+    pa.field("commit", pa.int64()),
+    pa.field("ordinal", pa.int64()),
+    pa.field("late", pa.bool_()),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +84,25 @@ class TypedQuery:
         object.__setattr__(self, "condition", _condition(self.query.joins, self.where))
         found = [ROWS, *(c for a in self.aggregates for c in a.components)]
         object.__setattr__(self, "components", tuple(dict.fromkeys(found)))
-        lengths = {"revise_us": "revise_for", "retain_us": "retain", "rows_us": "retain_rows", "keep_us": "keep"}
+        lengths = {"revise_us": "revise_for", "retain_us": "retain", "rows_us": "retain_rows"}
         for name, option in lengths.items():
             object.__setattr__(self, name, option_us(self.query, option) or 0)
+        object.__setattr__(self, "keep_us", keep_us(self.query))
 
     @property
     def schema(self) -> pa.Schema:
         """Describe the query's answers as users get them."""
         instant = pa.timestamp("us", tz="UTC")
+        if self.query.is_continuous:
+            return pa.schema([*EACH_ROW, *self.row_schema])
         outputs = [pa.field(o.name, t) for o, t in zip(self.query.outputs, self.output_types, strict=True)]
         return pa.schema([pa.field("window_start", instant), pa.field("window_end", instant), *outputs])
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """Describe the query's own outputs."""
+        named = zip(self.query.outputs, self.output_types, strict=True)
+        return pa.schema([pa.field(output.name, found) for output, found in named])
 
 
 def with_window(typed: TypedQuery, window: Window) -> TypedQuery:

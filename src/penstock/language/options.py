@@ -166,8 +166,26 @@ _LISTED: Final = (
         _length,
     ),
     Option("retain_rows", _DURATION, None, ALL, "how long rows are kept for questions and new queries", _length),
-    Option("keep", _DURATION, None, ALL, "how long answers are kept", _length),
+    Option(
+        "keep",
+        _DURATION,
+        None,
+        ALL,
+        "how long answers are kept; those without a window for '1 h', if not said",
+        _length,
+    ),
+    Option(
+        "explode",
+        "true or false",
+        "false",
+        ALL,
+        "of a query without a window: sinks get a row for this query alone, or one for all queries that take it",
+        _one_of("true", "false"),
+    ),
 )
+# queries without a window refuse them: they answer each row once, and have no partials
+NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "retain")
+KEPT_US: Final = 3_600_000_000  # how long rows of a query without a window are kept, if it does not say
 # windows of rows refuse them
 NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep")
 OPTIONS: Final = {option.name: option for option in _LISTED}
@@ -246,6 +264,17 @@ def moment_us(text: str) -> int:
 def accepts_changed_files(query: Query) -> bool:
     """Tell whether a query takes files of the past as they are now, though they were read as something else."""
     return ("changed_files", "accept") in query.options
+
+
+def keep_us(query: Query) -> int:
+    """Return how long a query's answers are kept; 0: for ever."""
+    said = option_us(query, "keep")
+    return said if said is not None else KEPT_US if query.is_continuous else 0
+
+
+def is_exploded(query: Query) -> bool:
+    """Tell whether sinks get rows of a continuous query for it alone."""
+    return ("explode", "true") in query.options
 
 
 def priority_of(query: Query) -> int:

@@ -15,7 +15,9 @@ from penstock.model.window import RowsWindow
 ROWS: Final = "rows"  # format of a stream's rows, numbered
 ANSWERS: Final = "answers"  # format of a query's answers
 PAIRS: Final = "pairs"  # format of a window join of two streams
-FED: Final = (ROWS, ANSWERS, PAIRS)  # formats whose rows another stream brings
+EACH_ROW: Final = "each row"  # format of the rows that a continuous query answers
+MADE: Final = (ANSWERS, EACH_ROW)  # formats of streams that a query makes
+FED: Final = (ROWS, *MADE, PAIRS)  # formats whose rows another stream brings
 NUMBER: Final = "__row"  # a row's number, as microseconds since 1970; users' streams have no column of this name
 TIME: Final = "ts"  # of answers that are a stream
 AT_ONCE_US: Final = -1  # lateness: what comes is final, so the watermark is right behind the last row
@@ -23,6 +25,7 @@ NEVER_LATE_US: Final = 1 << 62  # lateness of rows that are numbered apart: one 
 ANY_TIME_US: Final = 1 << 61  # max_ahead: these times are no clock's
 COMMON_SLIDES: Final = 2**10 * 3**3 * 5**4 * 7 * 11 * 13  # slides that divide it share one line of parts
 _MARK: Final = "#rows"  # no stream of a user's has such a name
+_EACH: Final = "#each"
 _SOURCE: Final = "of"
 _TEXT: Final = "query"
 _JOIN: Final = "join"
@@ -40,6 +43,11 @@ def line_name(stream: str, window: RowsWindow) -> str:
 def stride_of(window: RowsWindow) -> int:
     """Return how far apart the parts of rows lie on the line of their numbers: a multiple of the slide."""
     return -(-COMMON_SLIDES * 4 // window.slide) * window.slide
+
+
+def rows_name(stream: str) -> str:
+    """Name what a stream's continuous queries answer, for sinks, which number it apart from answers to windows."""
+    return stream + _EACH
 
 
 def since_line(name: str, since_us: int | None) -> str:
@@ -79,6 +87,16 @@ def answers_stream(name: str, source: str, columns: Sequence[Column], text: str)
     own = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
     whole = (*own, *columns, Column(TIME, "timestamp"))
     return Stream(name, whole, TIME, AT_ONCE_US, ANY_TIME_US, ANSWERS, {_SOURCE: source, _TEXT: text})
+
+
+def rows_stream(name: str, source: Stream, columns: Sequence[Column], text: str) -> Stream:
+    """Describe the rows that a continuous query answers as a stream; event time and lateness are those of its source.
+
+    A column of the query's may be the event time already.
+    """
+    has_time = any(column.name == TIME for column in columns)
+    whole = (*columns, *(() if has_time else (Column(TIME, "timestamp"),)))
+    return Stream(name, whole, TIME, source.lateness_us, ANY_TIME_US, EACH_ROW, {_SOURCE: source.name, _TEXT: text})
 
 
 def pairs_stream(name: str, join: StreamJoin, columns: Sequence[Column], text: str) -> Stream:

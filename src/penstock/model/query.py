@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.model.window import Window
+from penstock.model.window import EachRow, Window
 
 JoinKind = Literal["inner", "left"]
 Parameter = float | tuple[float, ...]  # a constant of an aggregate: a number, a truth value, or several numbers
@@ -79,7 +79,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A continuous aggregate query over one stream."""
+    """A query over one stream: aggregates over a window, or columns of each row that it takes."""
 
     name: str
     text: str  # canonical text of the SELECT; it binds to an equal query
@@ -115,6 +115,11 @@ class Query:
     def arranges_rows(self) -> bool:
         """Tell whether a window's answer rows are put in order, or chosen."""
         return self.chooses_rows or bool(self.order)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Tell whether the query has no window: its keys are the expressions that it answers of each row."""
+        return isinstance(self.window, EachRow)
 
     def __str__(self) -> str:
         """Print the query's canonical text."""

@@ -1,4 +1,4 @@
-"""Defines windows of time and of rows: when each is evaluated, and where it starts and ends."""
+"""Defines windows of time and of rows: when each is evaluated, and where it starts and ends; or that there is none."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ class Window:
         if self.offset:
             text += f" OFFSET {format_duration(self.offset)}"
         return f"[{text}]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EachRow(Window):
+    """No window: a continuous query answers every row that it takes, by itself."""
+
+    length: int = 1
+    slide: int = 1
+
+    def __str__(self) -> str:
+        """Say what stands in a window's place; the language writes nothing."""
+        return "each row"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -17,14 +17,13 @@ from penstock.language.grammar.dialect import check_windows_at_a_time
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
-from penstock.model.derived import answers_stream
 from penstock.model.query import Query
 from penstock.model.schema import Column
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
 from penstock.sources.description import UNKNOWN_TYPE
-from penstock.stream.derived.columns import refuse_as_stream
+from penstock.stream.derived.columns import refuse_as_stream, stream_made_by
 
 DEEPEST: Final = 2  # queries/big.sql and queries/desk/big.sql
 _TOP_COMMENT: Final = re.compile(r"\s*(?:--[ \t]?(?P<line>[^\n]*)(?:\n|\Z)|/\*(?P<block>.*?)\*/)", re.DOTALL)
@@ -153,7 +152,7 @@ def _enter_stream(query: Query, catalog: Catalog) -> None:
     refuse_as_stream(query)
     columns = [Column(output.name, UNKNOWN_TYPE) for output in query.outputs]
     typed = TypedQuery(query, (), (), (), frozenset(), ())
-    catalog.create_answers(answers_stream(query.name, query.stream, columns, query.text), typed)
+    catalog.create_answers(stream_made_by(query, columns, catalog), typed)
 
 
 def bind_query(query: QueryFile, statement: Statement, catalog: Catalog, windows_at_a_time: int) -> Query | Problem:

@@ -10,6 +10,7 @@ from penstock.report.markup import code, details, escaped, figures, readable
 from penstock.report.ruler import ruler
 from penstock.report.wording import condition_words, finding_words, grouping_words, saving_words
 from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.continuous import MOST_NAMES, TakenRowsPlan
 from penstock.share.explain.explanation import ConditionPlan, GroupingPlan, StreamPlan, TreePlan
 
 MOST_TREES: Final = 4
@@ -18,14 +19,30 @@ MOST_CONDITIONS: Final = 12  # of a grouping that are shown unfolded
 
 def sharing_picture(stream: StreamPlan) -> str:
     """Draw a stream's plan; of many trees, the first."""
-    if not stream.trees:
+    if not stream.trees and stream.rows is None:
         return '<p class="note">no queries yet</p>'
+    each_row = "" if stream.rows is None else _each_row(stream.rows)
     parts = [tree_picture(stream, tree) for tree in stream.trees[:MOST_TREES]]
     rest = stream.trees[MOST_TREES:]
     if rest:
         names = ", ".join(escaped(q.name) for tree in rest for q in tree.queries)
         parts.append(details(f"and {counted(len(rest), 'more tree', 'more trees')}", f"<p>{names}</p>"))
-    return "".join(parts)
+    return "".join([*parts, each_row])
+
+
+def _each_row(rows: TakenRowsPlan) -> str:
+    """Write the queries without a window: their conditions, what they answer, and how rows are told apart."""
+    items = "".join(
+        f"<li>{code(readable(text))} <small>{escaped(', '.join(names[:MOST_NAMES]))}"
+        f"{escaped(f', … {len(names) - MOST_NAMES} more') if len(names) > MOST_NAMES else ''}</small></li>"
+        for text, names in rows.conditions[:MOST_CONDITIONS]
+    )
+    rest = len(rows.conditions) - MOST_CONDITIONS
+    more = f"<p class='note'>and {counted(rest, 'more condition', 'more conditions')}</p>" if rest > 0 else ""
+    stored = code(", ".join(map(readable, rows.expressions)))
+    answered = f"<p class='note'>A row that some query takes is stored once, with {stored}.</p>"
+    predicates = "" if rows.predicates is None else _telling(rows.predicates)
+    return f"<h3>Queries without a window</h3><ul>{items}</ul>{more}{answered}{predicates}"
 
 
 def plan_figures(stream: StreamPlan) -> str:

@@ -45,16 +45,22 @@ class Delivery:
         most_backlog: int = SINK_BACKLOG,
     ) -> None:
         """Let every sink be opened and given what it missed; nobody waits for that."""
-        self.stream, self.answers, self._durable = stream, answers, state is not None
-        self.name_of, self.version_of, self.most_backlog = name_of, version_of, most_backlog
-        self._let_through = threading.Event()
+        self.answers, self.name_of, self.version_of = answers, name_of, version_of
+        self._begin(stream, state, most_backlog)
         names = names_of(sinks)
         memories = progress_of(stream, names, state)
-        self.outlets = [
-            Outlet(name, sink, stream, memory, self._missed, clock)
-            for name, sink, memory in zip(names, sinks, memories, strict=True)
-        ]
-        self.threads = [SinkThread(outlet, stream) for outlet in self.outlets]
+        outlets = zip(names, sinks, memories, strict=True)
+        self._open([Outlet(name, sink, stream, memory, self._missed, clock) for name, sink, memory in outlets])
+
+    def _begin(self, stream: str, state: StateFolder | None, most_backlog: int) -> None:
+        """Begin without sinks."""
+        self.stream, self._durable, self.most_backlog = stream, state is not None, most_backlog
+        self._let_through = threading.Event()
+
+    def _open(self, outlets: Sequence[Outlet]) -> None:
+        """Give each sink a thread, and what it missed."""
+        self.outlets = list(outlets)
+        self.threads = [SinkThread(outlet, self.stream) for outlet in self.outlets]
         self.retry()
 
     @property
@@ -64,7 +70,10 @@ class Delivery:
 
     def deliver(self, number: int, tables: Tables) -> None:
         """Leave answers for every sink, and wait for one that is too far behind; they must be logged."""
-        answers = self._logged(number, tables)
+        self._leave(self._logged(number, tables))
+
+    def _leave(self, answers: LoggedAnswers) -> None:
+        """Leave answers for every sink."""
         for thread in self.threads:
             thread.give(answers)
         for thread in self.threads:

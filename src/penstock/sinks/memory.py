@@ -28,7 +28,7 @@ class MemorySink:
         found = []
         for tables in list(self._kept.values()):
             for table in list(tables):
-                mine = table.filter(pc.equal(table["query_name"].cast(pa.string()), query))
+                mine = _of_query(table, query)
                 if mine.num_rows:
                     found.append(mine)
         return found
@@ -55,3 +55,12 @@ class MemoryWriter:
 
     def roll(self) -> None:
         """Do nothing: what is kept is visible."""
+
+
+def _of_query(table: pa.Table, query: str) -> pa.Table:
+    """Choose the rows of a query, by its name or among the names of those that take a row."""
+    if "query_name" in table.column_names:
+        return table.filter(pc.equal(table["query_name"].cast(pa.string()), query))
+    lists = table["queries"].combine_chunks()
+    hit = pc.equal(lists.flatten(), query)
+    return table.take(pc.list_parent_indices(lists).filter(hit))

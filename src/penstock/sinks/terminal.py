@@ -60,12 +60,28 @@ def line_of(row: dict[str, Any]) -> str:
     values = dict(row)
     version = values.pop("query_version", 1)
     head = [
-        shown(str(values.pop("query_name"))) + (f" (version {version})" if version != 1 else ""),
-        f"{values.pop('window_start', '')} – {values.pop('window_end', '')}",
+        shown(_queries_of(values)) + (f" (version {version})" if version != 1 else ""),
+        _time_of(values),
     ]
     if "op" in values and "revision" in values:
         head.append(f"{values.pop('op')} {values.pop('revision')}")
     return "  ".join([*head, columns_of(values, " ")])
+
+
+def _queries_of(values: dict[str, Any]) -> str:
+    """Take the query out of an answer, or the queries that take a row."""
+    if "query_name" in values:
+        return str(values.pop("query_name"))
+    return ", ".join(map(str, values.pop("queries")))
+
+
+def _time_of(values: dict[str, Any]) -> str:
+    """Take the window out of an answer; of a row, when it happened, and whether it was late."""
+    if "event_time" not in values:
+        return f"{values.pop('window_start', '')} – {values.pop('window_end', '')}"
+    for name in ("commit", "ordinal"):
+        values.pop(name)
+    return f"{values.pop('event_time')}{' (late)' if values.pop('late') else ''}"
 
 
 def columns_of(row: Mapping[str, Any], between: str = "  ") -> str:

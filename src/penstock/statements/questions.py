@@ -17,7 +17,7 @@ from penstock.language.functions.sql_functions import parameters_of
 from penstock.language.grammar.parse import parse_expression, parse_statement
 from penstock.language.printing import write_expression, write_function, write_stream, write_table
 from penstock.language.statements import Describe, Explain, Kind, Listed, Question, Select, Show, ShowCreate
-from penstock.model.derived import ANSWERS, PAIRS, source_of, text_of
+from penstock.model.derived import ANSWERS, MADE, PAIRS, source_of, text_of
 from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
@@ -129,7 +129,7 @@ class Questions:
                 return str(parse_statement(write_function(function)))
             case "stream":
                 stream = self.catalog.known_stream(name)
-                made = stream.format in (ANSWERS, PAIRS)
+                made = stream.format in (*MADE, PAIRS)
                 return f"CREATE STREAM {write_name(stream.name)} AS {text_of(stream)}" if made else write_stream(stream)
             case "table":
                 return write_table(self.catalog.known_table(name))
@@ -173,7 +173,7 @@ def _readable(function: Function) -> str:
 
 def _partials_of(definition: Definition) -> object:
     """Return what queries have in common when they read the same partials."""
-    return definition.query.keys, condition_of(definition)
+    return definition.query.keys, condition_of(definition), definition.query.is_continuous
 
 
 def _about(name: str, expression: str | None, stream: Stream) -> str | None:

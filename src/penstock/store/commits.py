@@ -137,6 +137,8 @@ class Commit:
     past: Mapping[str, Sequence[Sequence[Any]]] = field(
         default_factory=dict
     )  # windows of the past that are not answered: as in due, with runs
+    taken: int = 0  # rows that continuous queries took of the batch
+    past_taken: tuple[int, ...] = ()  # continuous queries that asked for the past, which is among their rows
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -161,6 +163,7 @@ class Commit:
         known["asked"] = {k: AskedPast(**v) for k, v in record.get("asked", {}).items()}
         known["attempts"] = tuple(record["attempts"])
         known["backfilled"] = tuple(record.get("backfilled", ()))
+        known["past_taken"] = tuple(record.get("past_taken", ()))
         return Commit(**known)
 
 

@@ -23,6 +23,10 @@ POINTS: Final[tuple[str, ...]] = (
     "rows",  # retained rows
     "waiting",  # rows that windows of rows wait for
     "joining",  # rows that joins of two streams wait with
+    "taken",  # rows that continuous queries took
+    "taken.plan",  # the plan that they are of
+    "taken.fragments",  # who takes them
+    "taken.record",
     "partials",
     "commit",
     "answers",

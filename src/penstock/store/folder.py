@@ -112,6 +112,10 @@ class StateFolder:
         """Return where a stream's rows are that joins wait with."""
         return self.path / "joining" / stream
 
+    def taken(self, stream: str) -> Path:
+        """Return where the rows are that a stream's continuous queries took."""
+        return self.path / "taken" / stream
+
     def keys(self, stream: str) -> Path:
         """Return where the keys are by which a stream knows duplicates."""
         return self.path / "keys" / stream

@@ -21,7 +21,7 @@ from penstock.store.files import RESTORE, damaged, read_record
 from penstock.store.folder import FORMAT
 
 DRAFT: Final = ".tmp"  # of a file that Spark was writing when its process ended; nothing reads it
-WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "joining", "keys", "rows", "waiting")
+WRITTEN_BY_SPARK: Final = ("checkpoint", "invalid", "joining", "keys", "rows", "taken", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ def _problems(folder: Path, streams: Iterable[str]) -> Iterator[StateError]:
     for stream in streams:
         found = [*_commit_problems(folder / "commits" / stream), *_answer_problems(folder / "answers" / stream)]
         found += _spread_problems(folder / "spread" / stream)
+        found += _taken_problems(folder / "taken" / stream)
         yield from found
         if not found and missing is None and (apart := _problem_of(_check_stream, folder, stream)) is not None:
             yield apart
@@ -146,6 +147,22 @@ def _spread_problems(folder: Path) -> Iterator[StateError]:
         found = (_problem_of(read_bucket, folder, file, stretch.bucket) for stretch in file.stretches)
         if (problem := next((one for one in found if one is not None), None)) is not None:
             yield problem
+
+
+def _taken_problems(folder: Path) -> Iterator[StateError]:
+    """Read what tells of the rows that a stream's continuous queries took, and who takes them."""
+    for path in _files(folder):
+        check = read_record if path.suffix == ".json" else _read_fragments
+        if (problem := _problem_of(check, path)) is not None:
+            yield problem
+    for commit in (path for path in _files(folder) if path.stem.isdigit()):
+        if not any((folder / commit.stem).glob("*.parquet")):
+            yield damaged(folder / commit.stem, "it does not exist, but its record does")
+
+
+def _read_fragments(path: Path) -> object:
+    """Read the fragments of a plan; what a crash has left of a file is no problem."""
+    return read_arrow_file(path, None) if path.suffix == ".fragments" else None
 
 
 def _catalog_version(folder: Path) -> int:

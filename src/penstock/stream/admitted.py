@@ -44,6 +44,8 @@ class Admitted:
 
     def __str__(self) -> str:
         """Say from when on the query answers."""
+        if self.query.is_continuous:
+            return shown(f'query "{self.name}" answers each row that it takes: {self.why}')
         if self.first_end_us is None:
             return shown(f'query "{self.name}" answers from the first window on: {self.why}')
         start, end = self.first_end_us - self.query.window.length, self.first_end_us

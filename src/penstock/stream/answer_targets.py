@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.model.schema import Stream
-from penstock.sinks.delivery import Delivery
+from penstock.sinks.row_delivery import RowLog
+from penstock.sinks.stream_delivery import StreamDelivery
 
 
 class Follower(Protocol):
@@ -32,14 +33,22 @@ class Follower(Protocol):
 class AnswerTargets:
     """All that takes the answers of one stream."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: StreamDelivery) -> None:
         """Begin with the sinks alone; streams that are fed add themselves when they are opened."""
         self.delivery = delivery
         self.followers: list[Follower] = []
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Leave answers for the sinks; followers read them from the log."""
-        self.delivery.deliver(number, tables)
+        self.delivery.answers.deliver(number, tables)
+
+    def keep_rows(self, log: RowLog, *, there: bool) -> None:
+        """Let the sinks take rows of continuous queries from a log from now on."""
+        self.delivery.keep_rows(log, there=there)
+
+    def deliver_rows(self, number: int) -> None:
+        """Leave the rows of a commit for the sinks; followers read them from the log."""
+        self.delivery.deliver_rows(number)
 
     def catch_up(self) -> None:
         """Let the sinks be given what they lack of the log."""
@@ -51,4 +60,8 @@ class AnswerTargets:
 
     def taken(self) -> int:
         """Return the number of the last answers that every sink and every stream made of them has."""
-        return min([self.delivery.taken(), *(follower.followed for follower in self.followers)])
+        return min([self.delivery.answers.taken(), *(follower.followed for follower in self.followers)])
+
+    def rows_taken(self) -> int:
+        """Return the last commit whose rows every sink and every stream made of them has."""
+        return min([self.delivery.rows_taken(), *(follower.followed for follower in self.followers)])

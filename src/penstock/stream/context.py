@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+from penstock.evaluate.finishing import AskSpark
 from penstock.model.schema import Stream
+from penstock.spark.answers.finish import finish
 from penstock.store.answers import AnswerLog
 from penstock.store.commits import CommitLog
 from penstock.stream.answer_targets import AnswerTargets
@@ -28,3 +31,8 @@ class StreamContext:
     catalog: CommittedCatalog
     windows: WindowKind
     batch_job: type[BatchJob] = BatchJob  # makes partials of the rows of a batch
+
+    @property
+    def ask_spark(self) -> AskSpark:
+        """Return what lets Spark finish answers."""
+        return partial(finish, self.settings.session)

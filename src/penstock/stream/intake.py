@@ -98,7 +98,7 @@ class Intake:
             self.joining.keep(rows, number, judged.watermark_us, judged.ahead_us, at.joined)
         else:
             self.joining.expire_all()
-        if self.kept_for_us(at.definitions):
+        if self.kept_for_us(at.every):
             self.past.keep(rows, number, judged.ahead_us, seen_until_us)
         else:
             self.past.stop_keeping()

@@ -8,6 +8,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line
 from penstock.share.layout import Layout
 from penstock.stream.context import StreamContext
+from penstock.stream.continuous.continuous_queries import ContinuousQueries
 from penstock.stream.handover import forget_departed
 from penstock.stream.intake import Intake
 from penstock.stream.step_committer import StepCommitter
@@ -17,11 +18,12 @@ from penstock.stream.upkeep import Upkeep
 class Leftovers:
     """What is left of the past of one stream; nothing that a restart or a sink will ask for goes."""
 
-    def __init__(self, given: StreamContext, committer: StepCommitter) -> None:
+    def __init__(self, given: StreamContext, committer: StepCommitter, continuous: ContinuousQueries) -> None:
         """Look at a stream's logs and at its part of the catalog."""
         self.catalog, self.stream, self.committer = given.catalog.catalog, given.stream.name, committer
         self.commits, self.answers, self.targets = given.commits, given.answers, given.targets
         self.upkeep = Upkeep(committer.observing)
+        self.continuous = continuous
 
     def tidying(
         self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool
@@ -41,6 +43,8 @@ class Leftovers:
             self._expire(definitions, watermark)
             yield from self.answers.compacting(self.targets.taken())
             yield
+            self._expire_rows(definitions, watermark)
+            yield
             self._forget()
 
     def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:
@@ -50,6 +54,15 @@ class Leftovers:
             keep |= self.catalog.keeping(self.stream, gone)
         self.answers.expire({number: watermark_us - keep_us for number, keep_us in keep.items()})
 
+    def _expire_rows(self, definitions: Sequence[Definition], watermark_us: int) -> None:
+        """Let rows of continuous queries expire, also those of queries that are gone."""
+        keep = {d.id: d.typed.keep_us for d in definitions if d.query.is_continuous}
+        if gone := self.continuous.rows.definitions() - keep.keys():
+            keep |= self.catalog.keeping(self.stream, gone)
+        running = self.continuous.running
+        plan = None if running is None else running.number
+        self.continuous.log.expire(self.targets.rows_taken(), watermark_us, keep, plan)
+
     def _forget(self) -> None:
         """Forget definitions that no commit a restart reads was made with, and that have no answers."""
         executor_state = self.committer.executor_state
@@ -57,4 +70,4 @@ class Leftovers:
             return  # what these have stored may be of earlier versions
         version = self.commits.first_version()
         if version is not None:
-            self.catalog.forget(self.stream, version, self.answers.definitions())
+            self.catalog.forget(self.stream, version, self.answers.definitions() | self.continuous.rows.definitions())

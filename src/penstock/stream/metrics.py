@@ -47,6 +47,7 @@ class Metrics:
     sink: float = 0.0  # of which answers were handed to the sinks
     batches: int = 0
     answers: int = 0
+    taken: int = 0  # rows that continuous queries took, each once; they are answers too
     evaluations: int = 0  # windows computed, equal ones of several queries once
     shared: int = 0  # windows answered by another query's evaluation
     partials: int = 0  # that jobs sent to the driver

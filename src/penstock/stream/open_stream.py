@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from penstock.model.derived import ROWS, is_line
 from penstock.model.schema import Stream
-from penstock.sinks.delivery import Delivery
-from penstock.sinks.protocol import ByExecutors
-from penstock.spark.answers.large_answers import executor_writer
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
 from penstock.store.commits import CommitLog, DiskCommitLog, MemoryCommitLog
 from penstock.store.folder import StateFolder
@@ -19,6 +16,7 @@ from penstock.stream.context import StreamContext
 from penstock.stream.derived.kinds import derived_stream
 from penstock.stream.derived.numbered_catalog import NumberedCatalog
 from penstock.stream.derived.shared_join import SharedJoin
+from penstock.stream.open_sinks import stream_delivery
 from penstock.stream.past_rows import Places
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
@@ -42,7 +40,7 @@ def put_to_work(
     if settings.folder is not None:
         version = settings.catalog.version
         check_together(settings.folder.path, stream.name, commits.last(), last_answers(answers), version)
-    targets = AnswerTargets(delivery_of(stream.name, answers, settings))
+    targets = AnswerTargets(stream_delivery(stream.name, answers, settings))
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if isinstance(leader, StreamRunner) and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
@@ -51,15 +49,6 @@ def put_to_work(
     if leader is not None:
         return derived_stream(stream, settings.catalog, pipeline, targets, leader)
     return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
-
-
-def delivery_of(stream: str, answers: AnswerLog, settings: StreamSettings) -> Delivery:
-    """Open the sinks of a stream, and give them what they lack."""
-    for sink in settings.sinks:
-        if isinstance(sink, ByExecutors) and sink.write_large is None:
-            sink.write_large = executor_writer(settings.session)
-    called = settings.catalog.name_of, settings.catalog.version_of
-    return Delivery(stream, settings.sinks, answers, settings.folder, *called, most_backlog=settings.sink_backlog)
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:
@@ -73,6 +62,8 @@ def _places(name: str, settings: StreamSettings) -> Places:
     """Choose a stream's folders."""
     folder, scratch = settings.folder, settings.scratch
     if folder is None:
-        return Places(*(scratch / part / name for part in ("keys", "rows", "checkpoint", "waiting", "joining")))
-    own = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name), folder.joining(name)
+        parts = ("keys", "rows", "checkpoint", "waiting", "joining", "taken")
+        return Places(*(scratch / part / name for part in parts))
+    read = folder.keys(name), folder.rows(name), folder.checkpoint(name), folder.waiting(name)
+    own = *read, folder.joining(name), folder.taken(name)
     return Places(*own, folder.invalid(name), *(() if is_line(name) else (folder.spread(name), folder.answers(name))))

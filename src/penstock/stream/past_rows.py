@@ -30,6 +30,7 @@ class Places:
     checkpoint: Path  # Spark's own
     waiting: Path  # rows that the watermark has not passed, for windows of rows
     joining: Path  # rows that may still find a partner in another stream
+    taken: Path  # by continuous queries
     invalid: Path | None = None  # rows without a usable time; None: they are counted only
     spread: Path | None = None  # partials that executors keep; None: the driver keeps all
     answers: Path | None = None  # where executors write answers

@@ -66,6 +66,7 @@ class Pipeline:
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
+        self.continuous = parts.continuous
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -184,7 +185,20 @@ class Pipeline:
             if step.due or step.backfilled or (asking and self.past.is_aside):
                 self.committer.commit(step, layout)
                 self.committer.answer(step.due, layout)
+            self._take_past(snapshot, layout)
             self.past.look()
+
+    def _take_past(self, snapshot: Snapshot, layout: Layout) -> None:
+        """Answer the rows of the past for queries without a window that have come and ask for them."""
+        while self.continuous.asks_for_past(snapshot):
+            number = self.progress.clock.number + 1
+            past = self.continuous.take_past(snapshot, self.intake.past, number, self.clock())
+            for one in self.continuous.charge(past):
+                self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
+            rows = 0 if past.commit is None else past.commit.rows
+            if self.progress.clock.seen_until_us is not None:
+                self.committer.commit(Step("backfill", (), self.clock(), taken=rows, tables=past.versions), layout)
+            self.continuous.deliver(past, self.metrics)
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""
@@ -239,9 +253,12 @@ class Pipeline:
                         layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
                         self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
                     beside = self.intake.sent_beside(snapshot)
+                    before_rows = self.computing.last_rows
                     computed = self.computing.run(rows, layout, snapshot.tables, judged, beside)
+                    taken = self.continuous.take(rows, snapshot, judged, number, before_rows)
                 except BaseException:
                     self.intake.forget_after(number - 1)  # keys of a commit that never was
+                    self.continuous.rows.forget(number)
                     raise
             with self.step(), self._whole():
                 self.committer.answer_before_rows(computed.layout, computed.partials)
@@ -252,15 +269,19 @@ class Pipeline:
                 self.intake.keep_for(snapshot, rows, number, computed, seen_until, few=few)
                 note_too_late(rows, computed, arrived, self.computing, snapshot)
                 self.failures.pause(rows, computed, arrived, self.layout)
+                for one in self.continuous.charge(taken):
+                    self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
                 before = self.progress.clock.watermark_us
                 due = self._advance(arrived, repeated, computed.layout, reached_us)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
+                step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
                 self.committer.commit(step, computed.layout)
+                self.continuous.deliver(taken, self.metrics)
                 self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
-                tidying = self.leftovers.tidying(self.intake, snapshot.definitions, layout, compact=compact)
+                tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
                 if self.lags:
                     left = {"compaction": self._compacting(computed.layout), "tidying": tidying} if compact else {}
                     self.upkeep.leave(left, {"expiry": self.committer.answer_later(due, computed.layout, late)})
@@ -337,7 +358,9 @@ class Pipeline:
         self.synopsis.reopen(self.progress.windows.floors_of(layout, before))
         self.committer.forget(current := {d.id: d for d in snapshot.definitions})
         self.failures.keep(current.keys())
-        apply_controls(self.progress, snapshot.controls, current)
+        rowwise = {d.id: d for d in snapshot.continuous}
+        self.continuous.keep(rowwise, current)
+        apply_controls(self.progress, snapshot.controls, current | rowwise)
         known = frozenset[int]() if before is None else {d.id for d in before.definitions}
         for number in snapshot.paused & (current.keys() - known):  # a query over rows may begin long after its pause
             pause_by_hand(self.progress, current[number])
@@ -392,6 +415,7 @@ class Pipeline:
         last, layout, arrived = self.commits.last(), None, None
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
+        self.continuous.recover(number, 0 if last is None else last.taken)
         self._looked = number
         self.groupings.recover(number)
         for commit, partials in self.commits.replay():

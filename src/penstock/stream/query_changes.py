@@ -10,11 +10,11 @@ from penstock.catalog.catalog import Origin
 from penstock.errors import UnknownQuery, WrongType
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import moment_us, since_of
-from penstock.model.derived import answers_stream, beginning_at, is_apart, is_line, join_of, source_of
+from penstock.model.derived import beginning_at, is_apart, is_line, join_of, source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.stream.admitted import Admitted
-from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming
+from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming, stream_made_by
 from penstock.stream.handover import said_before
 from penstock.stream.runner import StreamRunner
 
@@ -40,7 +40,9 @@ class QueryChanges:
         """Tell whether a query may ask for what cannot be had: its past, or groups that the executors keep."""
         known = self.opened([query.stream]).values()
         return since_of(query) is not None or any(
-            keys == query.keys for stream in known for _, keys in stream.pipeline.groupings.spread
+            keys == query.keys and not query.is_continuous
+            for stream in known
+            for _, keys in stream.pipeline.groupings.spread
         )
 
     def check(self, typed: TypedQuery) -> None:
@@ -57,15 +59,16 @@ class QueryChanges:
 
     def _check_before(self, typed: Sequence[TypedQuery]) -> None:
         """Let running streams look at the past that queries ask for, before their batches have to wait."""
-        streams = self.opened(dict.fromkeys(one.query.stream for one in typed if since_of(one.query) is not None))
-        for one in typed:
+        windowed = [one for one in typed if not one.query.is_continuous]
+        streams = self.opened(dict.fromkeys(one.query.stream for one in windowed if since_of(one.query) is not None))
+        for one in windowed:
             if one.query.stream in streams and not self.catalog.holds(one):
                 streams[one.query.stream].past.check(one, self.catalog.next_id, waits=False)
 
     def create_stream(self, name: str, typed: TypedQuery) -> Admitted:
         """Enter a query whose answers are a stream."""
         query = typed.query
-        stream = answers_stream(name, query.stream, columns_of_answers(typed), query.text)
+        stream = stream_made_by(query, columns_of_answers(typed), self.catalog)
         self._check_before([typed])
         with self._waiting({query.stream}) as streams:
             self._check([typed], streams)
@@ -103,7 +106,8 @@ class QueryChanges:
         definition = self.catalog.query(name)
         line = self.opened([definition.query.stream]).get(definition.query.stream)
         if line is not None:
-            line.pipeline.groupings.refuse_what_cannot_be(definition)
+            if not definition.query.is_continuous:
+                line.pipeline.groupings.refuse_what_cannot_be(definition)
             refuse_resuming(definition, line.pipeline.progress.windows.paused)
         self._controlled(name, self.catalog.resume)
 
@@ -172,7 +176,9 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
 def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
-    return None if stream is None or since_of(typed.query) is not None else stream.pipeline.progress.clock.seen_until_us
+    by_row = typed.query.is_continuous
+    known = None if stream is None or by_row or since_of(typed.query) is not None else stream
+    return None if known is None else known.pipeline.progress.clock.seen_until_us
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -185,6 +191,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     progress = None if stream is None else stream.pipeline.progress
     if (
         progress is None
+        or before.query.is_continuous
         or progress.clock.seen_until_us is None
         or since == "beginning"
         or before.id in progress.windows.paused
@@ -199,7 +206,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time before which the windows begin that a query of that name has answered; None: it has none."""
     stream = streams.get(typed.query.stream)
-    if stream is None or since_of(typed.query) is not None:
+    if stream is None or since_of(typed.query) is not None or typed.query.is_continuous:
         return None
     progress, layout, name = stream.pipeline.progress, stream.pipeline.layout, typed.query.name.lower()
     known = [] if layout is None else [d for d in layout.plan.definitions if d.name.lower() == name]

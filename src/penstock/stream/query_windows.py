@@ -36,6 +36,7 @@ class QueryWindows:
     )  # first end that is final and not answered, if there is one
     asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
+    past_taken: set[int] = field(default_factory=set)  # queries without a window that have the past they asked for
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     retimed: dict[int, int] = field(default_factory=dict)  # definition at another period → the first one of its query
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
@@ -234,4 +235,4 @@ class QueryWindows:
         self.failed_us = {int(k): v for k, v in commit.failed.items()}
         self.skipped = {int(k): v for k, v in commit.skipped.items()}
         self.asked = {int(k): v for k, v in commit.asked.items()}
-        self.unanswered, self.past = {}, {}
+        self.unanswered, self.past, self.past_taken = {}, {}, set(commit.past_taken)

@@ -20,7 +20,8 @@ from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.due_windows import LOG
-from penstock.stream.open_stream import delivery_of, put_to_work
+from penstock.stream.open_sinks import delivery_of
+from penstock.stream.open_stream import put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 

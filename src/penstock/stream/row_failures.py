@@ -42,7 +42,8 @@ class RowFailures:
 
     def watched(self, layout: Layout) -> Layout:
         """Let a layout compute apart what failed before."""
-        watched = watched_with(layout.plan.definitions, self.attempts) if self.attempts else self.attempts
+        known = self.attempts & {d.id for d in layout.plan.definitions} if self.attempts else self.attempts
+        watched = watched_with(layout.plan.definitions, known) if known else known
         return replace(layout, attempts=watched) if watched else layout
 
     def keep(self, current: Collection[int]) -> None:

@@ -16,6 +16,7 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
+from penstock.language.options import since_of
 from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, RetainedRows
@@ -32,12 +33,14 @@ from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.period_changes import PeriodChanges
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_results import shown_versions
-from penstock.stream.snapshot import Snapshot
+from penstock.stream.snapshot import Snapshot, continuous, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
+FROM_NOW = "from the next batch on"
+FROM_PAST = "with those of the past that it asks for"
 SILENCE_US = 60_000_000  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _tells_the_end = telling_the_end(attrgetter("pipeline.session"))
@@ -82,7 +85,8 @@ class StreamRunner:
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
         paused, joined = self.catalog.paused_by_users(), self.catalog.join_needs(self.stream.name)
-        return Snapshot(version, definitions, self.catalog.tables(), tuple(controls), paused, numbered, joined)
+        rest = self.catalog.tables(), tuple(controls), paused, numbered, joined, continuous(definitions)
+        return Snapshot(version, windowed(definitions), *rest)
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
@@ -316,6 +320,9 @@ class StreamRunner:
 
     def check_past(self, typed: TypedQuery) -> None:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
+        if typed.query.is_continuous:
+            self.pipeline.continuous.check_past(since_of(typed.query), self.pipeline.intake.past)
+            return
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)
         self.past.check(typed, self.catalog.next_id, waits=True)
@@ -324,9 +331,11 @@ class StreamRunner:
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy, self.pipeline.step():
-            found = self.pipeline.admit(self.snapshot(), new)
+            found = [Admitted(d, None, FROM_NOW if since_of(d.query) is None else FROM_PAST) for d in continuous(new)]
+            found += self.pipeline.admit(self.snapshot(), windowed(new))
             watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
-            if watermark is not None and any(end is not None and end <= watermark for end in ends):
+            past = any(since_of(d.query) is not None for d in continuous(new))
+            if watermark is not None and (past or any(end is not None and end <= watermark for end in ends)):
                 self.settle()
             return found
 

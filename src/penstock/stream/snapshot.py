@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.catalog import Catalog, Control
@@ -25,10 +25,26 @@ class Snapshot:
     paused: frozenset[int] = frozenset()  # definitions that users paused
     numbered: frozenset[int] = frozenset()  # queries with windows of rows, which wait for the stream's rows
     joined: JoinNeeds | None = None  # what joins of two streams need of its rows; None: none reads it
+    continuous: tuple[Definition, ...] = ()  # queries without a window; all others are among the definitions
+
+    @property
+    def every(self) -> tuple[Definition, ...]:
+        """List the queries with windows of time and those without a window."""
+        return (*self.definitions, *self.continuous)
 
     def is_of(self, plan: Plan) -> bool:
         """Tell whether a plan is of this version; queries with windows of rows may begin between two."""
         return plan.version == self.version and len(plan.definitions) == len(self.definitions)
+
+
+def windowed(definitions: Iterable[Definition]) -> tuple[Definition, ...]:
+    """List the queries that have a window."""
+    return tuple(d for d in definitions if not d.query.is_continuous)
+
+
+def continuous(definitions: Iterable[Definition]) -> tuple[Definition, ...]:
+    """List the queries that have none."""
+    return tuple(d for d in definitions if d.query.is_continuous)
 
 
 class CommittedCatalog:
@@ -47,4 +63,5 @@ class CommittedCatalog:
                 f"but the catalog ends at {self.catalog.version}",
                 hint="catalog.db is older than the commits: restore the whole state folder from one copy.",
             )
-        return Snapshot(version, self.catalog.snapshot(self.stream, version)[1], self.catalog.tables())
+        definitions = self.catalog.snapshot(self.stream, version)[1]
+        return Snapshot(version, windowed(definitions), self.catalog.tables(), continuous=continuous(definitions))

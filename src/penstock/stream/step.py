@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.kernel.arrived import Arrived
@@ -31,6 +31,8 @@ class Step:
     backfilled: tuple[int, ...] = ()  # definitions whose lanes were rebuilt
     waiting: Sequence[Pending] = ()  # that steps before made final, and that are not answered yet
     past: Sequence[Pending] = ()  # of backfills, that are not answered yet
+    taken: int = 0  # rows that continuous queries took
+    tables: Mapping[str, str] = field(default_factory=dict)  # that these joined, with their versions
 
     @property
     def about(self) -> bytes | None:
@@ -53,7 +55,9 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         invalid=progress.clock.invalid,
         too_late=_written(progress.windows.too_late),
         source=progress.clock.source,
-        tables={} if computed is None else dict(computed.versions),
+        tables={**({} if computed is None else computed.versions), **step.tables},
+        taken=step.taken,
+        past_taken=tuple(sorted(progress.windows.past_taken)),
         due=_recorded(step),
         asked={str(number): one for number, one in progress.windows.asked.items()},
         past=_exactly(step.past),

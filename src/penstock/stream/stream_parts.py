@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
-from penstock.spark.answers.finish import finish
 from penstock.stream.admission import Admission
 from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.context import StreamContext
+from penstock.stream.continuous.continuous_queries import ContinuousQueries
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.executor_state import ExecutorState, open_executor_state
 from penstock.stream.grouping_plan import GroupingChooser
@@ -42,6 +42,7 @@ class StreamParts:
     committer: StepCommitter
     leftovers: Leftovers
     code_ahead: CodeAhead
+    continuous: ContinuousQueries
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observing: Observing) -> StreamParts:
@@ -56,7 +57,8 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
     computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
-    answering = Answering(synopsis, lambda requests: finish(settings.session, requests))
+    answering = Answering(synopsis, given.ask_spark)
+    continuous = ContinuousQueries(given, progress, intake.doubtful)
     committer = StepCommitter(
         given.commits,
         given.answers,
@@ -83,6 +85,7 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
         failures,
         Admission(intake.past, progress, synopsis, computing, due_windows, failures, groupings),
         committer,
-        Leftovers(given, committer),
+        Leftovers(given, committer, continuous),
         CodeAhead(settings.session, given.stream, settings.catalog, computing),
+        continuous,
     )

@@ -18,6 +18,7 @@ from penstock.language.binding.arrangement import (
     row_count,
 )
 from penstock.language.binding.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
+from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys
 from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
@@ -39,7 +40,7 @@ from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_option
 from penstock.language.statements import Select
 from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query, SortKey
-from penstock.model.window import RowsWindow
+from penstock.model.window import EachRow, RowsWindow
 
 __all__ = ["Names", "bind"]
 
@@ -73,6 +74,8 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         refuse_options(select.options, text)
     options = check_options(select.options, text)
     read, tree = read_from(expand_select(select.expression, functions, text), names, text, asked)
+    if isinstance(read.window, EachRow):
+        return bind_each_row(tree, read, select, name)
     listed = [_item(node, read) for node in tree.expressions]
     tree = grouped_by_outputs(tree, listed)
     items = [item for item in listed if item is not None]
@@ -85,6 +88,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_sets(grouping, read, revises(options))
     over = _Placeholders(read, keys, bool(grouping.sets))
     _check_rows(read, over, select)
+    refuse_explode(select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
     arranged, order = _arranged(tree, listed, outputs, over, grouped)

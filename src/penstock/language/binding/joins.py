@@ -18,7 +18,7 @@ from penstock.language.grammar.dialect import WindowClause, window_of
 from penstock.language.grammar.literals import quote
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
-from penstock.model.window import RowsWindow, Window
+from penstock.model.window import EachRow, RowsWindow, Window
 
 
 class Names(Protocol):
@@ -117,12 +117,9 @@ def _stream(table: exp.Table, names: Names, text: str) -> Stream:
 
 
 def _window(clause: WindowClause | None, table: exp.Table, stream: Stream, text: str) -> Window:
-    """Turn the window's clause into a window, or refuse its form."""
+    """Turn the window's clause into a window, or refuse its form; without one, each row is answered."""
     if clause is None:
-        hint = f"Write {table.name} [RANGE 1 MIN SLIDE 1 MIN]."
-        raise Unsupported(
-            "queries without a window are not available", text=text, place=place_of(table.this), hint=hint
-        )
+        return EachRow()
     if clause.slide is None:
         what, detail = (
             "a continuous query needs SLIDE in its window",

@@ -18,7 +18,7 @@ from penstock.language.grammar.literals import is_plain_word, quote, shortened
 from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OptionClause, Value
 from penstock.model.duration import format_duration
-from penstock.model.window import RowsWindow
+from penstock.model.window import EachRow, RowsWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ def write_query(
     bare = _naming(labels, window, always=bool(read.joins))
     parts = ["SELECT", *(["DISTINCT"] if arranged.distinct else [])]
     parts.append(", ".join(_item(item, bare) for item in items))
-    parts += ["FROM", write_name(labels[0]), *([] if read.start_aligned else [_window_clause(read)])]
+    unwritten = read.start_aligned or isinstance(read.window, EachRow)
+    parts += ["FROM", write_name(labels[0]), *([] if unwritten else [_window_clause(read)])]
     parts += _joins(read, labels)
     if read.filters:
         parts += ["WHERE", conjunction(read.filters, bare)]

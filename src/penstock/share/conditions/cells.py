@@ -9,7 +9,7 @@ Parts on their own cost a copy of the rows, and save the product of their attrib
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -139,7 +139,7 @@ def _classes(axis: Axis, outcomes: npt.NDArray[np.int8]) -> Int64Array:
         at[FAILED_AT] = at[NULL_AT]
     if at.shape[1] == 0:
         return np.zeros(len(at), np.int64)
-    rows = np.ascontiguousarray(at).view([("", np.int8)] * at.shape[1]).ravel()
+    rows = np.ascontiguousarray(at).view(np.dtype((np.void, at.shape[1]))).ravel()  # compared as bytes, in one go
     _, inverse = np.unique(rows, return_inverse=True)
     return inverse.astype(np.int64)
 
@@ -272,9 +272,30 @@ def _fragments(part: CellPart, listed: Signatures) -> CellPart:
 
 def signatures(part: CellPart, cells: Int64Array) -> Signatures:
     """Evaluate a part's conditions in some of its cells, counted from 0."""
+    packed = np.zeros((len(cells), part.words), np.int64)
+    failed = np.zeros(len(cells), np.bool_)
+    for condition, outcomes in _evaluated(part, cells):
+        word, bit = divmod(condition, BITS_PER_WORD)
+        packed[:, word] |= (outcomes == TRUE).astype(np.int64) << bit
+        failed |= outcomes == FAILED
+    return Signatures(packed, failed)
+
+
+def failing(part: CellPart, cells: Int64Array) -> set[int]:
+    """List the conditions of a part that fail in some of its cells, counted from 0."""
+    return {condition for condition, outcomes in _evaluated(part, cells) if (outcomes == FAILED).any()}
+
+
+def positions_of(part: CellPart, cells: Int64Array) -> dict[int, Int64Array]:
+    """Return, for every axis of a part, the positions that stand for its cells, counted from 0."""
     heads = np.searchsorted(part.bases, cells, side="right") - 1
-    positions = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
-    positions |= _positions(part, cells - part.bases[heads], heads)
+    found = dict(zip([s.axis for s in part.heads], _head_positions(part.head_classes, heads), strict=True))
+    return found | _positions(part, cells - part.bases[heads], heads)
+
+
+def _evaluated(part: CellPart, cells: Int64Array) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
+    """Evaluate each condition of a part in some of its cells."""
+    positions = positions_of(part, cells)
     memo: dict[int, npt.NDArray[np.int8]] = {}
 
     def at(leaf: PlacedLeaf) -> npt.NDArray[np.int8]:
@@ -282,14 +303,8 @@ def signatures(part: CellPart, cells: Int64Array) -> Signatures:
             memo[id(leaf)] = leaf.outcomes[positions[leaf.axis]]
         return memo[id(leaf)]
 
-    packed = np.zeros((len(cells), part.words), np.int64)
-    failed = np.zeros(len(cells), np.bool_)
     for condition, formula in zip(part.conditions, part.formulas, strict=True):
-        outcomes = evaluate(formula, at, len(cells))
-        word, bit = divmod(condition, BITS_PER_WORD)
-        packed[:, word] |= (outcomes == TRUE).astype(np.int64) << bit
-        failed |= outcomes == FAILED
-    return Signatures(packed, failed)
+        yield condition, evaluate(formula, at, len(cells))
 
 
 def _positions(part: CellPart, rest: Int64Array, heads: Int64Array) -> dict[int, Int64Array]:

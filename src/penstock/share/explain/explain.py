@@ -16,6 +16,7 @@ from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import tell_apart
 from penstock.share.explain.cells import explain_cells
+from penstock.share.explain.continuous import explain_continuous
 from penstock.share.explain.explanation import (
     ConditionPlan,
     Explanation,
@@ -67,6 +68,7 @@ def explain_plan(
         standing or WovenSoFar(),
         strategy == "weave" and not is_line(stream),
     )
+    rows, definitions = explain_continuous(definitions, seen.families.copy()), _windowed(definitions)
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)
@@ -82,7 +84,7 @@ def explain_plan(
     trees = tuple(_explain_tree(tree, ways[i], cells, numbers[i], seen, told[i]) for i, tree in enumerate(plan.trees))
     work = _work(plan, definitions, rows_per_second) if definitions else None
     told_of = stream, strategy, rows_per_second, rate is not None
-    return Explanation((StreamPlan(*told_of, joins, trees, work, seen.synchronize, _periods(plan, seen)),))
+    return Explanation((StreamPlan(*told_of, joins, trees, work, seen.synchronize, _periods(plan, seen), rows),))
 
 
 def _periods(plan: Plan, seen: ObservedStream) -> tuple[PeriodGroup, ...]:
@@ -93,6 +95,11 @@ def _periods(plan: Plan, seen: ObservedStream) -> tuple[PeriodGroup, ...]:
     here = [d for t in plan.trees for d in t.definitions if seen.made.get((t.name, d.query.keys)) != BY_EXECUTORS]
     groups = period_groups(here, choose, scans=seen.scans, most_windows=seen.most_windows)
     return tuple(group for group in groups if len(group.chosen.periods) > 1)
+
+
+def _windowed(definitions: Sequence[Definition]) -> list[Definition]:
+    """List the queries that have a window."""
+    return [d for d in definitions if not d.query.is_continuous]
 
 
 def _explain_tree(

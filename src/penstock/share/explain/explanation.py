@@ -14,6 +14,7 @@ from penstock.model.window import RowsWindow, Window
 from penstock.printable import shown
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION
 from penstock.share.explain.cells import PredicatesPlan
+from penstock.share.explain.continuous import TakenRowsPlan
 from penstock.share.explain.together import NOT_PLANNED, TogetherPlan
 from penstock.share.explain.weave import WeavePlan
 from penstock.share.fresh_periods import PeriodGroup
@@ -207,6 +208,7 @@ class StreamPlan:
     work: OperationCounts | None  # None without queries
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
     periods: tuple[PeriodGroup, ...] = ()  # that the technique chooses for fresh queries over one synopsis
+    rows: TakenRowsPlan | None = None  # of queries without a window; None: there are none
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -228,7 +230,8 @@ class StreamPlan:
 
     def __str__(self) -> str:
         """Print the stream's plan; of many trees, the first."""
-        queries, trees = counted(len(self.queries), "query", "queries"), counted(len(self.trees), "tree")
+        number = len(self.queries) + (0 if self.rows is None else len(self.rows.queries))
+        queries, trees = counted(number, "query", "queries"), counted(len(self.trees), "tree")
         what = f"{queries}, {self.strategy}, {trees}"
         by_rows = is_line(self.stream)
         lines = [f"stream {shown(self.stream)}: {what}, {self.rate}"]
@@ -238,6 +241,7 @@ class StreamPlan:
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
             lines.append(f"  … and {counted(len(self.trees) - MOST_NAMES, 'more tree')}")
+        lines += [f"  {line}" for line in self.rows.lines()] if self.rows is not None else []
         if self.work is not None:
             lines.append(f"  {self.work}".replace("per second", f"per {_measure(by_rows)}"))
             lines.append(f"  run together by {self.synchronize}: {self.together}")
@@ -253,6 +257,7 @@ class StreamPlan:
             "rate_seen": self.rate_seen,
             "joins": [join.to_dict() for join in self.joins],
             "trees": [tree.to_dict() for tree in self.trees],
+            "each_row": None if self.rows is None else self.rows.to_dict(),
             "operations_per_second": None if self.work is None else self.work.to_dict(),
             "run_together": {"technique": self.synchronize, "queries": self.together.to_dict()},
             "periods": [group.to_dict() for group in self.periods],

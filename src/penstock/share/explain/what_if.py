@@ -59,6 +59,10 @@ def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strate
     """Plan with one query more, and compare."""
     if isinstance(new.query.window, RowsWindow):
         raise Unsupported("the cost of a window of rows cannot be estimated", hint="Write a window of time.")
+    if new.query.is_continuous:
+        what = "the cost of a query without a window cannot be estimated"
+        raise Unsupported(what, hint="EXPLAIN SELECT … shows with whom it shares conditions.")
+    definitions = [d for d in definitions if not d.query.is_continuous]
     woven = strategy == "weave"
     before = standing.woven(definitions) if woven else None
     after = replace(standing, trees=before or {}).woven((*definitions, new)) if woven else None

@@ -10,9 +10,9 @@ from penstock.errors import LanguageError, Unsupported
 from penstock.evaluate.expressions.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import says_changes
-from penstock.model.derived import TIME
+from penstock.model.derived import TIME, answers_stream, rows_stream
 from penstock.model.query import Query
-from penstock.model.schema import Column
+from penstock.model.schema import Column, Stream
 from penstock.model.window import RowsWindow
 from penstock.store.commits import Paused
 
@@ -20,6 +20,17 @@ REFUSED: Final = {  # options of a query whose answers are a stream
     "late": "answers that are revised cannot be a stream",
     "lifetime": "a stream has no lifetime",
 }
+
+
+def stream_made_by(query: Query, columns: Sequence[Column], catalog: Catalog) -> Stream:
+    """Describe the stream of a query's name that its answers are: windows, or the rows that it takes."""
+    name = query.name
+    if not query.is_continuous:
+        return answers_stream(name, query.stream, columns, query.text)
+    source = catalog.known_stream(query.stream)
+    if source.time != TIME and any(column.name == TIME for column in columns):
+        raise _named_as_time(query, TIME)
+    return rows_stream(name, source, columns, query.text)
 
 
 def columns_of_answers(typed: TypedQuery) -> tuple[Column, ...]:
@@ -40,10 +51,22 @@ def refuse_as_stream(query: Query) -> None:
         what, hint = "the answers of a query with a window of rows cannot be a stream", "Write RANGE and SLIDE."
         raise Unsupported(what, text=text, place=(text.find("["), text.find("]") + 1), hint=hint)
     for output in query.outputs:
+        if output.name == TIME and query.is_continuous and _is_time(query, output.expression):
+            continue
         if output.name.lower() == TIME:
-            what, detail = f'an output is called "{output.name}"', "the event time of a stream of answers has that name"
-            place = (0, len(text))
-            raise LanguageError(what, text=text, place=place, detail=detail, hint="Add an alias with AS.")
+            raise _named_as_time(query, output.name)
+
+
+def _named_as_time(query: Query, name: str) -> LanguageError:
+    """Word the error for an output that has the name of the event time."""
+    what, detail = f'an output is called "{name}"', "the event time of a stream of answers has that name"
+    place = (0, len(query.text))
+    return LanguageError(what, text=query.text, place=place, detail=detail, hint="Add an alias with AS.")
+
+
+def _is_time(query: Query, placeholder: str) -> bool:
+    """Tell whether an output is a column of the name that the event time has."""
+    return query.keys[int(placeholder.strip("`")[1:])] == f"`{TIME}`"
 
 
 def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
@@ -55,6 +78,9 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
         if says_changes(definition.query):
             what = f'query "{definition.name}" emits only changes, and has already passed these windows'
             raise Unsupported(what, hint="Name queries that emit every answer.")
+        if definition.query.is_continuous:
+            what = f'query "{definition.name}" has no window, and has answered the rows since it came'
+            raise Unsupported(what, hint="Create it anew WITH (from = 'beginning').")
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from penstock.catalog import Catalog
-from penstock.model.derived import ROWS, is_apart
+from penstock.model.derived import EACH_ROW, ROWS, is_apart
 from penstock.model.schema import Stream
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.derived.derived_stream import DerivedStream
 from penstock.stream.derived.joined_stream import JoinedStream
 from penstock.stream.derived.partitioned_rows import PartitionedRowStream
 from penstock.stream.derived.query_answers import QueryStream
+from penstock.stream.derived.query_rows_stream import RowStream
 from penstock.stream.derived.row_windows import RowWindowStream
 from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.pipeline import Pipeline
@@ -25,8 +26,10 @@ def derived_stream(
     return derived_kind(stream)(stream, catalog, pipeline, targets, leader)
 
 
-def derived_kind(stream: Stream) -> type[QueryStream | RowWindowStream]:
-    """Return the class of a stream of answers, of numbered rows, or of rows that are numbered by partition."""
+def derived_kind(stream: Stream) -> type[QueryStream | RowWindowStream | RowStream]:
+    """Return the class of a stream of answers, of rows that a query takes, or of numbered rows, by partition or not."""
+    if stream.format == EACH_ROW:
+        return RowStream
     if stream.format != ROWS:
         return QueryStream
     return PartitionedRowStream if is_apart(stream.name) else RowWindowStream

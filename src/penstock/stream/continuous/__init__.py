@@ -1,0 +1,1 @@
+"""Answers the continuous queries of a stream: each row that they take, once, with the batch that brought it."""

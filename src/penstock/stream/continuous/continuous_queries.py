@@ -1,0 +1,159 @@
+"""Answers the continuous queries of one stream: a row that somebody takes is stored once, with its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import SourceError
+from penstock.evaluate.typed import Definition
+from penstock.language.options import since_of
+from penstock.model.schema import Column
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.continuous import plan_continuous
+from penstock.spark.job.writer import Bounds
+from penstock.store.commits import Paused
+from penstock.store.taken_plan import TakenCommit
+from penstock.stream.batch_job import BEFORE_ALL_TIME
+from penstock.stream.context import StreamContext
+from penstock.stream.continuous.charged_rows import Charged, charged_for
+from penstock.stream.continuous.row_storing import RowStoring
+from penstock.stream.continuous.running_plan import RunningPlan, is_of
+from penstock.stream.continuous.stored_rows import StoredRows
+from penstock.stream.derived.row_times import RULERS
+from penstock.stream.metrics import Metrics
+from penstock.stream.past_rows import PastRows
+from penstock.stream.progress import Progress
+from penstock.stream.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SMALL_BATCH: Final = 20_000  # rows of the last batch: up to so many, a plan that is new runs interpreted
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatch:
+    """What came of a batch for continuous queries: what is stored, who failed, and the versions of tables."""
+
+    commit: TakenCommit | None = None
+    charged: tuple[Charged, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+class ContinuousQueries:
+    """The continuous queries of one stream: their plan, and the rows that they have taken."""
+
+    def __init__(self, given: StreamContext, progress: Progress, doubtful: tuple[Column, ...]) -> None:
+        """Open what is stored; ``doubtful`` columns of the stream may fail on a row. The first batch makes a plan."""
+        self.stream, self.tables, self.progress = given.stream, given.settings.tables, progress
+        self.log, self.doubtful = StoredRows(given.places.taken, given.catalog.catalog, progress), doubtful
+        self.rows = self.log.taken
+        self.running: RunningPlan | None = None
+        self._targets, self._families = given.targets, ConditionGroupMemory()
+        self._storing = RowStoring(self.rows)
+
+    def recover(self, number: int, taken: int) -> None:
+        """Forget what was stored for commits after a number, and let sinks be given what they lack of the others.
+
+        That commit is the last one, and tells how many rows were ``taken``.
+        """
+        self.rows.forget_after(number)
+        self.rows.require(number, taken)
+        self.running = None
+        self._targets.keep_rows(self.log, there=self.rows.last() is not None)
+
+    # -- a batch -------------------------------------------------------------------------------------------------
+
+    def take(self, batch: DataFrame, at: Snapshot, bounds: Bounds, number: int, rows: int | None) -> TakenBatch:
+        """Store the rows of a batch that some query takes; a query that fails on one of them takes none.
+
+        ``rows`` are those of the batch before. Nothing holds before the commit of that number is made.
+        """
+        self._storing.is_small = rows is not None and rows <= SMALL_BATCH
+        judged = bounds.watermark_us if self.progress.clock.watermark_us is not None else None
+        return self.take_of(batch, self.answering(at), at, bounds, TakenCommit(number, -1, 0, judged, 0))
+
+    def take_of(
+        self, batch: DataFrame, definitions: Sequence[Definition], at: Snapshot, bounds: Bounds, commit: TakenCommit
+    ) -> TakenBatch:
+        """Store the rows that some of these queries take, until none of them fails on any."""
+        charged: list[Charged] = []
+        self.rows.forget(commit.number)
+        while definitions:
+            running = self._running(definitions, at)
+            frames, versions = self.tables.current(running.plan.layout.plan.joins, at.tables)
+            stored, failed = self._storing.store(running, batch, frames, bounds, commit)
+            if not failed:
+                return TakenBatch(stored, tuple(charged), versions)
+            charged += charged_for(failed, running, batch, frames, bounds)
+            gone = {one.definition.id for one in charged}
+            definitions = [d for d in definitions if d.id not in gone]
+            self.rows.forget(commit.number)
+        return TakenBatch(None, tuple(charged))
+
+    def asks_for_past(self, at: Snapshot) -> bool:
+        """Tell whether a query asks for rows of the past that are not among its rows."""
+        known = self.progress.windows.past_taken
+        return any(since_of(d.query) is not None and d.id not in known for d in at.continuous)
+
+    def take_past(self, at: Snapshot, past: PastRows, number: int, clock_us: int) -> TakenBatch:
+        """Store the rows of the past for queries that have come with a wish for it; they are not told from late ones.
+
+        Queries that ask from the same time on are answered together; there may be more of others.
+        """
+        known, clock = self.progress.windows.past_taken, self.progress.clock
+        known &= {d.id for d in at.continuous}
+        asking = [d for d in at.continuous if since_of(d.query) is not None and d.id not in known]
+        if clock.seen_until_us is None or not asking:
+            known |= {d.id for d in asking}
+            return TakenBatch()
+        since = since_of(asking[0].query)
+        together = [d for d in asking if since_of(d.query) == since]
+        known |= {d.id for d in together}
+        bounds = Bounds(BEFORE_ALL_TIME, clock.seen_until_us, clock_us=clock_us)
+        since_us = since if isinstance(since, int) else None
+        try:
+            rows = past.rows(since_us, clock.seen_until_us, clock.source)
+        except SourceError as error:
+            return TakenBatch(charged=tuple(Charged(d, clock.seen_until_us, error.what) for d in together))
+        return self.take_of(rows, together, at, bounds, TakenCommit(number, -1, 0, None, 0, past=True))
+
+    def check_past(self, since: int | str | None, past: PastRows) -> None:
+        """Refuse a query that asks for a past which cannot be had."""
+        if since is not None and self.progress.clock.seen_until_us is not None:
+            past.check(since if isinstance(since, int) else None, self.progress.clock.source)
+
+    def answering(self, at: Snapshot) -> list[Definition]:
+        """List the continuous queries that are not paused."""
+        stopped = self.progress.windows.paused.keys() | at.paused
+        return [d for d in at.continuous if d.id not in stopped]
+
+    def _running(self, definitions: Sequence[Definition], at: Snapshot) -> RunningPlan:
+        """Return the plan of queries, made once as long as they are the same."""
+        if self.running is None or not is_of(self.running, definitions):
+            plan = plan_continuous(definitions, self.stream.time, at.version, self.doubtful)
+            self.running = RunningPlan(plan, self._families)
+        return self.running
+
+    def deliver(self, batch: TakenBatch, metrics: Metrics) -> None:
+        """Leave rows for the sinks that are committed, and count them."""
+        if batch.commit is not None:
+            metrics.taken += batch.commit.rows
+            metrics.answers += batch.commit.rows
+            self._targets.deliver_rows(batch.commit.number)
+
+    def charge(self, batch: TakenBatch) -> list[Charged]:
+        """Pause the queries that failed on a row of a batch."""
+        for one in batch.charged:
+            self.progress.windows.paused[one.definition.id] = Paused(
+                one.first_us, one.first_us, one.first_us, one.reason
+            )
+        return list(batch.charged)
+
+    def keep(self, current: Mapping[int, Definition], windowed: Mapping[int, Definition]) -> None:
+        """Forget the pauses of queries that are gone."""
+        paused = self.progress.windows.paused
+        for number in [n for n in paused if n not in current and n not in windowed and n < RULERS]:
+            del paused[number]

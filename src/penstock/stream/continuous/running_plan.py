@@ -1,0 +1,136 @@
+"""Runs the continuous queries of one plan over batches, and finds who takes their rows and whose expressions fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.evaluate.typed import Condition, Definition
+from penstock.kernel.row_order import in_order
+from penstock.kernel.takers import Learned, Takers
+from penstock.language.options import is_exploded
+from penstock.model.arrays import Int64Array
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.continuous import ContinuousPlan, part_name
+from penstock.share.plan import condition_of
+from penstock.spark.job.continuous_job import FAILURES, HASH, MOST_FAILING, ContinuousJob
+from penstock.spark.job.writer import Bounds
+from penstock.spark.kept_rows.commit_folders import TIME
+from penstock.spark.kept_rows.taken_rows import numbers_of
+from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
+from penstock.store.taken_plan import RowShape, TakenPlan, TakingQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+YOUNG: Final = 3  # batches for which a plan is new, and not worth generated code while batches are small
+
+
+@dataclass(frozen=True, slots=True)
+class FailedQuery:
+    """A query that fails on a row, and the time of the first such row; None: which row it is must be found out."""
+
+    definition: Definition
+    first_us: int | None
+
+
+class RunningPlan:
+    """The job of a plan, and what is known of its fragments."""
+
+    def __init__(self, plan: ContinuousPlan, families: ConditionGroupMemory) -> None:
+        """Write the job; nothing of the plan is stored before it has rows."""
+        self.plan, self.job = plan, ContinuousJob(plan, families)
+        self.number: int | None = None  # of the first commit with rows
+        self.age = 0
+        sizes = [len(part.conditions) for part in self.job.parts]
+        self.takers = Takers(sizes)
+
+    def few(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, young: bool) -> pa.Table:
+        """Run the job over a batch and have its rows here, in their order."""
+        settings = INTERPRETED if young and self.age < YOUNG else {}
+        self.age += 1
+        with set_for_now(batch.sparkSession, settings):
+            rows = self.job.taken(batch, tables, bounds, hashed=True).toArrow()
+        ordered = in_order(rows, TIME, HASH)
+        if ordered is None:  # two rows of one time and hash are answered in the order in which they came
+            order = np.lexsort((numbers_of(rows, HASH), numbers_of(rows, TIME)))
+            ordered = rows.take(pa.array(order))
+        return ordered.drop_columns([HASH])
+
+    def many(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Describe the same for executors, which write the rows."""
+        self.age += 1
+        return self.job.taken(batch, tables, bounds)
+
+    def fragments(self, rows: pa.Table) -> dict[int, Int64Array]:
+        """Read the fragments of rows, by part."""
+        return {part: numbers_of(rows, part_name(part)) for part in range(len(self.takers.parts))}
+
+    def learn(self, rows: pa.Table) -> Learned:
+        """Work out who takes rows."""
+        return self.takers.learn(self.job.writer.cells, self.fragments(rows))
+
+    def failed(self, rows: pa.Table, learned: Learned) -> list[FailedQuery]:
+        """List the queries that fail on some of the rows: their conditions, or what they answer of a row they take."""
+        conditions = self.plan.conditions
+        doubted = {conditions[place] for place in learned.failed}
+        found = [FailedQuery(d, None) for d in self.plan.definitions if condition_of(d) in doubted]
+        return found or self._failed_answers(rows)
+
+    def _failed_answers(self, rows: pa.Table) -> list[FailedQuery]:
+        """List the queries that take a row of which something that they answer could not be computed."""
+        if FAILURES not in rows.column_names:
+            return []
+        flags, times, found = numbers_of(rows, FAILURES), numbers_of(rows, TIME), dict[int, FailedQuery]()
+        if not flags.any():
+            return []
+        for place, text in enumerate(self.job.tried_texts):
+            hit = np.flatnonzero((flags >> min(place, MOST_FAILING)) & 1)
+            for one in self.plan.users(text) if len(hit) else ():
+                part, condition = self.place_of(one)
+                mine = hit[self.takers.parts[part].takes(condition, self._of_part(rows, part)[hit])]
+                if len(mine):
+                    first = int(times[mine].min())
+                    before = found.get(one.id)
+                    if before is None or before.first_us is None or first < before.first_us:
+                        found[one.id] = FailedQuery(one, first)
+        return list(found.values())
+
+    def _of_part(self, rows: pa.Table, part: int) -> Int64Array:
+        """Read the fragments of rows in one part."""
+        return numbers_of(rows, part_name(part))
+
+    def place_of(self, definition: Definition) -> tuple[int, int]:
+        """Return the part of a query's condition, and its place in it."""
+        return self._places[condition_of(definition)]
+
+    @cached_property
+    def _places(self) -> Mapping[Condition, tuple[int, int]]:
+        """Find each condition in the parts, once."""
+        conditions = self.plan.conditions
+        return {
+            conditions[number]: (part, place)
+            for part, cells in enumerate(self.job.parts)
+            for place, number in enumerate(cells.conditions)
+        }
+
+    def record(self, number: int) -> TakenPlan:
+        """Describe the plan as it is stored, for the commit that is its first."""
+        shapes: dict[RowShape, int] = {}
+        queries = []
+        for one in self.plan.definitions:
+            names = tuple(output.name for output in one.query.outputs)
+            shape = RowShape(names, self.plan.columns[one.id], is_exploded(one.query))
+            queries.append(TakingQuery(one.id, shapes.setdefault(shape, len(shapes)), *self.place_of(one)))
+        sizes = tuple(len(part.conditions) for part in self.job.parts)
+        return TakenPlan(number, tuple(shapes), tuple(queries), sizes)
+
+
+def is_of(running: RunningPlan | None, definitions: Sequence[Definition]) -> bool:
+    """Tell whether a plan has just these queries."""
+    return running is not None and [d.id for d in running.plan.definitions] == [d.id for d in definitions]

@@ -1,0 +1,86 @@
+"""Who takes the fragments of rows is what every condition alone says of their cells, however many are evaluated."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.kernel.conjunction_bits import conjunction_bits
+from penstock.kernel.takers import PartTakers, Takers
+from penstock.language.predicates.attributes import Attribute
+from penstock.language.predicates.split import Formula, read_predicate
+from penstock.share.conditions import cells as cells_module
+from penstock.share.conditions.cell_parts import ConditionGroupMemory, divide
+from penstock.share.conditions.cells import Cells, signatures
+
+ATTRIBUTES = {
+    name: Attribute(name, kind, may_fail=fails)
+    for name, kind, fails in [("`n`", "bigint", False), ("`s`", "string", False), ("`q`", "double", True)]
+}
+
+
+def conjunctions(draw: random.Random, count: int) -> list[Formula]:
+    """Draw conditions such as n >= 3 AND n < 7 AND s = 'b'."""
+    found = []
+    for _ in range(count):
+        low = draw.randrange(40)
+        parts = [f"`n` >= {low}", f"`n` < {low + draw.randint(1, 9)}", f"`s` = '{draw.choice('abcdef')}'"]
+        found.append(read_predicate(" AND ".join(draw.sample(parts, draw.randint(1, 3)))))
+    return found
+
+
+def told_apart(formulas: list[Formula], monkeypatch: pytest.MonkeyPatch) -> Cells:
+    """Divide rows into cells of which none is listed beforehand."""
+    monkeypatch.setattr(cells_module, "MOST_LISTED", 0)
+    return divide([formulas], lambda _, place: formulas[place], ATTRIBUTES, ConditionGroupMemory())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_conjunctions_evaluated_together_hold_where_each_alone_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    cells = told_apart(conjunctions(draw, draw.randint(1, 70)), monkeypatch)
+    for part in cells.parts[0]:
+        numbers = np.arange(part.cells)
+        together = conjunction_bits(part, cells.axes)
+        assert together is not None
+        found = np.unpackbits(together.bits(numbers), axis=1, bitorder="little")
+        alone = signatures(part, numbers).words
+        for place, condition in enumerate(part.conditions):
+            word, bit = divmod(condition, 62)
+            assert (found[:, place] == (alone[:, word] >> bit) & 1).all()
+        assert not found[:, len(part.conditions) :].any()
+
+
+def test_what_may_fail_or_is_no_conjunction_is_evaluated_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("`q` > 1 AND `n` > 2", "`n` > 2 OR `s` = 'a'"):
+        cells = told_apart([read_predicate(text), read_predicate("`n` = 3")], monkeypatch)
+        assert any(conjunction_bits(part, cells.axes) is None for part in cells.parts[0])
+
+
+def test_takers_that_are_stored_and_loaded_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = told_apart(conjunctions(random.Random(1), 30), monkeypatch)
+    sizes = [len(part.conditions) for part in cells.parts[0]]
+    takers, loaded = Takers(sizes), Takers(sizes)
+    rows = {number: part.first + np.arange(part.cells) for number, part in enumerate(cells.parts[0])}
+    most = max(len(found) for found in rows.values())
+    rows = {number: np.resize(found, most) for number, found in rows.items()}
+    loaded.load(takers.learn(cells, rows).added)
+    assert takers.learn(cells, rows).added.num_rows == 0
+    assert (takers.nobody(rows) == loaded.nobody(rows)).all()
+    for number, size in enumerate(sizes):
+        for condition in range(size):
+            mine, theirs = (one.parts[number].takes(condition, rows[number]) for one in (takers, loaded))
+            assert (mine == theirs).all()
+            pairs = takers.parts[number].pairs(rows[number])
+            assert sorted(pairs[0][pairs[1] == condition]) == np.flatnonzero(mine).tolist()
+
+
+def test_a_fragment_that_was_never_met_is_taken_by_nobody() -> None:
+    part = PartTakers(3)
+    assert not part.takes(0, np.array([1, 2])).any()
+    part.learn(np.array([5]), np.array([[0b101]], np.uint8))
+    assert part.takes(2, np.array([4, 5, 6])).tolist() == [False, True, False]
+    assert pa.array(part.pairs(np.array([5, 4, 5]))[1]).to_pylist() == [0, 2, 0, 2]

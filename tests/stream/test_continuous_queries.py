@@ -1,0 +1,230 @@
+"""Queries without a window over a stream that goes on: the past, streams of rows, subscriptions, expiry, changes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.errors import StateError, Unsupported, WrongType
+from penstock.sinks.memory import MemorySink
+from penstock.store.verifying import verify_state
+from penstock.testing import TestBed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = "ts TIMESTAMP, id BIGINT, v BIGINT"
+
+
+def ids(bed: TestBed, query: str) -> list[int]:
+    return [row["id"] for row in bed.answers(query)]
+
+
+def test_a_query_answers_from_the_next_batch_on_or_from_rows_that_are_kept(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS, retain_rows="1 h")
+        bed.feed("s", [(1, 1, 5), (2, 2, 6)])
+        told = bed.query("now", "SELECT id FROM s WHERE v > 4")
+        past = bed.query("then", "SELECT id FROM s WHERE v > 4 WITH (from = 'beginning')")
+        later = bed.query("since", "SELECT id FROM s WITH (from = '2026-01-05 00:00:02')")
+        assert str(told) == 'query "now" answers each row that it takes: from the next batch on'
+        assert "the past" in str(past)
+        assert later.first_window is None
+        assert (ids(bed, "now"), ids(bed, "then"), ids(bed, "since")) == ([], [1, 2], [2])
+        bed.feed("s", [(3, 3, 7), (4, 4, 1)])
+        assert (ids(bed, "now"), ids(bed, "then"), ids(bed, "since")) == ([3], [1, 2, 3], [2, 3, 4])
+
+
+def test_the_past_is_answered_once_across_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    def opened() -> TestBed:
+        return TestBed(spark, state=tmp_path / "state")
+
+    with opened() as bed:
+        bed.stream("s", COLUMNS, retain_rows="1 h")
+        bed.feed("s", [(1, 1, 5)])
+        bed.query("q", "SELECT id FROM s WITH (from = 'beginning')")
+        bed.feed("s", [(2, 2, 5)])
+    with opened() as bed:
+        bed.feed("s", [(3, 3, 5)])
+        assert ids(bed, "q") == [1, 2, 3]
+
+
+def test_rows_are_a_stream_that_feeds_windows_and_other_queries(spark: SparkSession, tmp_path: Path) -> None:
+    def opened() -> TestBed:
+        return TestBed(spark, state=tmp_path / "state")
+
+    with opened() as bed:
+        bed.stream("s", COLUMNS, lateness="5 s")
+        with bed.working():
+            bed.engine.execute(
+                "CREATE STREAM some AS SELECT id, v FROM s WHERE v > 4; "
+                "CREATE STREAM more AS SELECT ts, id FROM some WHERE v > 5; "
+                "CREATE QUERY n AS SELECT count(*) AS n FROM more [RANGE 10 s SLIDE 10 s]; "
+                "CREATE QUERY each AS SELECT id FROM more"
+            )
+        bed.feed("s", [(1, 1, 6), (9, 2, 5), (4, 3, 7)])
+        bed.feed("s", [(30, 4, 9), (5, 5, 8)])
+    with opened() as bed:
+        bed.feed("s", [(31, 6, 8), (10, 7, 9), (40, 8, 1)])
+        assert [(row["id"], row["late"]) for row in bed.answers("each")] == [
+            (1, False), (3, False), (5, False), (4, False), (7, True), (6, False)
+        ]  # fmt: skip
+        bed.flush()
+        assert [n for _, n in bed.timeline("n")] == [3, 0, 0, 2]
+        assert (bed.counts("some").late, bed.counts("more").late) == (1, 1)
+        assert bed.engine.status()["streams"][0]["law_holds"]
+
+
+def test_an_output_called_ts_must_be_the_event_time_of_a_stream(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", "at TIMESTAMP, ts TIMESTAMP, v INT", time="at")
+        with pytest.raises(Exception, match='an output is called "ts"'):
+            bed.engine.execute("CREATE STREAM t AS SELECT ts, v FROM s")
+
+
+def test_a_subscription_goes_on_from_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path / "state") as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s WHERE v > 4")
+        bed.feed("s", [(3, 1, 5), (1, 2, 5)])
+        bed.feed("s", [(3, 3, 0)])
+        bed.feed("s", [(4, 4, 5)])
+        seen = bed.engine.subscribe("q")
+        assert [table["id"].to_pylist() for table in seen] == [[2, 1], [4]]
+        place = seen.place
+        assert list(bed.engine.subscribe("q", after=place)) == []
+        assert [t["id"].to_pylist() for t in bed.engine.subscribe("q", after=(0, 0))] == [[1], [4]]
+    with TestBed(spark, state=tmp_path / "state") as bed:
+        bed.feed("s", [(5, 5, 9)])
+        assert [t["id"].to_pylist() for t in bed.engine.subscribe("q", after=place)] == [[5]]
+        closed = bed.engine.subscribe("q")
+        closed.close()
+        assert list(closed) == []
+
+
+def test_rows_expire_when_their_query_keeps_them_no_longer(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", 1)
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("short", "SELECT id FROM s WITH (keep = '10 s')")
+        bed.query("usual", "SELECT id FROM s WHERE v = 1")
+        bed.feed("s", [(0, 1, 1)])
+        bed.feed("s", [(60, 2, 2)])
+        assert (ids(bed, "short"), ids(bed, "usual")) == ([2], [1])
+        bed.feed("s", [(4_000, 3, 1)])
+        bed.feed("s", [(4_001, 4, 2)])
+        assert (ids(bed, "short"), ids(bed, "usual")) == ([3, 4], [3])
+        rows = bed.engine.stream("s").pipeline.continuous.rows
+        assert [commit.number for commit in rows.commits()] == [2, 3]
+        with pytest.raises(StateError, match="kept no longer"):
+            list(bed.engine.subscribe("short", after=(0, 0)))
+
+
+def test_an_altered_query_answers_anew_from_the_next_batch_on(spark: SparkSession) -> None:
+    sink = MemorySink()
+    with TestBed(spark, sinks=[sink]) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s WHERE v = 1")
+        bed.feed("s", [(1, 1, 1), (2, 2, 2)])
+        bed.engine.alter_query("q", "SELECT id FROM s WHERE v = 2")
+        bed.feed("s", [(3, 3, 1), (4, 4, 2)])
+        assert ids(bed, "q") == [1, 4]
+        bed.engine.alter_query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", [(5, 5, 1), (20, 6, 2)])
+        assert [row["n"] for row in bed.answers("q")] == [0]  # the first window that begins after the change
+        bed.engine.drop_query("q")
+        bed.feed("s", [(21, 7, 1)])
+        bed.engine.streams.wait_for_sinks()
+        tables = [table for table in sink.answers("q") if "id" in table.column_names]
+        found: list[Any] = [i for table in tables for i in table["id"].to_pylist()]
+        assert found == [1, 4]
+
+
+def test_what_has_no_meaning_for_rows_is_refused(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s")
+        bed.query("w", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        for refused in (
+            lambda: bed.engine.subscribe("w"),
+            lambda: bed.engine.results("w", limit=1),
+            lambda: bed.engine.backfill(["q"]),
+            lambda: bed.engine.what_if("SELECT id FROM s"),
+        ):
+            with pytest.raises(Unsupported):
+                refused()
+        with pytest.raises(WrongType):
+            bed.engine.results("q", since="yesterday")
+
+
+def test_limit_and_since_choose_among_the_rows(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s")
+        bed.feed("s", [(1, 1, 1), (2, 2, 2)])
+        bed.feed("s", [(3, 3, 1), (4, 4, 2)])
+        assert bed.engine.results("q", limit=3)["id"].to_pylist() == [2, 3, 4]
+        assert bed.engine.results("q", since="2026-01-05 00:00:03")["id"].to_pylist() == [3, 4]
+
+
+def test_a_python_function_that_fails_pauses_its_query_alone(spark: SparkSession) -> None:
+    def odd(v: int) -> bool:
+        if v == 3:
+            raise ValueError("three")
+        return v % 2 == 1
+
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.engine.create_function("odd", odd)
+        bed.query("where", "SELECT id FROM s WHERE odd(v)")
+        bed.query("guarded", "SELECT id FROM s WHERE v <> 3 AND odd(v)")
+        bed.query("answer", "SELECT id, odd(v) AS o FROM s WHERE v < 9")
+        bed.query("other", "SELECT id FROM s WHERE v > 2")
+        bed.feed("s", [(1, 1, 1), (2, 2, 2)])
+        bed.feed("s", [(3, 3, 3), (4, 4, 5)])
+        bed.feed("s", [(5, 5, 7)])
+        assert (ids(bed, "where"), ids(bed, "answer")) == ([1], [1, 2])
+        assert (ids(bed, "guarded"), ids(bed, "other")) == ([1, 4, 5], [3, 4, 5])
+        assert "three" in (bed.paused("where") or "")
+        assert "three" in (bed.paused("answer") or "")
+        bed.engine.resume_query("where")
+        bed.feed("s", [(6, 6, 9)])
+        assert ids(bed, "where") == [1, 6]
+
+
+def test_a_column_that_could_not_be_computed_fails_those_who_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    lines = ["2026-01-05 00:00:01,1,4", "2026-01-05 00:00:02,2,x", "2026-01-05 00:00:03,3,6"]
+    (tmp_path / "in" / "a.csv").write_text("\n".join(lines) + "\n")
+    with TestBed(spark) as bed:
+        bed.engine.execute(
+            "CREATE STREAM s (ts TIMESTAMP, id INT, t STRING, v INT GENERATED ALWAYS AS (CAST(t AS INT))) USING csv "
+            f"OPTIONS (path = '{tmp_path / 'in'}') WATERMARK FOR ts"
+        )
+        bed.query("reads", "SELECT id FROM s WHERE v > 3")
+        bed.query("answers", "SELECT id, v FROM s")
+        bed.query("avoids", "SELECT id, v FROM s WHERE id <> 2")
+        bed.query("other", "SELECT id, t FROM s")
+        with bed.working():
+            bed.engine.process_available()
+        assert (ids(bed, "reads"), ids(bed, "answers")) == ([], [])
+        assert (ids(bed, "avoids"), ids(bed, "other")) == ([1, 3], [1, 2, 3])
+        assert "column `v`" in (bed.paused("reads") or "")
+        assert bed.paused("avoids") is None
+
+
+def test_rows_that_are_gone_from_the_state_folder_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path / "state") as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s")
+        bed.feed("s", [(1, 1, 1)])
+    assert verify_state(tmp_path / "state").sound
+    shutil.rmtree(tmp_path / "state" / "taken" / "s" / "000000000000")
+    assert not verify_state(tmp_path / "state").sound
+    with TestBed(spark, state=tmp_path / "state") as bed, pytest.raises(StateError, match="names its rows"):
+        bed.engine.stream("s")
