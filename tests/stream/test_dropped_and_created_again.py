@@ -125,3 +125,17 @@ def test_what_was_said_of_a_silence_is_known_until_rows_have_come_after_it(tmp_p
     fed(made, 41)
     assert departed(made) == {}
     assert created(made) == 48
+
+
+@pytest.mark.parametrize("kept_s", [0, 60])
+def test_a_query_that_had_answered_little_does_not_begin_before_the_first_row(tmp_path: Path, kept_s: int) -> None:
+    #   rows      0.5   2        | 30
+    #   passing   [-10, 2), dropped, created: [-8, 4), …, but no window before the first row
+    made = MadeStream(tmp_path, retain_rows_us=kept_s * SECOND)
+    made.create("other", f"{LIKE_IT} WITH (retain = '1 h')")
+    made.create("passing", "SELECT count(*) AS n FROM s [RANGE 12 s SLIDE 4 s OFFSET 2 s]")
+    fed(made, 0.5, 2)
+    made.drop("passing")
+    assert departed(made) == {"passing": -10}
+    fed(made, 30)
+    assert created(made) == 4
