@@ -9,7 +9,7 @@ import pytest
 from tests.stream.made import SECOND, MadeStream, row
 
 PASSING = "SELECT count(*) AS n FROM s [RANGE 4 s SLIDE 4 s]"
-LIKE_IT = "SELECT count(*) AS n FROM s [RANGE 2 s SLIDE 2 s]"  # over the same partials
+LIKIT = "SELECT count(*) AS n FROM s [RANGE 2 s SLIDE 2 s]"  # over the same partials
 
 
 def created(made: MadeStream) -> float:
@@ -73,7 +73,7 @@ def test_what_was_said_is_known_though_a_query_of_the_name_was_there_meanwhile_a
     #   rows      0 … 29 |                            | 33
     #   passing   4 … 28, dropped, created, dropped, created: 32
     made = MadeStream(tmp_path)
-    made.create("other", f"{LIKE_IT} WITH (retain = '1 h')")
+    made.create("other", f"{LIKIT} WITH (retain = '1 h')")
     made.create("passing", PASSING)
     fed(made, *range(30))
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_what_a_definition_before_had_said_is_known_when_its_successor_goes_with
     #   rows      0 … 29 |         | 33                       | 35
     #   passing   4 … 28, altered, 32 of the one before it, dropped, created: 36 …
     made = MadeStream(tmp_path)
-    made.create("other", f"{LIKE_IT} WITH (retain = '1 h')")
+    made.create("other", f"{LIKIT} WITH (retain = '1 h')")
     made.create("passing", PASSING)
     fed(made, *range(30))
     made.alter("passing", "SELECT count(*) AS n FROM s [RANGE 8 s SLIDE 8 s]")
@@ -132,10 +132,38 @@ def test_a_query_that_had_answered_little_does_not_begin_before_the_first_row(tm
     #   rows      0.5   2        | 30
     #   passing   [-10, 2), dropped, created: [-8, 4), …, but no window before the first row
     made = MadeStream(tmp_path, retain_rows_us=kept_s * SECOND)
-    made.create("other", f"{LIKE_IT} WITH (retain = '1 h')")
+    made.create("other", f"{LIKIT} WITH (retain = '1 h')")
     made.create("passing", "SELECT count(*) AS n FROM s [RANGE 12 s SLIDE 4 s OFFSET 2 s]")
     fed(made, 0.5, 2)
     made.drop("passing")
     assert departed(made) == {"passing": -10}
     fed(made, 30)
     assert created(made) == 4
+
+
+def test_rows_that_a_query_is_promised_are_kept_until_its_past_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    #   rows      0 … 20 | 21 … 30 | 31                         | 45                                | 60   kept for 10 s
+    #   passing                      created: 28, 32, …, asked    21 … 30 would go, but are to be read
+    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", 1)
+    made = MadeStream(tmp_path, retain_rows_us=10 * SECOND)
+    made.runner.let_answers_lag()
+    made.create("other", "SELECT sum(v) AS x FROM s [RANGE 2 s SLIDE 2 s]")
+    fed(made, *range(21))
+    fed(made, *range(21, 31))
+    made.feed(row(31))
+    assert made.pipeline.upkeep  # lets go of the first rows
+    text = f"{PASSING} WHERE k = 'a'"
+    assert made.create("passing", text).first_end_us == 28 * SECOND
+    made.runner.settle()
+    since = made.pipeline.intake.past.kept_since_us
+    assert since == 20 * SECOND + 1
+    assert list(made.pipeline.progress.windows.asked) == [2]
+    fed(made, 45)
+    assert made.pipeline.intake.past.kept_since_us == since
+    made.runner.past.finish()
+    made.pipeline.drain()
+    assert made.timeline("passing") == [(28, 4), (32, 4), (36, 0), (40, 0), (44, 0)]
+    fed(made, 60)
+    assert made.pipeline.intake.past.kept_since_us > since

@@ -31,7 +31,7 @@ class Leftovers:
         watermark = progress.clock.watermark_us
         if watermark is None:
             return
-        intake.forget(watermark, intake.kept_for_us(definitions))
+        intake.forget(watermark, intake.kept_for_us(definitions), progress.windows.asked.values())
         forget_departed(progress, layout, intake.past.kept_since_us)
         if compact:
             yield
