@@ -121,8 +121,9 @@ def come_and_go(draw: random.Random, folder: Path) -> None:
     keys, where = draw.choice([(), ("k",)]), draw.choice([None, "k = 'a'"])
 
     def drawn(options: tuple[str, ...] = ()) -> Question:
-        times = draw.choice([2, 4, 8]), draw.choice([2, 4, 8]), draw.choice([0, 0, 1])
-        return Question(*(time * SECOND for time in times), keys, ("count(*)",), where, options=options)
+        length, slide, offset = draw.choice([2, 4, 8]), draw.choice([2, 4, 8]), draw.choice([0, 0, 1])
+        window = length * SECOND, slide * SECOND, offset * SECOND
+        return Question(*window, keys, ("count(*)",), where, options=options)
 
     stays = drawn(draw.choice([(), ("retain = '20 s'",), ("retain = '60 s'",)]))
     retain_rows_us = draw.choice([0, 0, 10, 30]) * SECOND
