@@ -91,9 +91,9 @@ class Model:
 
     def create(self, name: str, question: Question, first_end: int | None) -> Standing:
         """Enter a query whose first window the engine has named; None before the first row."""
-        self.check_first_end(question, first_end)
         former = [standing for standing in self.ever if standing.name == name]
         said = [end - one.question.range_us for one in former for end in one.answered]
+        self.check_first_end(question, first_end, said)
         if said and first_end is not None and first_end - question.range_us <= max(said):
             raise Disagreement(f"{name} says again what it said before it was dropped: {first_end}")
         return self._enter(name, question, first_end, len(former) + 1)
@@ -105,15 +105,18 @@ class Model:
         self._answer_due(standing, self.watermark)
         return standing
 
-    def check_first_end(self, question: Question, first_end: int | None) -> None:
-        """A first window is a window, holds nothing that is not stored, and is not put off without need."""
+    def check_first_end(self, question: Question, first_end: int | None, said: Sequence[int] = ()) -> None:
+        """A first window is a window, holds nothing that is not stored, and is not put off without need.
+
+        ``said`` are the starts of windows that a query of that name has answered.
+        """
         if (first_end is None) != (self.greatest is None):
             raise Disagreement(f"first window {first_end} with greatest ts {self.greatest}")
         if first_end is None or self.greatest is None or self.first is None:
             return
         if (first_end - question.offset_us) % question.slide_us:
             raise Disagreement(f"{first_end} is no window end of {question.sql()}")
-        latest = question.end_at_or_after(self.greatest + 1 + question.range_us)
+        latest = question.end_at_or_after(max([self.greatest, *said]) + 1 + question.range_us)
         if not self.first < first_end <= latest:
             raise Disagreement(f"first window {first_end} is not in ({self.first}, {latest}]: {question.sql()}")
 

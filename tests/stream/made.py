@@ -43,6 +43,8 @@ from penstock.sinks.delivery import Delivery
 from penstock.sinks.row_delivery import RowDelivery
 from penstock.sinks.stream_delivery import StreamDelivery
 from penstock.spark.job.writer import Bounds
+from penstock.spark.kept_rows.commit_folders import TIME
+from penstock.spark.kept_rows.retained import Retained
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import DiskCommitLog
@@ -250,10 +252,24 @@ class MadeJob(BatchJob):
         return BatchPartials(cast(Any, job), judged, partials, {}, {})
 
 
+class MadeRetained(Retained):
+    """Keeps the times of rows in the folders of their commits, as Spark would the rows."""
+
+    def keep(self, batch: Any, number: int, ahead_us: int) -> None:
+        """Write the valid times of a batch."""
+        times = [one["ts"] for one in batch if one["ts"] is not None and one["ts"] < ahead_us]
+        self.folders.write(pa.table({TIME: pa.array(times, pa.int64())}), number)
+
+
 class MadePast(PastRows):
     """The rows that a made stream was fed with, by batch."""
 
     history: dict[int, list[Row]]
+
+    def __init__(self, stream: Stream, places: Places, history: dict[int, list[Row]]) -> None:
+        """Open the folder of kept rows."""
+        super().__init__(cast(Any, None), stream, places)
+        self.history, self.retained = history, MadeRetained(cast(Any, None), places.rows, stream)
 
     @property
     def comes_in_units(self) -> bool:
@@ -311,6 +327,7 @@ class MadeStream:
         lateness_us: int = 0,
         max_ahead_us: int = 600 * SECOND,
         idle_us: int = 0,
+        retain_rows_us: int = 0,
         strategy: Strategy = "shared paired",
         kernel: Any = "fast",
         clock: ManualClock | None = None,
@@ -322,7 +339,8 @@ class MadeStream:
         self.folder, self.strategy, self.kernel, self.observers = folder, strategy, kernel, observers
         self.synchronize = synchronize
         self.clock = ManualClock("9999-01-01") if clock is None else clock
-        self.stream = Stream("s", COLUMNS, "ts", lateness_us, max_ahead_us, idle_us=idle_us, format="csv")
+        times = lateness_us, max_ahead_us
+        self.stream = Stream("s", COLUMNS, "ts", *times, idle_us=idle_us, format="csv", retain_rows_us=retain_rows_us)
         self.delivered: list[tuple[int, int]] = []  # commits and answers, as sinks would be told
         self.history: dict[int, list[Row]] = {}  # batch → its rows, as a source would have them
         self.open()
@@ -350,9 +368,7 @@ class MadeStream:
         settings = StreamSettings(*common, **chosen_by, observers=self.observers)  # type: ignore[arg-type]
         context = StreamContext(self.stream, settings, commits, answers, places, targets, catalog, OF_TIME, MadeJob)
         pipeline = Pipeline(context)
-        past = MadePast(none, self.stream, places)
-        past.history = self.history
-        pipeline.intake.past = pipeline.admission.past = past
+        pipeline.intake.past = pipeline.admission.past = MadePast(self.stream, places, self.history)
         self.runner = StreamRunner(self.stream, self.catalog, pipeline, targets, lambda: none, places.checkpoint)
         self.changes = QueryChanges(self.catalog, lambda names: {name: self.runner for name in names})
 

@@ -108,14 +108,22 @@ class Scheduled:
     """One stream that lags behind, its twin and the model."""
 
     def __init__(
-        self, folder: Path, policy: LivePolicy, present: Mapping[str, Question], desk: Desk | None, *, twin: bool
+        self,
+        folder: Path,
+        policy: LivePolicy,
+        present: Mapping[str, Question],
+        desk: Desk | None,
+        *,
+        twin: bool,
+        retain_rows_us: int = 0,
     ) -> None:
         self.desk, self.kills, self.behind = desk, Counter[str](), 0
         self.armed: Callable[[str], None] | None = None
         for name in ("lagging", "at_once"):
             (folder / name).mkdir(parents=True)
-        self.lagging = MadeStream(folder / "lagging", lateness_us=LATENESS_US, policy=policy)
-        self.at_once = MadeStream(folder / "at_once", lateness_us=LATENESS_US) if twin else None
+        like: dict[str, Any] = {"lateness_us": LATENESS_US, "retain_rows_us": retain_rows_us}
+        self.lagging = MadeStream(folder / "lagging", policy=policy, **like)
+        self.at_once = MadeStream(folder / "at_once", **like) if twin else None
         self.model = Model(LATENESS_US, 600 * SECOND)
         self.alike = {"changes"}  # queries that the twin has had since the same windows
         for made in (self.lagging, *self._twins):
@@ -150,6 +158,7 @@ class Scheduled:
         self.model.alter(name, question, firsts[0])
 
     def drop(self, name: str) -> None:
+        self._take(lambda: self.lagging.runner.past.finish())  # of its past, nothing would be answered afterwards
         self._take(lambda: self.lagging.drop(name), lambda: self._gone(name))
         for twin in self._twins:
             twin.drop(name)
@@ -259,8 +268,9 @@ class Scheduled:
         """Carry out a CREATE or ALTER on both; if the process ended on the way, look whether it had happened."""
         before = self._definition(name)
         entered = self._take(lambda: change(self.lagging), lambda: self._definition(name) != before)
+        self._take(lambda: self.lagging.runner.settle())
+        self._take(lambda: self.lagging.runner.past.finish())  # late rows that come before it is read would be in it
         if entered is None:
-            self._take(lambda: self.lagging.runner.settle())
             first = self.lagging.pipeline.progress.windows.first_ends.get(self.lagging.catalog.query(name).id)
         else:
             first = entered.first_end_us

@@ -104,6 +104,51 @@ def happens(draw: random.Random, one: Scheduled) -> None:
             one.answer_some(draw)
 
 
+@settings(max_examples=cases(15, soak=2_000), deadline=None)
+@given(seed=st.integers(0, 1 << 60))
+def test_queries_that_are_dropped_and_created_again_say_nothing_again(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    draw = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        compact_early(patch)
+        patch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", draw.choice([1, 3]))
+        come_and_go(draw, tmp_path_factory.mktemp("schedule"))
+
+
+def come_and_go(draw: random.Random, folder: Path) -> None:
+    """Drop and create queries again that share partials with one that stays, in a stream that may keep rows."""
+    keys, where = draw.choice([(), ("k",)]), draw.choice([None, "k = 'a'"])
+
+    def drawn(options: tuple[str, ...] = ()) -> Question:
+        length, slide, offset = draw.choice([2, 4, 8]), draw.choice([2, 4, 8]), draw.choice([0, 0, 1])
+        window = length * SECOND, slide * SECOND, offset * SECOND
+        return Question(*window, keys, ("count(*)",), where, options=options)
+
+    stays = drawn(draw.choice([(), ("retain = '20 s'",), ("retain = '60 s'",)]))
+    retain_rows_us = draw.choice([0, 0, 10, 30]) * SECOND
+    one = Scheduled(folder, drawn_policy(draw), {"stays": stays}, None, twin=False, retain_rows_us=retain_rows_us)
+    usual, clock_s = {name: drawn() for name in "ab"}, 0.0
+    for _ in range(draw.randint(8, 25)):
+        clock_s += draw.choice([0.5, 1, 3, 8, 25])
+        one.feed(drawn_batch(draw, clock_s))
+        for _ in range(draw.randint(0, 4)):
+            name = draw.choice("ab")
+            match draw.randrange(8):
+                case 0 | 1 | 2 | 3 if name in one.model.queries:
+                    one.drop(name)
+                case 0 | 1 | 2 | 3:
+                    one.create(name, usual[name] if draw.random() < 0.7 else drawn())
+                case 4 if name in one.model.queries:
+                    one.alter(name, drawn())
+                case 5:
+                    one.do_upkeep()
+                case _:
+                    one.answer_some(draw)
+    one.flush()
+    one.check()
+
+
 # -- the process ends at every moment of every durable write ------------------------------------------------------
 
 WRITES = ("catalog", "partials", "commit", "answers", "compaction.partials", "compaction.answers", "compaction.list")

@@ -324,9 +324,11 @@ class Admission:
     def _first_end(self, definition: Definition, since: Since) -> int | None:
         """Return the first window end of a query that begins at a time."""
         window, first = definition.query.window, self.progress.clock.first_us
-        if since is not None:
-            return window.end_at_or_after(since + window.length)
-        return None if first is None else window.end_after(first)
+        earliest = None if first is None else window.end_after(first)
+        if since is None:
+            return earliest
+        begun = window.end_at_or_after(since + window.length)
+        return begun if earliest is None else max(begun, earliest)
 
 
 class _Nothing:

@@ -39,19 +39,29 @@ def said_before(progress: Progress, definition: Definition) -> int | None:
 
 
 def part_with(progress: Progress, before: Plan | None, plan: Plan) -> None:
-    """Remember up to where queries that are dropped have answered, until others of their names are in the plan."""
-    current = {definition.id for definition in plan.definitions}
+    """Remember up to where queries that are dropped have answered, until others of their names have answered as much.
+
+    One that has a name again may be dropped before it answers anything: what was said before is still to be known then.
+    """
+    current, departed = {definition.id for definition in plan.definitions}, progress.windows.departed
     for definition in (d for d in (before.definitions if before else ()) if d.id not in current):
         said, name = said_before(progress, definition), definition.name.lower()
         if said is not None:
-            progress.windows.departed[name] = max(said, progress.windows.departed.get(name, said))
-    if progress.windows.departed:
-        for name in progress.windows.departed.keys() & {d.name.lower() for d in plan.definitions}:
-            del progress.windows.departed[name]
+            departed[name] = max(said, departed.get(name, said))
+    for definition in plan.definitions if departed else ():
+        if (known := departed.get(name := definition.name.lower())) is not None:
+            said = said_before(progress, definition)
+            if said is not None and said >= known:
+                del departed[name]
 
 
-def forget_departed(progress: Progress, layout: Layout, watermark_us: int, kept_us: int) -> None:
-    """Forget what dropped queries have answered once nothing is stored that it could be answered again from."""
-    if progress.windows.departed:
-        floor = min([watermark_us - kept_us, *progress.windows.floors(layout).values()])
+def forget_departed(progress: Progress, layout: Layout, kept_since_us: int) -> None:
+    """Forget what dropped queries have answered once nothing is there that it could be answered again from.
+
+    That is partials that others need, and rows that are kept: these go file by file, later than their time is over.
+    And of times of which no row was seen yet, a new query answers the windows that silence made final.
+    """
+    seen_until = progress.clock.seen_until_us
+    if progress.windows.departed and seen_until is not None:
+        floor = min([kept_since_us, seen_until, *progress.windows.floors(layout).values()])
         progress.windows.departed = {name: time for name, time in progress.windows.departed.items() if time > floor}

@@ -18,6 +18,7 @@ from penstock.spark.kept_rows.row_buffer import RowBuffer
 from penstock.spark.sources.computed_columns import doubtful_columns
 from penstock.spark.sources.readers import Position
 from penstock.spark.sources.reading import read_whole
+from penstock.store.commits import AskedPast
 from penstock.store.invalid import Invalid
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.past_rows import PastRows, Places
@@ -115,12 +116,13 @@ class Intake:
         self.waiting.expire(until)
         return self.waiting.waiting(until)
 
-    def forget(self, watermark_us: int, kept_for_us: int) -> None:
-        """Let go of keys and rows that are not needed any more."""
+    def forget(self, watermark_us: int, kept_for_us: int, asked: Iterable[AskedPast] = ()) -> None:
+        """Let go of keys and rows that are not needed any more; rows of a past that is ``asked`` for are to be read."""
         if self.duplicates is not None:
             self.duplicates.expire(watermark_us)
         if kept_for_us:
-            self.past.retained.expire(watermark_us - kept_for_us)
+            since = [-NEVER if one.since_us is None else one.since_us for one in asked]
+            self.past.retained.expire(min([watermark_us - kept_for_us, *since]))
 
     def forget_after(self, number: int) -> None:
         """Forget keys and rows of commits that never were."""

@@ -33,9 +33,8 @@ class Leftovers:
         watermark = progress.clock.watermark_us
         if watermark is None:
             return
-        kept_us = intake.kept_for_us(definitions)
-        intake.forget(watermark, kept_us)
-        forget_departed(progress, layout, watermark, kept_us)
+        intake.forget(watermark, intake.kept_for_us(definitions), progress.windows.asked.values())
+        forget_departed(progress, layout, intake.past.kept_since_us)
         if compact:
             yield
             self.committer.synopsis.forget_groups(self.committer.corrections.groupings(layout))

@@ -58,6 +58,11 @@ class PastRows:
         since = self.retained.since_us()
         return NEVER if since is None else since
 
+    @property
+    def are_kept(self) -> bool:
+        """Tell whether rows are kept at all."""
+        return self.kept_since_us != NEVER
+
     def keep(self, batch: DataFrame, number: int, ahead_us: int, seen_until_us: int | None) -> None:
         """Keep a batch's rows; the first one says from when on none is missing."""
         if self.kept_since_us == NEVER:
@@ -86,7 +91,7 @@ class PastRows:
     @property
     def comes_in_units(self) -> bool:
         """Tell whether the past can be read in parts; a source that is of no use for it is refused elsewhere."""
-        return self.kept_since_us != NEVER or has_units(self.stream)
+        return self.are_kept or has_units(self.stream)
 
     def units(
         self, since_us: int | None, after: Cut, upto: Cut, *, accept_changed_files: bool

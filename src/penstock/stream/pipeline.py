@@ -217,6 +217,9 @@ class Pipeline:
     def admit(self, snapshot: Snapshot, new: Sequence[Definition]) -> list[Admitted]:
         """Fix from which window on new queries will be answered; what rests on stored partials is made durable."""
         self._mend()
+        if self.intake.past.are_kept:  # what is left to be done would let go of rows that are promised now
+            with self._whole():
+                self.upkeep.finish()
         promises = [self.admission.promise(d, snapshot.definitions, self.layout) for d in new]
         if self.layout is not None and any(promise.stored for promise in promises):
             with self._whole():

@@ -49,7 +49,8 @@ class QueryWindows:
         if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
             self.next_ends[new.id] = window.end_after(start_us)
         elif start_us is not None and self.clock.first_us is not None:
-            self.next_ends[new.id] = window.end_at_or_after(start_us + window.length)
+            begun = window.end_at_or_after(start_us + window.length)
+            self.next_ends[new.id] = max(begun, window.end_after(self.clock.first_us))
         elif self.clock.first_us is not None:
             self.next_ends[new.id] = window.end_after(self.clock.first_us)
         if new.id in self.next_ends:
