@@ -105,7 +105,9 @@ def test_a_project_cannot_steer_the_terminal_that_it_is_run_on(
     """A run prints rows, names, a pause with Spark's own words, and its log."""
     project = write_project(tmp_path)
     assert "no mistakes" in shell("check", project)
-    printed = shell("run", project, "--once", "--flush", "--show", "2", "--log", "text", "--sink", "terminal")
+    printed = shell(
+        "run", project, "--once", "--flush", "--end-stream", "--show", "2", "--log", "text", "--sink", "terminal"
+    )
     assert 'k="\\u001b]0;owned' in printed
     assert "warning [stream s, query fails]" in printed
     shell("ask", "SELECT k, count(*) AS n FROM s [RANGE 10 min] GROUP BY k", "--project", project)

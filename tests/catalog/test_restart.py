@@ -92,7 +92,7 @@ def test_a_query_is_read_back_as_spark_typed_it(typed: list[TypedQuery]) -> None
 
 def test_a_record_of_another_form_is_typed_anew(typed: list[TypedQuery]) -> None:
     record = write_typed(typed[0])
-    record["typed"]["form"] += 1
+    record["typed"]["form"] += 7
     assert not has_typed(record)
     assert not has_typed({"text": "SELECT 1"})
 

@@ -62,7 +62,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path) 
             '"price"',
         ),
         ("SELECT count(*)\nFROM tradez [RANGE 1 s SLIDE 1 s]", "UnknownStream", "queries/q.sql:2:6", '"trades"'),
-        ("SELECT count(*) FROM trades", "Unsupported", "queries/q.sql:1:22", "without a window"),
+        ("SELECT count(*) FROM trades", "Unsupported", "queries/q.sql:1:8", "without a window"),
         ("SELECT\0", "MalformedSQL", "queries/q.sql:1:7", "character"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_row_whose_time_fails_is_invalid_and_every_query_goes_on(
     (project / "data").mkdir()
     file = project / "data" / "a b+c%20.csv"
     file.write_text("y,mo,d,x\n2024,1,1,1\n2024,13,1,2\n2024,1,3,3\n2024,,4,4\n2199,1,1,5\n2024,1,five,6\n")
-    done = penstock("run", project, "--once", "--flush")
+    done = penstock("run", project, "--once", "--flush", "--end-stream")
     assert done.code == 0, done.err
     assert "6 rows (0 late, 4 invalid) through 2 queries, 6 answers" in done.out
     example = (

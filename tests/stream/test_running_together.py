@@ -307,7 +307,7 @@ def test_outputs_that_spark_finishes_are_one_job_for_all_that_run_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, technique: str, jobs: list[int]
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("penstock.stream.stream_parts.finish", lambda _, requests: in_one_column(asked, requests))
+    monkeypatch.setattr("penstock.stream.context.finish", lambda _, requests: in_one_column(asked, requests))
     made = opened(tmp_path / "made", FINISHED_BY_SPARK, synchronize=technique)
     made.feed(row(0), row(4))
     layout = made.pipeline.layout

@@ -71,10 +71,14 @@ class Lookup:
         with self._lock:
             return list(dict.fromkeys(e.stream for e in self._in_force() if is_line(e.stream)))
 
+    def lines_of(self, name: str) -> list[str]:
+        """List the numbered rows of a stream that some query reads."""
+        return [line for line in self.line_names() if source_of(line) == name]
+
     def followers(self, name: str) -> list[str]:
         """List what is fed by a stream: its numbered rows, streams made of its queries' answers, and its joins."""
         with self._lock:
-            lines = [line for line in self.line_names() if source_of(line) == name]
+            lines = self.lines_of(name)
             return [*lines, *(s.name for s in self._streams.values() if name in leaders_of(s))]
 
     def leaders(self, name: str) -> list[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.model.counts import counted
-from penstock.model.derived import source_of
 from penstock.printable import columns, json_text, shown
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
 
     at_work = engine.stream(name)
     pipeline, counts = at_work.pipeline, at_work.pipeline.progress.clock.counts
-    lines = [line for line in engine.catalog.line_names() if source_of(line) == name]
+    lines = engine.catalog.lines_of(name)
     definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
     pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
     return {

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from penstock.evaluate.typed import Definition
+from penstock.language.options import since_of
 from penstock.model.instants import format_instant, python_instant
 from penstock.model.query import Query
 from penstock.printable import shown
+
+FROM_NOW: Final = "from the next batch on"
+FROM_PAST: Final = "with those of the past that it asks for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,11 @@ class Admitted:
         start = self.first_end_us - self.query.window.length
         return python_instant(start), python_instant(self.first_end_us)
 
+    @property
+    def asks_for_past(self) -> bool:
+        """Tell whether the query wants rows of the past that were not kept for it."""
+        return since_of(self.query) is not None
+
     def __str__(self) -> str:
         """Say from when on the query answers."""
         if self.query.is_continuous:
@@ -55,3 +66,8 @@ class Admitted:
     def _repr_html_(self) -> str:
         """Show the query in a notebook."""
         return self.definition._repr_html_()
+
+
+def admitted_rows(continuous: Iterable[Definition]) -> list[Admitted]:
+    """Say from when on queries without a window answer rows."""
+    return [Admitted(d, None, FROM_NOW if since_of(d.query) is None else FROM_PAST) for d in continuous]

@@ -16,8 +16,6 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
-from penstock.language.options import since_of
-from penstock.model.derived import source_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, RetainedRows
 from penstock.spark.functions.register import provide
@@ -25,7 +23,7 @@ from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
-from penstock.stream.admitted import Admitted
+from penstock.stream.admitted import Admitted, admitted_rows
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.backfill_worker import BackfillWorker
 from penstock.stream.handover import has_left
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
-FROM_NOW = "from the next batch on"
-FROM_PAST = "with those of the past that it asks for"
 SILENCE_US = 60_000_000  # without rows, after which answers that sinks have collected are made visible
 POLL_S = 0.05  # how soon a running stream sees that its queries changed
 _tells_the_end = telling_the_end(attrgetter("pipeline.session"))
@@ -112,7 +108,7 @@ class StreamRunner:
 
     def _lines(self) -> list[str]:
         """Return the names of this stream's rows as queries have them numbered."""
-        return [name for name in self.catalog.line_names() if source_of(name) == self.stream.name]
+        return self.catalog.lines_of(self.stream.name)
 
     def process(self, batch: DataFrame, batch_id: int, source: str = "") -> None:
         """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
@@ -321,7 +317,7 @@ class StreamRunner:
     def check_past(self, typed: TypedQuery) -> None:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
         if typed.query.is_continuous:
-            self.pipeline.continuous.check_past(since_of(typed.query), self.pipeline.intake.past)
+            self.pipeline.continuous.check_past(typed.query, self.pipeline.intake.past)
             return
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)
@@ -331,10 +327,10 @@ class StreamRunner:
     def admit(self, new: Sequence[Definition]) -> list[Admitted]:
         """Tell from when on new queries answer; what is there for them is answered at once, or soon if it runs."""
         with self._busy, self.pipeline.step():
-            found = [Admitted(d, None, FROM_NOW if since_of(d.query) is None else FROM_PAST) for d in continuous(new)]
+            found = admitted_rows(continuous(new))
+            past = any(one.asks_for_past for one in found)
             found += self.pipeline.admit(self.snapshot(), windowed(new))
             watermark, ends = self.pipeline.progress.clock.watermark_us, [e.first_end_us for e in found]
-            past = any(since_of(d.query) is not None for d in continuous(new))
             if watermark is not None and (past or any(end is not None and end <= watermark for end in ends)):
                 self.settle()
             return found

@@ -76,7 +76,7 @@ def run(trial: Trial, times: int = TIMES) -> None:
         trial.say(f"{number + 1}: {shot}")
         if not _clear(shot):
             trial.claim(f"{shot}: ends clearly", False, shot.ended)
-    done = penstock(folder, "run", "--once", "--flush")
+    done = penstock(folder, "run", "--once", "--flush", "--end-stream")
     trial.claim("a last run ends by itself", done.code == 0 and done.plain, done)
     judge(trial, "both sinks hold each answer once", wrongly_delivered(folder, expected(written)))
     odd = [str(shot) for shot in shots if not _clear(shot)]
