@@ -317,7 +317,7 @@ class StreamRunner:
     def check_past(self, typed: TypedQuery) -> None:
         """Refuse a query whose past cannot be had, or that cannot be answered where its groups are kept."""
         if typed.query.is_continuous:
-            self.pipeline.continuous.check_past(typed.query, self.pipeline.intake.past)
+            self.pipeline.continuous.check_past(typed, self.pipeline.intake.past)
             return
         new = Definition(self.catalog.next_id, typed)
         self.pipeline.groupings.refuse_what_cannot_be(new)

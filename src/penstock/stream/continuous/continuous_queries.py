@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import SourceError
-from penstock.evaluate.typed import Definition
+from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
-from penstock.model.query import Query
 from penstock.model.schema import Column
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.continuous import plan_continuous
@@ -121,9 +120,9 @@ class ContinuousQueries:
             return TakenBatch(charged=tuple(Charged(d, clock.seen_until_us, error.what) for d in together))
         return self.take_of(rows, together, at, bounds, TakenCommit(number, -1, 0, None, 0, past=True))
 
-    def check_past(self, query: Query, past: PastRows) -> None:
+    def check_past(self, typed: TypedQuery, past: PastRows) -> None:
         """Refuse a query that asks for a past which cannot be had."""
-        since = since_of(query)
+        since = since_of(typed.query)
         if since is not None and self.progress.clock.seen_until_us is not None:
             past.check(since if isinstance(since, int) else None, self.progress.clock.source)
 
