@@ -224,6 +224,7 @@ def test_whatever_fails_each_answer_is_in_the_sink_once(
         for sink in sinks:
             sink.fails = [where] * pause
         if where == "restart":
+            line.delivery.abandon()  # a process that has ended writes no more
             line = Line(*sinks, state=state, log=log)
         line.clock.seconds += pause
         line.answer()

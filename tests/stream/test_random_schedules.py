@@ -193,6 +193,7 @@ def test_the_process_may_end_at_every_moment_of_every_durable_write_while_answer
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)
+    monkeypatch.setattr("penstock.stream.evaluation_costs.WindowCost.learn", lambda *_: None)  # or cuts differ by run
     compact_early(monkeypatch)
     moments = Moments()
     lag_through(tmp_path / "alive", moments)
