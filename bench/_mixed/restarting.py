@@ -16,7 +16,7 @@ from bench._apart import run_apart
 from bench._frame import SETTINGS
 from bench._mixed.drawn import drawn_queries
 from bench._mixed.workloads import Load
-from bench._noting import NotingSink
+from bench._noting import BatchTimes, NotingSink
 from penstock.engine import Engine
 from penstock.spark.session.embedded import embedded
 
@@ -55,17 +55,18 @@ def _in_process(what: str, load: Load, scratch: Path) -> dict[str, Any]:
 
 def _run_engine(load: Load, scratch: Path) -> dict[str, Any]:
     """Answer what is offered with a state folder, and note when each batch was answered."""
-    session, seconds = embedded(settings=SETTINGS), list[float]()
+    session, times = embedded(settings=SETTINGS), BatchTimes()
     began = time.perf_counter()
-    sink = NotingSink(scratch / "answers", lambda *_: seconds.append(time.perf_counter() - began))
+    sink = NotingSink(scratch / "answers", times.note)
     with Engine(scratch / "state", spark=session, sinks=[sink]) as engine:
         if "s" not in engine.catalog.stream_names():
             engine.execute(load.script())
-        engine.stream("s").delivery.wait()
-        seconds.clear()  # of what was missed
+        stream = engine.stream("s")
+        stream.delivery.wait()  # for what was missed
         opened = time.perf_counter() - began
+        times.watch(stream.pipeline)
         engine.process_available()
-    return {"seconds": seconds, "opened": opened}
+    return {"seconds": [end - began for end in times.ends()], "opened": opened}
 
 
 def _run_plain(load: Load, scratch: Path) -> dict[str, Any]:

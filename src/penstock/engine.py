@@ -35,6 +35,7 @@ from penstock.language.grammar.parse import parse_query, parse_script
 from penstock.language.statements import Select
 from penstock.model.aggregation import Aggregation
 from penstock.model.counts import counted
+from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
 from penstock.model.schema import Stream
@@ -163,7 +164,8 @@ class Engine(Registering):
 
         Queries that follow each other are entered together.
         """
-        return self._execution.run(parse_script(script))
+        with GARBAGE.put_off(then_catch_up=True):
+            return self._execution.run(parse_script(script))
 
     def create_stream(
         self,
@@ -194,8 +196,9 @@ class Engine(Registering):
 
     def create_queries(self, queries: Mapping[str, str]) -> dict[str, Admitted]:
         """Enter many queries, name → SELECT, in one durable change: all of them or none, and far faster than singly."""
-        named = [(parse_query(text), name) for name, text in queries.items()]
-        return dict(zip(queries, self._changes.create(self._binder.typed_or_raise(named)), strict=True))
+        with GARBAGE.put_off(then_catch_up=True):
+            named = ((parse_query(text), name) for name, text in queries.items())  # none is kept once it is bound
+            return dict(zip(queries, self._changes.create(self._binder.typed_or_raise(named)), strict=True))
 
     def alter_query(self, name: str, text: str, *, origin: Origin | None = None) -> Admitted:
         """Give a query a new SELECT: it answers the windows that begin from now on, the old one those before.

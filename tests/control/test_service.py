@@ -66,7 +66,7 @@ def answers(folder: Path, query: str) -> list[tuple[str, int]]:
     return [(line["window_end"][11:16], line["n"]) for line in lines if line["query_name"] == query]
 
 
-@pytest.mark.starts_spark
+@pytest.mark.usefixtures("spark")  # which later tests share: begun here, it would look for their files in this folder
 def test_a_service_is_controlled_from_the_command_line(
     penstock: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

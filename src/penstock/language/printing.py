@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.errors import Unsupported
-from penstock.language.binding.canonical import render
+from penstock.language.binding.canonical import copied, render
 from penstock.language.binding.grouping_sets import write_element
 from penstock.language.binding.query_text import write_direction, write_name
 from penstock.language.binding.scope import is_function, path_of
@@ -26,7 +26,7 @@ _NOT_CALLS: Final = (RESERVED | word_set("extract interval")) - word_set("left r
 
 def write_expression(tree: exp.Expr) -> str:
     """Write an expression whose names are not resolved."""
-    root = exp.Paren(this=tree.copy())
+    root = exp.Paren(this=copied(tree))
     return render(root.transform(_spelled, copy=False), lambda column: column.name)
 
 

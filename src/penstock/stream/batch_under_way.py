@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import Clock
 from penstock.schedule.policy import Head
 
@@ -29,10 +30,11 @@ class BatchUnderWay:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Take a batch."""
+        """Take a batch; full garbage collections wait for its end."""
         self.since_us = began = self.clock()
         try:
-            yield
+            with GARBAGE.put_off():
+                yield
             took = (self.clock() - began) / 1e6
             self._seconds = took if self._seconds is None else self._seconds + NEW * (took - self._seconds)
         finally:

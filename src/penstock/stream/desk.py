@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from penstock.kernel.pending import ItemKey
+from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import steady_clock_us
 from penstock.stream.background_share import BackgroundShare
+from penstock.stream.upkeep_worker import upkeep_aside
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
@@ -51,6 +54,10 @@ class Desk:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def upkeep_aside(self, pipeline: Pipeline) -> AbstractContextManager[None]:
+        """Let the upkeep of a stream wait that is not here: a thread of its own does it, and it is done in the end."""
+        return upkeep_aside(pipeline)
+
     @property
     def is_running(self) -> bool:
         """Tell whether its thread runs."""
@@ -69,6 +76,8 @@ class Desk:
                     self._thread = None
                     return
             if not self._do_next():
+                if not any(p.committer.order.under_way.since_us is not None for p in self._pipelines):
+                    GARBAGE.catch_up()
                 with self._changed:
                     self._changed.wait(LOOK_S)
 

@@ -54,6 +54,7 @@ class Pipeline:
         self.observing = Observing(given.stream.name, self.clock, self.metrics, observers)
         self.memory = threading.RLock()  # of whoever reads or changes what is in memory; free while a job runs
         self.lags = False  # answers may come after the next batch: somebody asks for them by :meth:`answer_next`
+        self.defers_upkeep = False  # it may come after the next batch too: somebody asks for it by :meth:`do_upkeep`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
         self._steps_waiting = 0
         self.past = PastSteps(self)
@@ -87,6 +88,14 @@ class Pipeline:
     def is_wanted(self) -> bool:
         """Tell whether a step waits to have what is in memory."""
         return self._steps_waiting > 0
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether no step has, or waits to have, what is in memory, and none has failed in the middle."""
+        if self.is_wanted or self.half_done or not self.memory.acquire(blocking=False):
+            return False
+        self.memory.release()
+        return True
 
     @property
     def version(self) -> int:
@@ -167,7 +176,7 @@ class Pipeline:
         self._mend()
         if self.layout is not None and snapshot.is_of(self.layout.plan) and not self.weaving.ready:
             return
-        self.drain()  # as the plan was when these windows became final
+        self.drain(planning=True)  # as the plan was when these windows became final
         with self._whole(), self.metrics.timed("plan"):
             known, layout = set(self.progress.windows.starts), self._switch(snapshot)
             charge_lanes(self.due_windows, layout)
@@ -283,19 +292,34 @@ class Pipeline:
                 self.committer.commit(step, computed.layout)
                 self.continuous.deliver(taken, self.metrics)
                 self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
-                compact, late = self._is_time_to_compact(), (arrived.touched, before)
-                tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
-                if self.lags:
-                    left = {"compaction": self._compacting(computed.layout), "tidying": tidying} if compact else {}
-                    self.upkeep.leave(left, {"expiry": self.committer.answer_later(due, computed.layout, late)})
-                    self.upkeep.catch_up()
-                else:
-                    putting_together = partial(self._compact, computed.layout)
-                    self.committer.answer(due, computed.layout, late, putting_together if compact else None)
-                    for _ in tidying:
-                        pass
+                self._answer(due, computed.layout, arrived, before, snapshot)
         self.weaving.look()
         self.given.settings.calibration.go_on()
+
+    def _answer(
+        self, due: Sequence[Pending], layout: Layout, arrived: Arrived, judged_us: int | None, snapshot: Snapshot
+    ) -> None:
+        """Answer what a batch made final, or leave it for later; the same holds for what no answer needs."""
+        late, compact = (arrived.touched, judged_us), self._is_time_to_compact()
+        tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
+        answers = self.leftovers.putting_together()
+        if not (self.lags or self.defers_upkeep):
+            self.committer.answer(due, layout, late, partial(self._compact, layout) if compact else None)
+            for _ in (*tidying, *(answers if compact else ())):
+                pass
+            return
+        expiring = {"expiry": self._answering(due, layout, late)}
+        if compact:
+            left = {"compaction": self._compacting(layout), "tidying": tidying}
+            self.upkeep.leave(left, expiring, {"answers": answers})
+        else:
+            self.upkeep.leave({}, expiring)
+        self.upkeep.catch_up()
+
+    @property
+    def _answering(self) -> Callable[..., Iterator[None]]:
+        """Answer what is due, or leave it for later if answers may lag behind; return what drops old partials."""
+        return self.committer.answer_later if self.lags else self.committer.answer_first
 
     # -- answers that lag behind ---------------------------------------------------------------------------------
 
@@ -310,14 +334,21 @@ class Pipeline:
         with self.memory, self.observing.holding(self.clock()), self._whole():
             self.upkeep.do_next()
 
-    def drain(self) -> None:
-        """Answer all windows that are final."""
+    def finish_upkeep(self) -> None:
+        """Do all that can wait."""
+        with self.step():
+            self._mend()
+            with self._whole():
+                self.upkeep.finish()
+
+    def drain(self, *, planning: bool = False) -> None:
+        """Answer all windows that are final, and do what can wait; before a change of the plan, what depends on it."""
         if self.half_done and self.failure is not None:
             self._mend()
         with self.memory, self._whole():
             if self.layout is not None:
                 self.committer.drain(self.layout)
-            self.upkeep.finish()
+            self.upkeep.finish(planning=planning)
 
     def _compact(self, layout: Layout) -> None:
         """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
@@ -390,8 +421,8 @@ class Pipeline:
 
     def answer_later(self, due: Sequence[Pending], layout: Layout) -> None:
         """Leave windows that became final without rows to be answered, or answer them if nothing lags behind."""
-        if self.lags:
-            self.upkeep.leave({}, {"expiry": self.committer.answer_later(due, layout)})
+        if self.lags or self.defers_upkeep:
+            self.upkeep.leave({}, {"expiry": self._answering(due, layout)})
         else:
             self.committer.answer(due, layout)
 

@@ -66,6 +66,7 @@ class StreamRunner:
         self.desk, self._may_lag = pipeline.given.settings.desk, False
         self.past, self.periods = BackfillWorker(self), PeriodChanges(stream.name, catalog, pipeline)
         self._wanted: tuple[tuple[int, JoinNeeds | None], frozenset[str]] = ((-1, None), frozenset())
+        self._known: tuple[int, tuple[Definition, ...], tuple[Definition, ...]] = (-1, (), ())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
 
@@ -76,13 +77,20 @@ class StreamRunner:
         for definition in self.catalog.end_outlived(self.pipeline.clock()):
             about = {"event": "query ended", **self._about(definition)}
             LOG.info(f'query "{definition.name}" ends: its lifetime is over', extra=about)
-        version = self.catalog.stream_version(self.stream.name)
-        _, definitions = self.catalog.snapshot(self.stream.name, version)
+        version, definitions, rowwise = self._queries()
         controls = self.catalog.controls(self.stream.name, self.pipeline.version, version)
         numbered = frozenset(d.id for line in self._lines() for d in self.catalog.definitions(line))
         paused, joined = self.catalog.paused_by_users(), self.catalog.join_needs(self.stream.name)
-        rest = self.catalog.tables(), tuple(controls), paused, numbered, joined, continuous(definitions)
-        return Snapshot(version, windowed(definitions), *rest)
+        rest = self.catalog.tables(), tuple(controls), paused, numbered, joined, rowwise
+        return Snapshot(version, definitions, *rest)
+
+    def _queries(self) -> tuple[int, tuple[Definition, ...], tuple[Definition, ...]]:
+        """Return the version that the stream's queries are of, those with a window and those without."""
+        version = self.catalog.stream_version(self.stream.name)
+        if self._known[0] != version:
+            _, definitions = self.catalog.snapshot(self.stream.name, version)
+            self._known = version, windowed(definitions), continuous(definitions)
+        return self._known
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
@@ -148,9 +156,10 @@ class StreamRunner:
         running, done = self._open(), False
         self._go_on()
         self.past.finish()  # what an engine was asked for that ran before
-        while not done and not self._stopping.is_set():
-            wanted = self.columns()
-            done = running.run_available(wanted) and self.columns() <= wanted
+        with self.desk.upkeep_aside(self.pipeline):
+            while not done and not self._stopping.is_set():
+                wanted = self.columns()
+                done = running.run_available(wanted) and self.columns() <= wanted
         self.tick()
         return not self._stopping.is_set()
 

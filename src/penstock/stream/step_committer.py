@@ -106,6 +106,16 @@ class StepCommitter:
             self.expire(layout)
         self.charge(layout)
 
+    def answer_first(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> Iterator[None]:
+        """Answer what is due, the most urgent first. Return what drops old partials, step by step."""
+        with self.metrics.timed("answer"):
+            self.correct(layout, late)
+            self.unanswered.add(due)
+            self.drain(layout)
+            expiring = self.expiring(layout)
+        self.charge(layout)
+        return expiring
+
     def answer_later(self, due: Sequence[Pending], layout: Layout, late: LateRows = NO_LATE_ROWS) -> Iterator[None]:
         """Leave what is due to be answered; what late rows revise is answered now. Return what drops old partials.
 

@@ -23,17 +23,26 @@ class Upkeep:
         """Begin with nothing to do; ``observing`` tells of each piece."""
         self.observing = observing
         self._left: dict[str, Iterator[None]] = {}
+        self._planless = frozenset[str]()  # names of work that depends on no plan
         self._is_late = False
 
     def __bool__(self) -> bool:
         """Tell whether there is something to do."""
         return bool(self._left)
 
-    def leave(self, work: Mapping[str, Iterator[None]], always: Mapping[str, Iterator[None]]) -> None:
+    def leave(
+        self,
+        work: Mapping[str, Iterator[None]],
+        always: Mapping[str, Iterator[None]],
+        planless: Mapping[str, Iterator[None]] | None = None,
+    ) -> None:
         """Leave work that is cut into steps; ``always`` takes the place of what was left under the same name.
 
-        Other work that was left before and is not done yet goes on as it is, and is late from now on.
+        Other work that was left before and is not done yet goes on as it is, and is late from now on. What is
+        ``planless`` depends on no plan, and comes last of what is left now.
         """
+        work = {**work, **(planless or {})}
+        self._planless |= (planless or {}).keys()
         self._is_late = self._is_late or not self._left.keys().isdisjoint(work)
         self._left = {**work, **self._left, **always}
 
@@ -47,14 +56,15 @@ class Upkeep:
         while self._is_late and (left := until - time.perf_counter()) > 0:
             self._go_on(left)
 
-    def finish(self) -> None:
-        """Do all of it."""
-        while self._left:
-            self._go_on(float("inf"))
+    def finish(self, *, planning: bool = False) -> None:
+        """Do all of it; before a change of the plan, what depends on no plan may wait on."""
+        waiting = self._planless if planning else frozenset[str]()
+        while self._left.keys() - waiting:
+            self._go_on(float("inf"), waiting)
 
-    def _go_on(self, seconds: float) -> None:
-        """Go on with the work that comes first, until it is done or a time has passed."""
-        name, steps = next(iter(self._left.items()), ("", iter(())))
+    def _go_on(self, seconds: float, but: frozenset[str] = frozenset()) -> None:
+        """Go on with the work that comes first, ``but`` that of some names, until it is done or a time has passed."""
+        name, steps = next((one for one in self._left.items() if one[0] not in but), ("", iter(())))
         until = time.perf_counter() + seconds
         if name:
             with self.observing.background(name):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.language.binding.canonical import size_of
+from penstock.language.binding.canonical import copied, size_of
 from penstock.language.binding.joins import From
 from penstock.language.binding.keys import complain, has_column
 from penstock.language.binding.query_text import Item
@@ -33,7 +33,7 @@ class Aliases:
 
     def written_out(self, node: exp.Expr) -> exp.Expr:
         """Put outputs in place of their names, outside of aggregates."""
-        return exp.Paren(this=node.copy()).transform(self._step, copy=False)
+        return exp.Paren(this=copied(node)).transform(self._step, copy=False)
 
     def _step(self, node: exp.Expr) -> exp.Expr:
         """Replace one name."""
@@ -46,7 +46,7 @@ class Aliases:
         self.written += self.sizes[name]
         if self.written > MAX_NODES:
             complain(f"expressions of more than {MAX_NODES:,} parts once aliases are written out", node, self.read)
-        return exp.Paren(this=self.values[name].copy())
+        return exp.Paren(this=copied(self.values[name]))
 
 
 def _inside_aggregate(node: exp.Expr) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from penstock.errors import Unsupported
 from penstock.language.binding.aliases import Aliases
-from penstock.language.binding.canonical import strip
+from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.joins import From
 from penstock.language.binding.keys import Listed, complain, has_column
 from penstock.language.binding.query_text import Arrangement, OrderItem
@@ -38,7 +38,7 @@ def grouped_by_outputs(tree: exp.Select, listed: Listed) -> exp.Select:
             positions.append(placed(exp.Literal.number(number), place_of(node) or (0, 1)))
     if not positions:
         return tree
-    copy = tree.copy()
+    copy = copied(tree)
     copy.set("group", exp.Group(expressions=positions))
     copy.set("distinct", None)
     return copy
@@ -94,7 +94,7 @@ def _position(node: exp.Expr, listed: Listed, read: From) -> exp.Expr | None:
     if not 1 <= position <= len(listed):
         complain(f"ORDER BY {node.name[:20]}: there are {len(listed)} outputs", node, read)
     item = listed[position - 1]
-    return None if item is None else item.value.copy()
+    return None if item is None else copied(item.value)
 
 
 def _value(node: exp.Expr, aliases: Aliases, read: From) -> exp.Expr | None:

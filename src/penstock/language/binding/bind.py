@@ -17,7 +17,7 @@ from penstock.language.binding.arrangement import (
     read_order,
     row_count,
 )
-from penstock.language.binding.canonical import conjunction, conjuncts, render, size_of, sizes_of, strip
+from penstock.language.binding.canonical import conjunction, conjuncts, copied, render, size_of, sizes_of, strip
 from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys
@@ -244,7 +244,7 @@ class _Placeholders:
     def __post_init__(self) -> None:
         """Number the keys."""
         self.keys = {self.read.canonical(key): number for number, key in enumerate(self.key_nodes)}
-        self.kinds = {(type(key), size_of(key)) for key in self.key_nodes}
+        self.kinds = {(type(key), size_of(key)) for key in self.key_nodes if not isinstance(key, exp.Column)}
 
     def write(self, node: exp.Expr) -> str:
         """Write an expression over `` `k0` `` … and `` `a0` `` …"""
@@ -256,8 +256,8 @@ class _Placeholders:
 
     def _replaced(self, node: exp.Expr) -> exp.Expr:
         """Put placeholders for keys and aggregates, largest first."""
-        copy = node.copy()
-        self.sizes = sizes_of(copy)
+        copy = copied(node)
+        self.sizes = sizes_of(copy) if self.kinds else {}
         return copy.transform(self._step, copy=False)
 
     def _step(self, node: exp.Expr) -> exp.Expr:
@@ -266,8 +266,8 @@ class _Placeholders:
             return exp.column(WHOLE, quoted=True)
         if isinstance(node, exp.Dot) and is_window(node.this):
             return exp.column(self._field(node), quoted=True)
-        # Writing a node is dear in long chains, so only nodes of a key's own kind and size are compared.
-        if (type(node), self.sizes[id(node)]) in self.kinds:
+        # Writing a node is dear in long chains, so only columns and nodes of a key's own kind and size are compared.
+        if isinstance(node, exp.Column) or (self.kinds and (type(node), self.sizes[id(node)]) in self.kinds):
             number = self.keys.get(self.read.canonical(node))
             if number is not None:
                 return exp.column(f"k{number}", quoted=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.language.binding.canonical import copied
 from penstock.language.binding.functions import AGGREGATES, SCALAR, signature_of
 from penstock.language.grammar.cursor import place_of, placed
 
@@ -42,8 +43,8 @@ def ignoring_nulls(call: exp.Expr, ignored: bool) -> exp.Expr | None:
 
 def _when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
     """Write a value only where a condition holds; a star counts as 1."""
-    shown = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
-    case = exp.Case(ifs=[exp.If(this=condition.copy(), true=shown)])
+    shown = exp.Literal.number(1) if isinstance(value, exp.Star) else copied(value)
+    case = exp.Case(ifs=[exp.If(this=copied(condition), true=shown)])
     return placed(case, place_of(value) or (0, 1))
 
 

@@ -6,6 +6,7 @@ count must be written as a number that is small enough, and the growth of nested
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final, NoReturn
 
@@ -30,11 +31,14 @@ _WIDTH: Final = re.compile(r"[0-9]{5,}")
 
 def check_growth(tree: exp.Expr, text: str) -> None:
     """Refuse an expression whose calls could make a value too long."""
+    nodes = list(tree.bfs())[::-1]  # children before their parents
+    factors = {id(node): _factor(node, text) for node in nodes if isinstance(node, exp.Anonymous)}
+    if math.prod(factors.values()) <= MAX_GROWTH:  # whatever stands within what
+        return
     reached: dict[int, int] = {}
-    for node in reversed(list(tree.bfs())):  # children before their parents
+    for node in nodes:
         inner = max((reached[id(child)] for child in node.iter_expressions()), default=1)
-        own = _factor(node, text) if isinstance(node, exp.Anonymous) else 1
-        reached[id(node)] = inner * own
+        reached[id(node)] = inner * factors.get(id(node), 1)
         if reached[id(node)] > MAX_GROWTH:
             what = f"calls within calls make a value more than {MAX_GROWTH:,} times longer"
             raise LanguageError(what, text=text, place=place_of(node))

@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from penstock.errors import LanguageError, Unsupported
-from penstock.language.binding.canonical import strip
+from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.grouping_sets import is_analytic, leaves_of, sets_of
 from penstock.language.binding.joins import From
 from penstock.language.binding.query_text import Item
@@ -54,7 +54,7 @@ class Keys:
         """Put keys in place of the grouping expressions of an element."""
         if is_analytic(element) or isinstance(element, exp.Tuple):
             return type(element)(expressions=[self.resolved(part) for part in element.expressions])
-        return self.nodes[self.place(element)].copy()
+        return copied(self.nodes[self.place(element)])
 
 
 def read_keys(tree: exp.Select, listed: Listed, read: From) -> Keys:
@@ -94,7 +94,7 @@ def _key(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:
         for item in listed:
             if item is not None and item.name.lower() == path[0].name.lower():
                 _refuse_function(path[0], read)
-                return item.value.copy()
+                return copied(item.value)
         if path[0].name.lower() == "all" and not path[0].args.get("quoted"):
             complain("GROUP BY ALL queries are not available", node, read, Unsupported)
     return resolve(node, read.scope, "GROUP BY")
@@ -115,7 +115,7 @@ def _position(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:
     item = listed[position - 1]
     if item is None:
         complain("grouping by the window is not available", node, read, Unsupported)
-    return item.value.copy()
+    return copied(item.value)
 
 
 def has_column(name: exp.Expr, read: From) -> bool:

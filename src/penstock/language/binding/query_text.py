@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 
-from penstock.language.binding.canonical import Naming, conjunction, render
+from penstock.language.binding.canonical import Naming, conjunction, copied, render
 from penstock.language.binding.functions import NO_PARENTHESES
 from penstock.language.binding.grouping_sets import write_element
 from penstock.language.binding.joins import From
@@ -19,6 +20,8 @@ from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OptionClause, Value
 from penstock.model.duration import format_duration
 from penstock.model.window import EachRow, RowsWindow
+
+_NO_NAMES: Final = RESERVED | NO_PARENTHESES  # words that stand in backquotes where they are names
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Arrangement:
 def write_name(name: str) -> str:
     """Write a name, in backquotes only where it needs them."""
     keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != CALL
-    reserved = keyword or name.lower() in RESERVED | NO_PARENTHESES
+    reserved = keyword or name.lower() in _NO_NAMES
     return name if is_plain_word(name) and not reserved else quote(name)
 
 
@@ -185,7 +188,7 @@ def _joins(read: From, labels: Sequence[str]) -> list[str]:
     for number, joined in enumerate(read.joins, 1):
         source, label = read.scope.sources[number], labels[number]
         alias = "" if label == source.name else f" AS {write_name(label)}"
-        keys = [exp.EQ(this=other.copy(), expression=own.copy()) for other, own in joined.pairs]
+        keys = [exp.EQ(this=copied(other), expression=copied(own)) for other, own in joined.pairs]
         word = "LEFT JOIN" if joined.kind == "left" else "JOIN"
         parts.append(f"{word} {write_name(source.name)}{alias} ON {conjunction(keys, naming)}")
     return parts

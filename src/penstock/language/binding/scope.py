@@ -13,7 +13,7 @@ from typing import Final, Literal, NoReturn
 from sqlglot import exp
 
 from penstock.errors import AmbiguousColumn, LanguageError, UnknownColumn, Unsupported, nearest
-from penstock.language.binding.canonical import strip
+from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.functions import (
     AGGREGATES,
     GROUPINGS,
@@ -177,7 +177,7 @@ def _name_fields(call: exp.Anonymous, scope: Scope) -> None:
 
 def _bare(node: exp.Expr) -> exp.Expr:
     """Copy a tree without its parentheses, which its shape already says."""
-    copy = strip(node).copy()
+    copy = copied(strip(node))
     for paren in reversed(list(copy.find_all(exp.Paren))):
         paren.replace(paren.this)
     return copy

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from penstock.errors import InvalidWindow, LanguageError, UnknownColumn, Unsupported
-from penstock.language.binding.canonical import strip
+from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.scope import path_of
 from penstock.language.duration import parse_duration
 from penstock.language.grammar.cursor import place_of, placed
@@ -51,7 +51,7 @@ def take_window(
         raise LanguageError("two windows in GROUP BY", text=text, place=place_of(found[1][1]))
     number, call = found[0]
     window = _window(call, tree, stream, text)
-    copy = tree.copy()
+    copy = copied(tree)
     copy.args["group"].set("expressions", [k for n, k in enumerate(copy.args["group"].expressions) if n != number])
     reading = _Marking(window, tree, stream, CALL not in taken, text)
     copy.set("expressions", [reading.marked(item) for item in copy.expressions])
@@ -87,7 +87,7 @@ class _Marking:
             return node
         if len(path) == 1:
             return _mark(node)
-        return placed(exp.Dot(this=_mark(path[0]), expression=path[1].copy()), place_of(node) or (0, 1))
+        return placed(exp.Dot(this=_mark(path[0]), expression=copied(path[1])), place_of(node) or (0, 1))
 
 
 def _mark(node: exp.Expr) -> exp.Column:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from penstock.errors import LanguageError, UnknownColumn, UnknownFunction, nearest
-from penstock.language.binding.canonical import render, strip
+from penstock.language.binding.canonical import copied, render, strip
 from penstock.language.binding.functions import NO_PARENTHESES, classify
 from penstock.language.binding.scope import Scope, Source, allow, path_of, resolve
 from penstock.language.grammar.cursor import place_of, placed
@@ -34,7 +34,7 @@ def define(statement: CreateFunction, functions: Functions) -> Function:
         if call.name.lower() == name.lower():
             raise LanguageError(f'function "{name}" calls itself', text=text, place=place_of(call))
     _check_parameters(statement)
-    tree = expand(exp.Paren(this=statement.body.tree.copy()), functions, text)
+    tree = expand(exp.Paren(this=copied(statement.body.tree)), functions, text)
     source = Source("stream", name, "", tuple(parameter.name for parameter in statement.parameters))
     body = render(resolve(tree, Scope(text, [source]), "a function"))
     return Function(name, statement.parameters, statement.returns, body)
@@ -82,11 +82,11 @@ def expand_select(tree: exp.Select, functions: Functions, text: str) -> exp.Sele
     """Return a SELECT with every call expanded; an output without an alias keeps the name it is written with."""
     if not functions or not any(call.name.lower() in functions for call in tree.find_all(exp.Anonymous)):
         return tree
-    copy = tree.copy()
+    copy = copied(tree)
     for item in list(copy.expressions):
         called = any(call.name.lower() in functions for call in item.find_all(exp.Anonymous))
         if called and not isinstance(item, exp.Alias):
-            named = exp.Alias(this=item.copy(), alias=exp.Identifier(this=_plain_name(item), quoted=True))
+            named = exp.Alias(this=copied(item), alias=exp.Identifier(this=_plain_name(item), quoted=True))
             item.replace(placed(named, place_of(item) or (0, 1)))
     return expand(copy, functions, text)  # type: ignore[return-value]
 
@@ -126,7 +126,7 @@ def _plain_name(item: exp.Expr) -> str:
         path = path_of(node)
         return exp.Column(this=exp.Identifier(this=path[-1].name)) if path is not None and len(path) > 1 else node
 
-    return shortened(write_expression(exp.Paren(this=item.copy()).transform(bare, copy=False)))
+    return shortened(write_expression(exp.Paren(this=copied(item)).transform(bare, copy=False)))
 
 
 def _check_call(call: exp.Anonymous, function: Function, text: str) -> None:
@@ -158,14 +158,14 @@ def _growth(call: exp.Anonymous, function: Function) -> int:
 def _expanded(call: exp.Anonymous, function: Function, functions: Functions) -> exp.Expr:
     """Build the body with its arguments cast to their types, all standing where the call stands."""
     values = {p.name: _cast(a, p.type) for p, a in zip(function.parameters, call.expressions, strict=True)}
-    body = exp.Paren(this=_body(function.body).copy())
+    body = exp.Paren(this=copied(_body(function.body)))
     place = place_of(call) or (0, 1)
     for node in body.walk():
         placed(node, place)
         if isinstance(node, exp.Anonymous) and node.name in functions:
             allow(node)
     for column in list(body.find_all(exp.Column)):
-        column.replace(values[column.name].copy())
+        column.replace(copied(values[column.name]))
     return placed(_cast(body, function.returns) if function.returns else body, place)
 
 
@@ -173,8 +173,8 @@ def _cast(value: exp.Expr, type_: str) -> exp.Expr:
     """Cast a value, unless it is one of that cast already."""
     bare = strip(value)
     if type(bare) is exp.Cast and bare.args["to"].name == type_:
-        return bare.copy()
-    return exp.Cast(this=value.copy(), to=exp.Var(this=type_))
+        return copied(bare)
+    return exp.Cast(this=copied(value), to=exp.Var(this=type_))
 
 
 def parameters_of(function: Function) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.language.binding.canonical import strip
+from penstock.language.binding.canonical import copied, strip
 
 Connective = type[exp.And] | type[exp.Or]
 Splits = Callable[[exp.Between], bool]
@@ -97,6 +97,6 @@ def _connective(node: exp.Expr, negated: bool, splits: Splits) -> Connective | N
 def _sides(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     """Split AND, OR and BETWEEN in two."""
     if isinstance(node, exp.Between):
-        low = exp.GTE(this=node.this.copy(), expression=node.args["low"])
-        return low, exp.LTE(this=node.this.copy(), expression=node.args["high"])
+        low = exp.GTE(this=copied(node.this), expression=node.args["low"])
+        return low, exp.LTE(this=copied(node.this), expression=node.args["high"])
     return node.this, node.expression

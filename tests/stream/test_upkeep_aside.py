@@ -1,0 +1,76 @@
+"""A stream that processes what is there leaves its upkeep to a thread, and all of it is done when it returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.stream.upkeep_worker import upkeep_aside
+from tests.stream.made import MadeStream, row
+
+
+@pytest.fixture(autouse=True)
+def eager_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("store.compaction.FAN", "store.answers.FAN", "store.commits.FAN", "stream.pipeline.COMPACTED_EVERY"):
+        monkeypatch.setattr(f"penstock.{name}", 2)
+
+
+def made(folder: Path) -> MadeStream:
+    folder.mkdir()
+    found = MadeStream(folder)
+    found.create("q", "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k")
+    return found
+
+
+def test_answers_and_files_are_those_of_a_stream_that_does_its_upkeep_in_its_batches(tmp_path: Path) -> None:
+    aside, twin = made(tmp_path / "aside"), made(tmp_path / "twin")
+    with upkeep_aside(aside.pipeline):
+        for number in range(12):
+            for one in (aside, twin):
+                one.feed(row(5 * number), row(5 * number + 1, k="b"))
+    assert not aside.pipeline.upkeep
+    assert aside.timeline("q") == twin.timeline("q") != []
+    files = {path.name for path in (tmp_path / "aside" / "answers").iterdir()}
+    assert any("-" in name for name in files)  # some hold the answers of several commits
+    aside.reopen()
+    assert aside.timeline("q") == twin.timeline("q")
+
+
+def test_a_change_of_the_queries_waits_for_what_depends_on_them_alone(tmp_path: Path) -> None:
+    one, done = made(tmp_path / "s"), list[str]()
+
+    def work(name: str) -> Iterator[None]:
+        yield
+        done.append(name)
+
+    one.feed(row(1))
+    one.pipeline.upkeep.leave({"tidying": work("tidying")}, {}, {"answers": work("answers")})
+    one.create("r", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 5 s]")
+    one.feed(row(2))
+    assert done == ["tidying"]
+    one.pipeline.finish_upkeep()
+    assert done == ["tidying", "answers"]
+
+
+def test_what_fails_aside_is_raised_by_the_stream_and_leaves_no_thread(tmp_path: Path) -> None:
+    one, failed = made(tmp_path / "s"), threading.Event()
+
+    def failing() -> Iterator[None]:
+        failed.set()
+        raise ValueError("a defect")
+        yield
+
+    def run() -> None:
+        with upkeep_aside(one.pipeline):
+            one.feed(row(1))
+            one.pipeline.upkeep.leave({"failing": failing()}, {})
+            assert failed.wait(60)
+
+    with pytest.raises(ValueError, match="a defect"):
+        run()
+    assert "penstock-upkeep" not in {thread.name for thread in threading.enumerate()}
+    one.feed(row(30))
+    assert one.timeline("q") != []
