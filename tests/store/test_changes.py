@@ -69,6 +69,46 @@ def test_of_forgotten_changes_numbers_and_names_stay_and_the_rest_makes_room(pat
     assert hook[-2:] == ["forgotten.before", "forgotten.after"]
 
 
+def test_queries_that_came_and_went_take_little_room_and_are_read_as_before(tmp_path: Path) -> None:
+    log, count = ChangeLog(tmp_path / "catalog.db"), 1_000
+    changes = [change(1, "stays", text="SELECT 1", stream="s")]
+    for version in range(2, 2 * count + 2, 2):
+        changes.append(change(version, f"passes{version}", text="x" * 600, stream="s"))
+        changes.append({**change(version + 1, f"passes{version}"), "op": "drop", "definition": None})
+    log.append(*changes)
+    forgotten = [one["version"] for one in changes[1:] if one["op"] == "create"]
+    for start in range(0, count, 100):
+        log.forget(forgotten[start : start + 100])
+    assert [name for one in log for name in (one["version"], one["op"], one["name"])] == [
+        name for one in changes for name in (one["version"], one["op"], one["name"])
+    ]
+    assert list(log) == read_changes(log.path or tmp_path)
+    assert next(iter(log)) == changes[0] == log.read(1)
+    assert log.read(2) == {**change(2, "passes2", stream="s"), "forgotten": True}
+    log.append(change(2 * count + 2))
+    with sqlite3.connect(tmp_path / "catalog.db") as connection:
+        [(held,)] = connection.execute("SELECT sum(length(name) + length(body)) FROM changes WHERE version > 1")
+        [(format_of,)] = connection.execute("PRAGMA user_version")
+    connection.close()
+    assert held < 40 * count
+    assert format_of == 2  # which versions before refuse
+    with pytest.raises(StateError, match="change 5000 is missing"):
+        log.read(5_000)
+
+
+def test_a_packed_row_that_is_damaged_or_missing_is_noticed(path: Path) -> None:
+    log = ChangeLog(path)
+    log.append(*(change(version, f"q{version}", text="x", stream="s") for version in range(4, 304)))
+    log.forget(list(range(4, 304)))
+    log.append(change(304))
+    log.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM changes WHERE op = 'packed'")
+    connection.close()
+    with pytest.raises(StateError, match="change 4 is missing"):
+        read_log(path)
+
+
 def _pages(path: Path) -> int:
     """Count the pages of a database that are in use."""
     with sqlite3.connect(path) as connection:
@@ -189,7 +229,7 @@ def test_a_database_of_a_later_version_is_refused(path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     for read in (read_log, read_changes):
-        with pytest.raises(StateError, match="has format 99, but this version reads 1"):
+        with pytest.raises(StateError, match="has format 99, but this version reads 2"):
             read(path)
 
 

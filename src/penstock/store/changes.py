@@ -20,8 +20,10 @@ from penstock.errors import StateError
 from penstock.store.faults import reached
 from penstock.store.files import checksum, damaged, sync_folder
 from penstock.store.journal import read_journal
+from penstock.store.packed_changes import FORGOTTEN, PACKED, Change, is_small, packed, stretches, unpacked
 
-SCHEMA: Final = 1  # of the table; kept as the database's user_version
+SCHEMA: Final = 1  # of the table; kept as the database's user_version, …
+PACKING: Final = 2  # … which tells of packed rows too
 BUSY_S: Final = 5.0  # how long a lock of another program is waited for
 _WRITING: Final = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
 _LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
@@ -29,7 +31,7 @@ _LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 # version: 1, 2, 3 … without a gap. at_us: the clock, in microseconds since 1970. op: create, replace, retime (a query
 # goes on at another period), retire, drop, pause or resume. kind: stream, table, query or function. name: of what is
 # changed. definition: the number of the query's definition that the change is about. body: what else belongs to the
-# change, as JSON. checksum: of all the others.
+# change, as JSON. checksum: of all the others. A row whose op is packed holds several changes, up to its version.
 CHANGES: Final = sa.Table(
     "changes",
     sa.MetaData(),
@@ -43,9 +45,8 @@ CHANGES: Final = sa.Table(
     sa.Column("checksum", sa.Text, nullable=False),
 )
 _ABOUT: Final = ("version", "at_us", "op", "kind", "name", "definition")
+LONG: Final = 400  # characters of a body that says more than a name
 _LEFT: Final = ("stream", "handover_us")  # of a change that is forgotten: whose line it was in, who answered until when
-FORGOTTEN: Final = "forgotten"  # in the body of such a change
-Change = dict[str, Any]  # what _ABOUT names, and what else belongs to it
 
 
 class ChangeLog:
@@ -83,9 +84,23 @@ class ChangeLog:
                 left = [_left(_change(row, self.path)) for row in connection.execute(chosen).all()]
                 connection.execute(sa.delete(CHANGES).where(CHANGES.c.version.in_(versions)))
                 connection.execute(sa.insert(CHANGES), left)  # rows that only shrink would leave their pages half empty
+                self._pack(connection, self.path)
             reached("forgotten.after")
         except (DBAPIError, OSError) as error:
             raise _worded(self.path, error) from error
+
+    def _pack(self, connection: sa.Connection, path: Path) -> None:
+        """Put changes together that say nothing more, where many follow each other."""
+        short = CHANGES.c.kind == "query", CHANGES.c.op != PACKED, sa.func.length(CHANGES.c.body) < LONG
+        chosen = sa.select(CHANGES).where(*short).order_by(CHANGES.c.version)
+        small = {row.version: change for row in connection.execute(chosen) if is_small(change := _change(row, path))}
+        found = list(stretches(list(small)))
+        for first, last in found:
+            connection.execute(sa.delete(CHANGES).where(CHANGES.c.version.between(first, last)))
+            row = _row(packed([small[version] for version in range(first, last + 1)]))
+            connection.execute(sa.insert(CHANGES), [row])
+        if found:
+            connection.execute(sa.text(f"PRAGMA user_version={PACKING}"))
 
     def __iter__(self) -> Iterator[Change]:
         """Read the changes from the first on."""
@@ -103,12 +118,14 @@ class ChangeLog:
         assert self.path is not None, "a log without a path holds nothing"
         try:
             with self._opened(self.path).connect() as connection:
-                row = connection.execute(sa.select(CHANGES).where(CHANGES.c.version == version)).one_or_none()
+                later = sa.select(CHANGES).where(CHANGES.c.version >= version).order_by(CHANGES.c.version).limit(1)
+                row = connection.execute(later).one_or_none()
         except DBAPIError as error:
             raise _worded(self.path, error) from error
-        if row is None:
+        held = {} if row is None else {change["version"]: change for change in unpacked(_change(row, self.path))}
+        if version not in held:
             raise damaged(self.path, f"change {version} is missing")
-        return _change(row, self.path)
+        return held[version]
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is needed."""
@@ -229,8 +246,8 @@ def _prepare(connection: sa.Connection, path: Path) -> None:
 def _refuse_newer(connection: sa.Connection, path: Path) -> None:
     """Refuse a database that a later version wrote."""
     found = int(connection.execute(sa.text("PRAGMA user_version")).scalar_one())
-    if found > SCHEMA:
-        what = f"the catalog {path} has format {found}, but this version reads {SCHEMA}"
+    if found > PACKING:
+        what = f"the catalog {path} has format {found}, but this version reads {PACKING}"
         raise StateError(what, hint="Use the version of Penstock that wrote it, or a later one.")
 
 
@@ -276,10 +293,13 @@ def _checksum(about: Change, body: str) -> str:
 
 def _checked(rows: Any, path: Path) -> Iterator[Change]:
     """Read rows, none of which may be missing."""
-    for number, row in enumerate(rows, 1):
-        if row.version != number:
-            raise damaged(path, f"change {number} is missing")
-        yield _change(row, path)
+    number = 0
+    for row in rows:
+        for change in unpacked(_change(row, path)):
+            number += 1
+            if change["version"] != number:
+                raise damaged(path, f"change {number} is missing")
+            yield change
 
 
 def _change(row: Any, path: Path) -> Change:

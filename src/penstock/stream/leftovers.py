@@ -28,7 +28,7 @@ class Leftovers:
     def tidying(
         self, intake: Intake, definitions: Sequence[Definition], layout: Layout, *, compact: bool
     ) -> Iterator[None]:
-        """Let go of keys and rows; to ``compact``, also of groups, answers and definitions, step by step."""
+        """Let go of keys and rows; to ``compact``, also of groups and answers, step by step."""
         progress = self.committer.progress
         watermark = progress.clock.watermark_us
         if watermark is None:
@@ -41,12 +41,15 @@ class Leftovers:
             yield
             self._expire(definitions, watermark)
             self._expire_rows(definitions, watermark)
-            yield
-            self._forget()
 
     def putting_together(self) -> Iterator[None]:
-        """Put files of answers together, step by step, and remove what has expired; this depends on no plan."""
+        """Put files of answers together, step by step, remove what has expired, and forget who has no answers left.
+
+        This depends on no plan.
+        """
         yield from self.answers.compacting(self.targets.taken())
+        yield
+        self._forget()
 
     def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:
         """Let answers expire, also those of queries that are gone, each as long after its window as its query said."""
