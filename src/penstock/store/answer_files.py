@@ -160,6 +160,24 @@ class LargeTables(Sequence[pa.Table]):
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedAnswers:
+    """A table of answers as a file holds it."""
+
+    stream: memoryview
+    sum: str
+    holds: AnswerContents
+
+    @staticmethod
+    def of(table: pa.Table) -> EncodedAnswers:
+        """Encode a table."""
+        stream = arrow_stream(table, compressed=True)
+        return EncodedAnswers(stream, checksum(stream), look_at(table))
+
+
+Written = pa.Table | EncodedAnswers  # what becomes a part of a file
+
+
+@dataclass(frozen=True, slots=True)
 class PassingAnswers:
     """Answers in memory."""
 
@@ -189,20 +207,21 @@ def file_name(span: Span) -> str:
 
 
 def write_answers(
-    folder: Path, span: Span, tables: Sequence[pa.Table], point: str, written: Sequence[AnswerPart] = ()
+    folder: Path, span: Span, tables: Sequence[Written], point: str, written: Sequence[AnswerPart] = ()
 ) -> AnswerFile:
     """Write tables as a file.
 
     Parts that are ``written`` already, to files of their own, are named with them: they hold from then on.
     """
-    streams = [arrow_stream(table, compressed=True) for table in tables]
+    encoded = [one if isinstance(one, EncodedAnswers) else EncodedAnswers.of(one) for one in tables]
     offset, parts = 0, []
-    for stream, table in zip(streams, tables, strict=True):
-        parts.append(AnswerPart(offset, len(stream), checksum(stream), look_at(table)))
-        offset += len(stream)
+    for one in encoded:
+        parts.append(AnswerPart(offset, len(one.stream), one.sum, one.holds))
+        offset += len(one.stream)
     made = AnswerFile(folder / file_name(span), span, (*parts, *written))
     index = seal(_record(made))
-    content: list[bytes | memoryview] = [*streams, index, len(index).to_bytes(8, "little"), MARK]
+    ending = index, len(index).to_bytes(8, "little"), MARK
+    content: list[bytes | memoryview] = [*(one.stream for one in encoded), *ending]
     write_whole(made.path, lambda file: file.writelines(content), point)
     return made
 

@@ -90,20 +90,26 @@ def alike_together(tables: Sequence[pa.Table]) -> list[pa.Table]:
 
 def in_parts(table: pa.Table, most: int = MANY_ROWS) -> Iterator[pa.Table]:
     """Sort a table by query, and cut it so that a query's answers are in few parts and these are not large."""
-    order = np.argsort(_numbers(table, DEFINITION), kind="stable")
-    table = table.take(pa.array(order))
     definitions = _numbers(table, DEFINITION)
+    order = np.argsort(definitions, kind="stable")
+    whole = table.combine_chunks()
+    for start, end in _cuts(definitions[order], most):
+        yield whole.take(pa.array(order[start:end]))  # a part at a time: others may go on in between
+
+
+def _cuts(definitions: Int64Array, most: int) -> Iterator[tuple[int, int]]:
+    """Say where sorted rows are cut into parts."""
     begins = [0, *(np.flatnonzero(np.diff(definitions)) + 1).tolist(), len(definitions)]
     start = 0
     for begin, end in pairwise(begins):
         if end - start > most and begin > start:
-            yield table.slice(start, begin - start)
+            yield start, begin
             start = begin
         while end - start > most:
-            yield table.slice(start, most)
+            yield start, start + most
             start += most
     if start < len(definitions):
-        yield table.slice(start)
+        yield start, len(definitions)
 
 
 def with_commit(table: pa.Table, number: int, keep: Mapping[int, int]) -> list[pa.Table]:
@@ -114,14 +120,16 @@ def with_commit(table: pa.Table, number: int, keep: Mapping[int, int]) -> list[p
     return [table] if table.num_rows else []
 
 
-def in_small_parts(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
+def in_small_parts(table: pa.Table, keep: Mapping[int, int]) -> Iterator[pa.Table]:
     """Cut answers of several commits into parts, by query and then as they came."""
-    halves = _by_keeping(table.combine_chunks(), keep)
-    return [part for half in halves for part in in_parts(half, MOST_ROWS)]
+    for half in _by_keeping(table, keep):
+        yield from in_parts(half, MOST_ROWS)
 
 
 def _by_keeping(table: pa.Table, keep: Mapping[int, int]) -> list[pa.Table]:
     """Take answers that will expire apart from those that stay, so that whole parts expire."""
+    if not keep:
+        return [table] if table.num_rows else []
     passing = pc.is_in(table[DEFINITION], pa.array(list(keep), pa.int64()))
     return [half for half in (table.filter(passing), table.filter(pc.invert(passing))) if half.num_rows]
 

@@ -17,9 +17,11 @@ from penstock.store.answer_files import (
     AnswerFile,
     AnswerPart,
     AnswersTogether,
+    EncodedAnswers,
     LargeTables,
     PassingAnswers,
     Span,
+    Written,
     file_name,
     hold_in_memory,
     read_index,
@@ -182,11 +184,15 @@ class AnswerLog(ABC):
     def _write(
         self,
         span: Span,
-        tables: Sequence[pa.Table],
+        tables: Sequence[Written],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> AnswersTogether:
         """Keep tables together."""
+
+    def _prepared(self, table: pa.Table) -> Written:
+        """Do for a table what can be done before those that it is kept with are there."""
+        return table
 
     @abstractmethod
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
@@ -243,13 +249,14 @@ class AnswerLog(ABC):
     def _merging(self, files: Sequence[AnswersTogether], taken: int) -> Generator[None, None, list[AnswersTogether]]:
         """Put the answers of neighbours together, step by step: columns alike together, in parts by query."""
         keep = self._keep if files[-1].span.last <= taken else {}
-        tables, parts = list[pa.Table](), list[pa.Table]()
+        tables, parts = list[pa.Table](), list[Written]()
         for file in files:
             tables += [one for part in file.parts for one in with_commit(file.read(part), file.span.last, keep)]
             yield
         for table in alike_together(tables):
-            parts += in_small_parts(table, keep)
-            yield
+            for part in in_small_parts(table, keep):
+                parts.append(self._prepared(part))
+                yield
         span = Span.joined([file.span for file in files])
         return [self._write(span, parts, "compaction.answers")] if parts else []
 
@@ -263,12 +270,12 @@ class MemoryAnswerLog(AnswerLog):
     def _write(
         self,
         span: Span,
-        tables: Sequence[pa.Table],
+        tables: Sequence[Written],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> PassingAnswers:
         """Hold tables; without a folder, executors write nothing."""
-        return hold_in_memory(span, tables)
+        return hold_in_memory(span, [table for table in tables if isinstance(table, pa.Table)])
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
         """Do nothing: memory holds what it holds."""
@@ -298,12 +305,16 @@ class DiskAnswerLog(AnswerLog):
     def _write(
         self,
         span: Span,
-        tables: Sequence[pa.Table],
+        tables: Sequence[Written],
         point: str,
         written: Sequence[AnswerPart] = (),
     ) -> AnswerFile:
         """Write tables to one file."""
         return write_answers(self.folder, span, tables, point, written)
+
+    def _prepared(self, table: pa.Table) -> Written:
+        """Encode a table: that takes most of the time."""
+        return EncodedAnswers.of(table)
 
     def _settle(self, files: Sequence[AnswersTogether]) -> None:
         """Write the list of files."""

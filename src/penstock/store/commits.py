@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -203,6 +203,9 @@ class CommitLog(Protocol):
     def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Put the partials of small batches together, now and then."""
 
+    def compacting(self, needed: Needed = lambda partials: partials) -> Iterator[None]:
+        """Do so step by step; commits may come between two of them."""
+
 
 class MemoryCommitLog:
     """Keeps the last commit only: a restart starts anew."""
@@ -232,6 +235,10 @@ class MemoryCommitLog:
 
     def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Do nothing: no partials are kept here."""
+
+    def compacting(self, needed: Needed = lambda partials: partials) -> Iterator[None]:
+        """Do nothing."""
+        return iter(())
 
 
 class DiskCommitLog:
@@ -291,19 +298,32 @@ class DiskCommitLog:
 
     def compact(self, needed: Needed = lambda partials: partials) -> None:
         """Every few commits, put the partials of small batches together and remove what is not needed."""
+        for _ in self.compacting(needed):
+            pass
+
+    def compacting(self, needed: Needed = lambda partials: partials) -> Iterator[None]:
+        """Do so step by step; commits that come between two of them stay as they are."""
         if self._last is None or self._last.number - self._through <= FAN:
             return
         earlier, last = [k for k in self._kept[:-1] if k.weight], self._kept[-1]
         files = [Weighed(k.weight, k.shape, self._size(k)) for k in earlier]
         for stretch in reversed(list(worth_merging(files))):
-            earlier[stretch.start : stretch.stop] = [self._merge(earlier[stretch.start : stretch.stop], needed)]
+            merged = yield from self._merging(earlier[stretch.start : stretch.stop], needed)
+            earlier[stretch.start : stretch.stop] = [merged]
+            yield
         write_list(self.folder, Manifest(last.number - 1, tuple(earlier)))
-        self._through, self._kept = last.number - 1, [*earlier, last]
+        recent = [kept for kept in self._kept if kept.number > last.number]
+        self._through, self._kept = last.number - 1, [*earlier, last, *recent]
         sweep(self.folder, self._kept)
 
-    def _merge(self, files: Sequence[KeptCommits], needed: Needed) -> KeptCommits:
-        """Write the partials of neighbours as one file, under a name of its own."""
-        content = arrow_file(needed(pa.concat_tables([self._table(k) for k in files]).combine_chunks()))
+    def _merging(self, files: Sequence[KeptCommits], needed: Needed) -> Generator[None, None, KeptCommits]:
+        """Write the partials of neighbours as one file, under a name of its own, step by step."""
+        tables = list[pa.Table]()
+        for one in files:
+            tables.append(self._table(one))
+            yield
+        content = arrow_file(needed(pa.concat_tables(tables).combine_chunks()))
+        yield
         highest = max(k.highest for k in files if k.highest is not None)
         weight = sum(k.weight for k in files)
         merged = KeptCommits(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)

@@ -304,7 +304,7 @@ class Pipeline:
         tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
         answers = self.leftovers.putting_together()
         if not (self.lags or self.defers_upkeep):
-            self.committer.answer(due, layout, late, partial(self._compact, layout) if compact else None)
+            self.committer.answer(due, layout, late, self._compacting(layout) if compact else ())
             for _ in (*tidying, *(answers if compact else ())):
                 pass
             return
@@ -350,14 +350,9 @@ class Pipeline:
                 self.committer.drain(self.layout)
             self.upkeep.finish(planning=planning)
 
-    def _compact(self, layout: Layout) -> None:
-        """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
-        self.commits.compact(lambda partials: self.due_windows.needed(partials, layout))
-
     def _compacting(self, layout: Layout) -> Iterator[None]:
-        """Do so when it is its turn, in one step."""
-        self._compact(layout)
-        yield
+        """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
+        return self.commits.compacting(lambda partials: self.due_windows.needed(partials, layout))
 
     def _is_time_to_compact(self) -> bool:
         """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""

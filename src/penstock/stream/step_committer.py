@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -91,18 +91,18 @@ class StepCommitter:
         due: Sequence[Pending],
         layout: Layout,
         late: LateRows = NO_LATE_ROWS,
-        before_expiry: Callable[[], None] | None = None,
+        before_expiry: Iterable[None] = (),
     ) -> None:
         """Answer what is due, the most urgent first, and let go of what no window needs any more.
 
-        ``before_expiry`` is called when all is answered, while the partials that this needs are all kept.
+        ``before_expiry`` is done when all is answered, while the partials that this needs are all kept.
         """
         with self.metrics.timed("answer"):
             self.correct(layout, late)
             self.unanswered.add(due)
             self.drain(layout)
-            if before_expiry is not None:
-                before_expiry()
+            for _ in before_expiry:
+                pass
             self.expire(layout)
         self.charge(layout)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from penstock.evaluate.windows.due import EndRuns
@@ -27,9 +29,10 @@ class PartitionDueWindows(DueWindows):
         """Return nothing: times do not tell what parts need."""
         return None
 
-    def release(self, layout: Layout, floors: Floors) -> None:
+    def releasing(self, layout: Layout, floors: Floors) -> Iterator[None]:
         """Let go of slices that no window needs, part by part."""
         self._partitioned.let_go(layout)
+        yield
 
     def needed(self, partials: pa.Table, layout: Layout) -> pa.Table:
         """Keep what windows to come need of partials that are put together."""
