@@ -74,3 +74,22 @@ def test_what_fails_aside_is_raised_by_the_stream_and_leaves_no_thread(tmp_path:
     assert "penstock-upkeep" not in {thread.name for thread in threading.enumerate()}
     one.feed(row(30))
     assert one.timeline("q") != []
+
+
+def test_nothing_that_a_job_may_be_reading_is_removed_while_it_runs(tmp_path: Path) -> None:
+    one, done = made(tmp_path / "s"), list[str]()
+
+    def work(name: str) -> Iterator[None]:
+        done.append(name)
+        yield
+
+    one.feed(row(1))
+    one.pipeline.upkeep.finish()
+    one.pipeline.upkeep.leave({"compaction": work("compaction"), "tidying": work("tidying")}, {})
+    with one.pipeline.committer.order.under_way.taken():
+        while one.pipeline.do_upkeep():
+            pass
+        assert done == ["compaction"]
+    while one.pipeline.do_upkeep():
+        pass
+    assert done == ["compaction", "tidying"]

@@ -159,7 +159,7 @@ def _is_free(pipeline: Pipeline) -> bool:
     return True
 
 
-def _guarded(pipeline: Pipeline, do: Callable[[], None]) -> None:
+def _guarded(pipeline: Pipeline, do: Callable[[], object]) -> None:
     """Do something for a stream; what it raises stops the stream at its next step."""
     try:
         do()

@@ -329,10 +329,18 @@ class Pipeline:
             assert self.layout is not None
             self.committer.answer_next(self.layout, keys)
 
-    def do_upkeep(self) -> None:
-        """Do the next piece of what can wait."""
+    def do_upkeep(self) -> bool:
+        """Do the next piece of what can wait; False: there is none that can be done now."""
         with self.memory, self.observing.holding(self.clock()), self._whole():
-            self.upkeep.do_next()
+            return self.upkeep.do_next(self._not_beside_a_job)
+
+    @property
+    def _not_beside_a_job(self) -> frozenset[str]:
+        """Name the upkeep that removes files which the job of a batch may be reading, if one is under way."""
+        if self.committer.order.under_way.since_us is None:
+            return frozenset()
+        spread = self.executor_state is not None and self.executor_state.groupings
+        return frozenset({"tidying", "expiry"} if spread else {"tidying"})
 
     def finish_upkeep(self) -> None:
         """Do all that can wait."""

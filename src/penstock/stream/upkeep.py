@@ -46,9 +46,12 @@ class Upkeep:
         self._is_late = self._is_late or not self._left.keys().isdisjoint(work)
         self._left = {**work, **self._left, **always}
 
-    def do_next(self) -> None:
-        """Do the next piece."""
-        self._go_on(PIECE_S)
+    def do_next(self, but: frozenset[str] = frozenset()) -> bool:
+        """Do the next piece, ``but`` of the work of some names; False: there is no other."""
+        if not self._left.keys() - but:
+            return False
+        self._go_on(PIECE_S, but)
+        return True
 
     def catch_up(self) -> None:
         """Go on for a moment with what is late."""

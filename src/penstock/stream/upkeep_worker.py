@@ -44,9 +44,9 @@ def _work(pipeline: Pipeline, done: threading.Event) -> None:
     """Do piece after piece, until the stream has done what there was."""
     while not done.wait(GIVES_WAY_S if pipeline.upkeep else LOOK_S):
         try:
-            while pipeline.upkeep and not done.is_set() and pipeline.is_free:
-                pipeline.do_upkeep()
-            if pipeline.is_free:
+            while not done.is_set() and pipeline.upkeep and pipeline.is_free and pipeline.do_upkeep():
+                pass
+            if pipeline.is_free and pipeline.committer.order.under_way.since_us is None:
                 GARBAGE.catch_up()
         except BaseException as error:
             pipeline.failure = error
