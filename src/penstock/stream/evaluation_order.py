@@ -21,7 +21,7 @@ from penstock.schedule.policy import Head, Policy
 from penstock.schedule.work_groups import cut_end, first_group, item_head
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts
-from penstock.stream.query_items import QueryItems
+from penstock.stream.query_items import AskedQuery, QueryItems
 
 GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
@@ -106,11 +106,19 @@ class EvaluationOrder:
         """Tell whether windows are answered in one go: there is nothing to be won by an order, or they need it."""
         return whole.seconds <= GROUP_S or whole.is_dated
 
-    def item(self, members: Sequence[Pending], final_us: int, due_us: int | None = None) -> EvaluationItem:
-        """Describe windows that are answered together; they are due as soon as the most urgent of them wants."""
+    def item(
+        self,
+        members: Sequence[Pending],
+        final_us: int,
+        due_us: int | None = None,
+        known: Sequence[AskedQuery] | None = None,
+    ) -> EvaluationItem:
+        """Describe windows that are answered together; they are due as soon as the most urgent of them wants.
+
+        ``known`` is what is known of the query of each, if somebody has looked it up.
+        """
         seconds, priority, soonest_us, fresh = 0.0, 0.0, NEVER_US, dict[int, float]()
-        for one in members:  # thousands for every batch
-            asked = self.queries.of(one)
+        for one, asked in zip(members, map(self.queries.of, members) if known is None else known, strict=True):
             if asked.fresh:  # its last window alone is answered
                 fresh[one.definition.id] = asked.cost.seconds
             else:

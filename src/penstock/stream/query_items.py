@@ -8,7 +8,7 @@ can take: otherwise an alert would wait for what has time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,11 +58,15 @@ class QueryItems:
             return known
         return self._learn(one)
 
-    def together(self, due: Iterable[Pending]) -> dict[ItemName, list[Pending]]:
-        """Put the windows of each item together."""
-        found: dict[ItemName, list[Pending]] = {}
-        for one in due:
-            found.setdefault(self.of(one).item, []).append(one)
+    def together(
+        self, due: Sequence[Pending], known: Sequence[AskedQuery]
+    ) -> dict[ItemName, tuple[list[Pending], list[AskedQuery]]]:
+        """Put the windows of each item together, with what is ``known`` of their queries."""
+        found: dict[ItemName, tuple[list[Pending], list[AskedQuery]]] = {}
+        for one, asked in zip(due, known, strict=True):
+            members, theirs = found.setdefault(asked.item, ([], []))
+            members.append(one)
+            theirs.append(asked)
         return found
 
     def wanted(self, definition: Definition) -> tuple[float, int]:

@@ -65,14 +65,17 @@ class UnansweredWindows:
             return
         now_us, order = self.order.clock(), self.order
         self.added_us = now_us
-        whole = None if self.items else order.item(due, now_us)
+        known = [order.queries.of(one) for one in due]
+        whole = None if self.items else order.item(due, now_us, known=known)
         if whole is not None and (whole.is_dated or self.together.shares) and order.is_quick(whole):
             self.items[None] = whole
         else:
             self._split()
-            for key, members in order.queries.together(due).items():
-                known = self.items.get(key)
-                self.items[key] = order.item(members, now_us) if known is None else order.joined(known, members)
+            for key, (members, theirs) in order.queries.together(due, known).items():
+                if (there := self.items.get(key)) is None:
+                    self.items[key] = order.item(members, now_us, known=theirs)
+                else:
+                    self.items[key] = order.joined(there, members)
         self._note_added(due)
 
     def _split(self) -> None:
@@ -81,8 +84,9 @@ class UnansweredWindows:
         if whole is None or whole.is_dated:
             return
         del self.items[None]
-        for key, members in self.order.queries.together(whole.members).items():
-            self.items[key] = self.order.item(members, whole.final_us)
+        known = [self.order.queries.of(one) for one in whole.members]
+        for key, (members, theirs) in self.order.queries.together(whole.members, known).items():
+            self.items[key] = self.order.item(members, whole.final_us, known=theirs)
 
     def take(self, keys: Sequence[ItemKey] | None = None) -> list[Pending]:
         """Take the windows that are answered next, at least those of one item; ``keys`` are items in their order."""
