@@ -219,6 +219,16 @@ def test_partials_of_parts_are_let_go_of_and_put_together(
         assert max(lane.cells for lane in lanes) <= 3 * 4  # of each key, what windows to come hold
 
 
+def test_slices_of_parts_are_let_go_of_while_the_stream_runs(spark: SparkSession, tmp_path: Path) -> None:
+    query = Counted(4, 3, apart=True, by=("k",))
+    with opened(spark, tmp_path) as bed:
+        bed.query("q", query.text)
+        for b in range(8):
+            bed.feed("s", [{"ts": 5 * b + i, "k": "ab"[i % 2], "v": i} for i in range(5)])
+        [line] = [one for one in bed.engine.streams.runners.values() if isinstance(one, parts_fed.PartitionedRowStream)]
+        assert max(lane.cells for lane in line.pipeline.synopsis.lanes.values()) <= 2 * 4  # of 32 rows and more
+
+
 def test_a_row_that_fails_pauses_its_query_alone(spark: SparkSession, tmp_path: Path) -> None:
     with opened(spark, tmp_path) as bed:
         bed.query("bad", "SELECT sum(1 / v) AS s FROM s [ROWS 2 SLIDE 2]")
