@@ -13,10 +13,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from bench._apart import run_apart
+from bench._batch_ends import BatchEnds
 from bench._frame import SETTINGS
 from bench._mixed.drawn import drawn_queries
 from bench._mixed.workloads import Load
-from bench._noting import BatchTimes, NotingSink
+from bench._noting import NotingSink
 from penstock.engine import Engine
 from penstock.spark.session.embedded import embedded
 
@@ -55,18 +56,17 @@ def _in_process(what: str, load: Load, scratch: Path) -> dict[str, Any]:
 
 def _run_engine(load: Load, scratch: Path) -> dict[str, Any]:
     """Answer what is offered with a state folder, and note when each batch was answered."""
-    session, times = embedded(settings=SETTINGS), BatchTimes()
+    session, ends = embedded(settings=SETTINGS), BatchEnds()
     began = time.perf_counter()
-    sink = NotingSink(scratch / "answers", times.note)
+    sink = NotingSink(scratch / "answers", ends.note, "s")
     with Engine(scratch / "state", spark=session, sinks=[sink]) as engine:
         if "s" not in engine.catalog.stream_names():
             engine.execute(load.script())
-        stream = engine.stream("s")
-        stream.delivery.wait()  # for what was missed
+        engine.stream("s").delivery.wait()
+        ends.watch(engine, "s")
         opened = time.perf_counter() - began
-        times.watch(stream.pipeline)
         engine.process_available()
-    return {"seconds": [end - began for end in times.ends()], "opened": opened}
+    return {"seconds": [end - began for end in ends.ends()], "opened": opened}
 
 
 def _run_plain(load: Load, scratch: Path) -> dict[str, Any]:
