@@ -75,11 +75,11 @@ class Cursor(SparkParser):
 
     def _at(self, *types: TokenType) -> bool:
         """Say whether the current token has one of these types."""
-        return bool(self._curr) and self._curr.token_type in types
+        return self._curr.token_type in types
 
     def _at_word(self, *words: str) -> bool:
-        """Say whether the next tokens are these words, unquoted."""
-        if len(self._tokens) - self._index < len(words):
+        """Say whether the next tokens are these words, unquoted; asked some fifty times a query."""
+        if self._curr.text.upper() != words[0] or len(self._tokens) - self._index < len(words):
             return False
         for place, word in enumerate(words, self._index):
             token = self._tokens[place]

@@ -26,6 +26,7 @@ REFUSED_CLAUSES: Final = (
     ("PIVOT", "PIVOT clauses"),
     ("UNPIVOT", "UNPIVOT clauses"),
 )
+_CLAUSE_STARTS: Final = frozenset({"SET", *(words.split()[0] for words, _ in REFUSED_CLAUSES)})
 # Spark's alternatives put SQL's own reading of these words first where a value follows: ``SELECT a AND from``.
 _TAKE_VALUES: Final = (TokenType.AND, TokenType.OR, TokenType.DIV, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _BEGIN_VALUES: Final = frozenset({*SIGNS, *STRINGS, TokenType.STAR, TokenType.NUMBER, TokenType.L_PAREN})
@@ -115,4 +116,6 @@ class Words(Cursor):
 
     def _at_clause(self) -> bool:
         """Say whether a clause begins here that is refused by name."""
+        if self._curr.text.upper() not in _CLAUSE_STARTS:
+            return False
         return any(self._at_word(*words.split()) for words, _ in REFUSED_CLAUSES) or self._at_word("SET")
