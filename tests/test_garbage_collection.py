@@ -58,6 +58,18 @@ def test_all_objects_are_looked_at_when_it_is_due(monkeypatch: pytest.MonkeyPatc
         assert gc.get_freeze_count() > 0
 
 
+def test_who_never_has_time_looks_at_all_objects_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    garbage, knot = GarbageCollection(), old_knot()
+    monkeypatch.setattr(garbage_collection, "EVERY_S", 0.0)
+    with garbage.put_off():
+        pass
+    assert knot() is not None
+    monkeypatch.setattr(garbage_collection, "LATEST_S", 0.0)
+    with garbage.put_off():
+        pass
+    assert knot() is None
+
+
 def test_a_program_that_freezes_objects_itself_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage_collection, "EVERY_S", 0.0)
     garbage, knot = GarbageCollection(), old_knot()

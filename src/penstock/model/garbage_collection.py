@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-EVERY_S: Final = 60.0  # between two looks at all objects, at least
+EVERY_S: Final = 60.0  # between two looks at all objects, at least …
+LATEST_S: Final = 300.0  # … and at most: where nobody has time, the end of a batch has to
 
 
 class GarbageCollection:
@@ -43,7 +44,7 @@ class GarbageCollection:
                 if not self._holders and self._is_frozen:
                     gc.unfreeze()
                     self._is_frozen = False
-            if then_catch_up:
+            if then_catch_up or time.monotonic() - self._looked_s > LATEST_S:
                 self.catch_up()
 
     def catch_up(self) -> None:
