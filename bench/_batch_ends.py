@@ -1,4 +1,4 @@
-"""Notes when a sink had taken all answers of each batch: the answers to one batch may come in several groups."""
+"""Notes when a sink had taken all answers of each batch, which may come in several groups."""
 
 from __future__ import annotations
 

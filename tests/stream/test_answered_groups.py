@@ -133,7 +133,7 @@ def test_upkeep_is_told_as_background_work(stream: MadeStream, noted: Noted) -> 
     assert not any(isinstance(one, BackgroundWork) for one in noted.work)
     stream.pipeline.drain()
     done = [one.name for one in noted.work if isinstance(one, BackgroundWork)]
-    assert done == ["compaction", "tidying", "expiry"]
+    assert done == ["compaction", "tidying", "answers", "expiry"]
 
 
 def test_an_observer_that_fails_is_told_no_more_and_the_stream_goes_on(
