@@ -47,6 +47,16 @@ def test_old_objects_are_let_alone_until_all_who_asked_for_it_are_done() -> None
     assert knot() is None
 
 
+def test_what_comes_during_long_work_can_be_let_alone_too_and_is_looked_at_after_it() -> None:
+    garbage = GarbageCollection()
+    with garbage.put_off(then_catch_up=True):
+        new = weakref.ref(Knot())
+        garbage.renew()
+        gc.collect()
+        assert new() is not None
+    assert new() is None
+
+
 def test_all_objects_are_looked_at_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     garbage, knot = GarbageCollection(), old_knot()
     garbage.catch_up()

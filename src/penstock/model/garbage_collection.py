@@ -47,6 +47,13 @@ class GarbageCollection:
             if then_catch_up or time.monotonic() - self._looked_s > LATEST_S:
                 self.catch_up()
 
+    def renew(self) -> None:
+        """Leave alone also what came since: much of it is kept, and is garbage at once when the work is done."""
+        with self._lock:
+            if self._is_frozen:
+                gc.freeze()
+                self._looked_s = -EVERY_S  # it is worth a look as soon as somebody has time
+
     def catch_up(self) -> None:
         """Look at all objects, if that is due."""
         now_s = time.monotonic()

@@ -33,6 +33,7 @@ from penstock.language.statements import (
     ShowCreate,
     Statement,
 )
+from penstock.model.garbage_collection import GARBAGE
 
 __all__ = [
     "AlterQuery",
@@ -58,6 +59,7 @@ __all__ = [
 
 T = TypeVar("T")
 
+MANY: Final = 500  # statements of a script, after which those that are read are let alone by the garbage collector
 SURELY_READABLE: Final = 60  # tokens in which no limit can be reached: each of 40 levels opens and closes
 _PIECES: Final = re.compile(r"\w+|[^\w\s]")  # a nesting token is one of these, and they are found faster
 
@@ -71,6 +73,8 @@ def parse_script(text: str) -> list[Statement]:
             statements.append(parse_statement(text[start:end]))
         except LanguageError as error:
             raise _moved(error, text, start) from None
+        if len(statements) % MANY == 0:
+            GARBAGE.renew()
     return statements
 
 
