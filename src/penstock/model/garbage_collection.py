@@ -23,7 +23,7 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         """Put off nothing yet."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection may run code of whoever has objects to let go of
         self._holders = 0
         self._is_frozen = False
         self._looked_s = time.monotonic()
