@@ -47,6 +47,7 @@ class Ran:
     cpu_seconds: float = 0.0
     answers: int = 0
     state_bytes: int = 0
+    steady_cpu_seconds: float = 0.0  # of the batches after the first ones
     creating_seconds: float = 0.0
     batches: list[float] = field(default_factory=list)  # seconds of each
     steps: dict[str, float] = field(default_factory=dict)
@@ -78,8 +79,14 @@ def run(
     ran = Ran()
     with scratch_folder() as scratch:
         folder, state = scratch / "answers", scratch / "state"
-        ends: list[float] = []
-        sink = NotingSink(folder, lambda *_: ends.append(time.perf_counter()))
+        ends, spent = list[float](), dict[int, float]()  # processor time after some of the batches
+
+        def note(*_: object) -> None:
+            ends.append(time.perf_counter())
+            if len(ends) - 1 in (STEADY, load.files):
+                spent[len(ends) - 1] = cpu_seconds()
+
+        sink = NotingSink(folder, note)
         with Engine(state, spark=session, strategy=strategy, sinks=[sink], aggregation=aggregation) as engine:
             began = time.perf_counter()
             engine.execute(load.script(names))
@@ -94,6 +101,8 @@ def run(
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]
+            steady = STEADY if load.files > STEADY else 0
+            ran.steady_cpu_seconds = spent.get(load.files, cpu) - (spent[steady] if steady else cpu)
             ran.batches = [round(b - a, 4) for a, b in pairwise(ends)][: load.files]
         ran.state_bytes = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         ran.sums = sums_of(folder)

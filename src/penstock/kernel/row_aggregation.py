@@ -17,6 +17,7 @@ from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns, masked
 from penstock.evaluate.components.value_tables import plain_zero
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 from penstock.share.conditions.fragments import takes_any
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import (
@@ -238,9 +239,9 @@ def _runs(codes: Sequence[Int64Array], rows: Int64Array) -> RowRuns:
         digits = int(more.max(initial=0)) + 1
         if size * digits >= MOST_CODES:
             distinct, combined = np.unique(combined, return_inverse=True)
-            size = len(distinct)
+            size = max(1, len(distinct))
         combined, size = combined * digits + more[rows], size * digits
-    place = np.argsort(combined, kind="stable")
+    place = stable_order(combined, size)
     ordered = combined[place]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(rows) else np.empty(0, np.int64)
     return RowRuns(rows[place], starts.astype(np.int64))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.evaluate.components.frequency_tables import join_arrays
 from penstock.evaluate.components.numbers import Component, Planes, Values
 from penstock.model.arrays import Int64Array
+from penstock.model.sorting import stable_order
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 
@@ -113,7 +114,7 @@ def sort_pairs(first: Int64Array, second: Int64Array) -> Order | None:
     if (int(first.max()) - low + 1) * width >= 1 << 63:
         return np.lexsort((second, first))
     key = (first - low) * width + second
-    return None if bool((key[1:] >= key[:-1]).all()) else np.argsort(key, kind="stable")
+    return None if bool((key[1:] >= key[:-1]).all()) else stable_order(key, int(key.max()) + 1)
 
 
 def run_starts(first: Int64Array, second: Int64Array) -> Int64Array:
