@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
+from bench._batch_ends import BatchEnds
 from bench._frame import scratch_folder
 from bench._groupings.running import sums_of
 from bench._mixed.spark_steps import SparkSteps
@@ -20,6 +21,7 @@ from bench._noting import NotingSink
 from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
 from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
+from penstock.stream.answered_groups import ProcessedBatch, Work
 
 STEADY: Final = 4  # batches before which Spark compiles and queries begin
 
@@ -79,20 +81,16 @@ def run(
     ran = Ran()
     with scratch_folder() as scratch:
         folder, state = scratch / "answers", scratch / "state"
-        ends, spent = list[float](), dict[int, float]()  # processor time after some of the batches
-
-        def note(*_: object) -> None:
-            ends.append(time.perf_counter())
-            if len(ends) - 1 in (STEADY, load.files):
-                spent[len(ends) - 1] = cpu_seconds()
-
-        sink = NotingSink(folder, note)
+        ends = BatchEnds()
+        sink = NotingSink(folder, ends.note, load.stream)
         with Engine(state, spark=session, strategy=strategy, sinks=[sink], aggregation=aggregation) as engine:
             began = time.perf_counter()
             engine.execute(load.script(names))
             pipeline = engine.stream(load.stream).pipeline
             ran.creating_seconds = time.perf_counter() - began
-            ends.append(time.perf_counter())
+            ends.watch(engine, load.stream)
+            between = SteadyProcessorTime(load.files)
+            pipeline.observing.observers = [*pipeline.observing.observers, between]
             cpu, began = cpu_seconds(), time.perf_counter()
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)
@@ -101,13 +99,34 @@ def run(
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]
-            steady = STEADY if load.files > STEADY else 0
-            ran.steady_cpu_seconds = spent.get(load.files, cpu) - (spent[steady] if steady else cpu)
-            ran.batches = [round(b - a, 4) for a, b in pairwise(ends)][: load.files]
+            ran.steady_cpu_seconds = between.seconds
+        ran.batches = [round(b - a, 4) for a, b in pairwise([began, *ends.ends()])]
         ran.state_bytes = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         ran.sums = sums_of(folder)
         ran.answers = sum(count for count, _ in ran.sums.values())
     return ran
+
+
+class SteadyProcessorTime:
+    """Observes a stream, and takes the processor time from the commit of one of its first batches to that of its last.
+
+    Of as few batches, all but the first one count.
+    """
+
+    def __init__(self, batches: int) -> None:
+        """Foresee so many batches."""
+        self._from, self._to = (STEADY if batches > STEADY else 1), batches
+        self._batches = 0
+        self._began = self.seconds = 0.0
+
+    def observe(self, work: Work) -> None:
+        """Count batches."""
+        if isinstance(work, ProcessedBatch):
+            self._batches += 1
+            if self._batches == self._from:
+                self._began = cpu_seconds()
+            elif self._batches == self._to:
+                self.seconds = cpu_seconds() - self._began
 
 
 def cpu_seconds() -> float:
