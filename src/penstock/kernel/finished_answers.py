@@ -214,7 +214,7 @@ def _given(
     (names, revised, grouped), windows, finished = called, work.windows, work.finished
     assert finished is not None
     if len(positions) == len(windows.firsts) - 1 and len(windows.ends) == len(windows.chosen):
-        mine, lengths, rows = slice(None), held, kept  # every window has an evaluation of its own, in their order
+        mine, lengths, rows = np.arange(len(held)), held, kept  # every window has an evaluation of its own, in order
     else:
         mine = windows.of_queries(positions)
         evaluation = windows.evaluation[mine]
