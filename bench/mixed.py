@@ -23,6 +23,7 @@ from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scra
 from bench._groupings.running import differing_sums
 from bench._measure import Figures, Progress
 from bench._mixed.alike import alike
+from bench._mixed.comparing import Compared, compare
 from bench._mixed.drawn import drawn_queries
 from bench._mixed.real_packets import FILE, data_folder, real_packets
 from bench._mixed.rivals import SAMPLE, duckdb_seconds, plain_seconds
@@ -57,7 +58,7 @@ class Workload:
     alone: tuple[str, ...] = ()  # queries that run alone; none: all
     alike_rows: int = 1_000_000  # of the workloads whose queries are alike
     repetitions: int = 1
-    turns: int = 3  # in which strategies are compared
+    turns: int = 5  # in which strategies are compared
     seed: int = 1
 
 
@@ -91,8 +92,8 @@ def _flights(bench: Bench[Workload]) -> None:
     """Run the airline's queries together, one by one, and some of them without Penstock."""
     workload = bench.workload
     load = flights(bench.scratch / "flights", workload.flights, workload.months, workload.seed)
-    others = _strategies(bench, load, OTHERS, lambda ran: ran.seconds)
-    together, unshared = others.pop(DEFAULT_STRATEGY), others["unshared paired"]
+    compared = _compared(bench, load, OTHERS)
+    together, unshared = compared.middle(DEFAULT_STRATEGY), compared.middle("unshared paired")
     bench.say(f"flights: {len(load.queries)} queries together {together.seconds:.1f} s")
     alone: dict[str, Ran] = {}
     for name in workload.alone or load.queries:
@@ -110,7 +111,7 @@ def _flights(bench: Bench[Workload]) -> None:
         "rows": load.rows,
         "together": together.record(),
         "unshared": unshared.record(),
-        "strategies": {name: round(ran.seconds, 2) for name, ran in others.items()},
+        "strategies": compared.record(),
         "alone_seconds": {name: round(ran.seconds, 3) for name, ran in alone.items()},
         "alone_cpu_seconds": round(sum(ran.cpu_seconds for ran in alone.values()), 1),
         "plain_seconds": plain,
@@ -121,31 +122,26 @@ def _flights(bench: Bench[Workload]) -> None:
     }
     expect = bench.figures.expect
     bench.figures.expect_true("flights: exact answers together equal those alone and unshared", not wrong)
-    least = min(ran.seconds for ran in others.values())
-    expect("flights: by cost / the best fixed strategy", together.seconds / least, "<=", BETTER)
+    expect("flights: by cost / the best fixed strategy", compared.ratio, "<=", BETTER)
     expect("flights: together / the most expensive query alone", together.seconds / alone[dearest].seconds, "<=", 4)
     expect("flights: separate Spark queries / together", sum(plain.values()) * scale / together.seconds, ">=", 6)
 
 
-def _strategies(
-    bench: Bench[Workload], load: Runnable, strategies: tuple[Strategy, ...], measured: Callable[[Ran], float]
-) -> dict[str, Ran]:
-    """Run all queries by cost and with some fixed strategies, in turns, and return the middle run of each.
+def _cpu(ran: Ran) -> float:
+    """Return the processor time of a run, first batches and all."""
+    return ran.cpu_seconds
 
-    Java compiles on for minutes, so whoever ran first would look slower than the others. Each strategy runs once to
-    warm up; one that takes twice as long as another runs only once more.
-    """
-    every: tuple[Strategy, ...] = (DEFAULT_STRATEGY, *strategies)
-    warm = {strategy: run(bench.session, load, strategy=strategy).seconds for strategy in every}
-    close = [strategy for strategy in every if warm[strategy] <= 2 * min(warm.values())]
-    runs: dict[str, list[Ran]] = {strategy: [] for strategy in every}
-    for turn in range(bench.workload.turns):
-        for strategy in every if not turn else close:
-            runs[strategy].append(run(bench.session, load, strategy=strategy))
-    found = {name: sorted(some, key=measured)[len(some) // 2] for name, some in runs.items()}
-    for name, ran in found.items():
-        bench.say(f"{name}: {ran.seconds:.1f} s, {ran.cpu_seconds:.1f} of processor time, a batch {ran.steady:.2f} s")
-    return found
+
+def _steady_cpu(ran: Ran) -> float:
+    """Return the processor time of a run's batches after the first ones."""
+    return ran.steady_cpu_seconds
+
+
+def _compared(
+    bench: Bench[Workload], load: Runnable, strategies: tuple[Strategy, ...], measured: Callable[[Ran], float] = _cpu
+) -> Compared:
+    """Run all queries by cost and with some fixed strategies, in turns, and compare their processor time."""
+    return compare(bench.session, load, strategies, bench.workload.turns, bench.say, measured)
 
 
 def _only(ran: Ran, name: str) -> dict[str, tuple[int, float]]:
@@ -166,8 +162,7 @@ def _edits(bench: Bench[Workload]) -> None:
         ours.append(run(bench.session, load))
     steady = statistics.median(seconds for ran in ours for seconds in ran.batches[STEADY:])
     nothing = statistics.median(empty)
-    others = _strategies(bench, load, OTHERS, lambda ran: ran.steady)
-    by_cost, least = others.pop(DEFAULT_STRATEGY).steady, min(ran.steady for ran in others.values())
+    compared = _compared(bench, load, OTHERS, _steady_cpu)
     bench.say(f"edits: a batch {steady:.3f} s, an empty one {nothing:.3f} s")
     bench.figures.measurements["edits"] = {
         "queries": len(load.queries),
@@ -177,11 +172,10 @@ def _edits(bench: Bench[Workload]) -> None:
         "empty_batch_seconds": round(nothing, 4),
         "counted_batch_seconds": round(statistics.median(counted), 4),
         "batch_seconds": round(steady, 4),
-        "by_cost_seconds": round(by_cost, 4),
-        "strategies": {name: round(ran.steady, 4) for name, ran in others.items()},
+        "strategies": compared.record(),
     }
     bench.figures.expect("edits: a batch / an empty micro-batch", steady / nothing, "<=", 2.5)
-    bench.figures.expect("edits: a batch, by cost / the best fixed strategy", by_cost / least, "<=", BETTER)
+    bench.figures.expect("edits: a batch, by cost / the best fixed strategy", compared.ratio, "<=", BETTER)
 
 
 def _packets(bench: Bench[Workload]) -> None:
@@ -192,19 +186,18 @@ def _packets(bench: Bench[Workload]) -> None:
         bench.figures.measurements["packets"] = {"skipped": f"no {FILE} in the folder that PENSTOCK_DATA names"}
         bench.say(f"packets: skipped, no {data_folder() / FILE}")
         return
-    others = _strategies(bench, load, OTHERS, lambda ran: ran.seconds)
-    together = others.pop(DEFAULT_STRATEGY)
+    compared = _compared(bench, load, OTHERS)
+    together = compared.middle(DEFAULT_STRATEGY)
     bench.say(f"packets: {len(load.queries)} queries together {together.seconds:.1f} s")
     bench.figures.measurements["packets"] = {
         "queries": len(load.queries),
         "rows": load.rows,
         "together": together.record(),
-        "strategies": {name: round(ran.seconds, 2) for name, ran in others.items()},
+        "strategies": compared.record(),
     }
-    least = min(ran.seconds for ran in others.values())
-    wrong = differing_sums(together.sums, others["unshared paired"].sums)
+    wrong = differing_sums(together.sums, compared.middle("unshared paired").sums)
     bench.figures.expect_true("packets: answers together equal those unshared", not wrong)
-    bench.figures.expect("packets: by cost / the best fixed strategy", together.seconds / least, "<=", BETTER)
+    bench.figures.expect("packets: by cost / the best fixed strategy", compared.ratio, "<=", BETTER)
 
 
 def _drawn(bench: Bench[Workload]) -> None:
@@ -225,11 +218,10 @@ def _drawn(bench: Bench[Workload]) -> None:
         bench.figures.expect("drawn: a batch with 300 queries / with 100", ratio, "<=", 2.5)
     some = workload.drawn[1]
     asked = replace(load, queries=drawn_queries(some, workload.seed))
-    others = _strategies(bench, asked, FEW_OTHERS, lambda ran: ran.steady)
-    by_cost = others.pop(DEFAULT_STRATEGY).steady
-    bench.figures.measurements["drawn_strategies"] = {name: round(ran.steady, 4) for name, ran in others.items()}
-    ratio = by_cost / min(ran.steady for ran in others.values())
-    bench.figures.expect(f"{some} drawn queries: a batch, by cost / the best fixed strategy", ratio, "<=", BETTER)
+    compared = _compared(bench, asked, FEW_OTHERS, _steady_cpu)
+    bench.figures.measurements["drawn_strategies"] = compared.record()
+    name = f"{some} drawn queries: a batch, by cost / the best fixed strategy"
+    bench.figures.expect(name, compared.ratio, "<=", BETTER)
 
 
 def _alike(bench: Bench[Workload]) -> None:
@@ -240,11 +232,9 @@ def _alike(bench: Bench[Workload]) -> None:
     workload, measured = bench.workload, {}
     for load in alike(bench.session, bench.scratch / "alike", workload.alike_rows, workload.seed):
         bench.say(f"strategies over {load.name}")
-        found = _strategies(bench, load, FEW_OTHERS, lambda ran: ran.cpu_seconds)
-        measured[load.name] = {name: round(ran.cpu_seconds, 3) for name, ran in found.items()}
-        usual = found.pop(DEFAULT_STRATEGY)
-        ratio = usual.cpu_seconds / min(ran.cpu_seconds for ran in found.values())
-        bench.figures.expect(f"{load.name}: by cost / the best fixed strategy", ratio, "<=", AS_GOOD)
+        compared = _compared(bench, load, FEW_OTHERS)
+        measured[load.name] = compared.record()
+        bench.figures.expect(f"{load.name}: by cost / the best fixed strategy", compared.ratio, "<=", AS_GOOD)
     bench.figures.measurements["alike"] = measured
 
 

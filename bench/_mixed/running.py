@@ -21,6 +21,7 @@ from bench._noting import NotingSink
 from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
 from penstock.model.strategy import DEFAULT_STRATEGY, Strategy
+from penstock.stream.answered_groups import ProcessedBatch, Work
 
 STEADY: Final = 4  # batches before which Spark compiles and queries begin
 
@@ -48,6 +49,7 @@ class Ran:
     cpu_seconds: float = 0.0
     answers: int = 0
     state_bytes: int = 0
+    steady_cpu_seconds: float = 0.0  # of the batches after the first ones
     creating_seconds: float = 0.0
     batches: list[float] = field(default_factory=list)  # seconds of each
     steps: dict[str, float] = field(default_factory=dict)
@@ -87,6 +89,8 @@ def run(
             pipeline = engine.stream(load.stream).pipeline
             ran.creating_seconds = time.perf_counter() - began
             ends.watch(engine, load.stream)
+            between = SteadyProcessorTime(load.files)
+            pipeline.observing.observers = [*pipeline.observing.observers, between]
             cpu, began = cpu_seconds(), time.perf_counter()
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)
@@ -95,11 +99,34 @@ def run(
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]
+            ran.steady_cpu_seconds = between.seconds
         ran.batches = [round(b - a, 4) for a, b in pairwise([began, *ends.ends()])]
         ran.state_bytes = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         ran.sums = sums_of(folder)
         ran.answers = sum(count for count, _ in ran.sums.values())
     return ran
+
+
+class SteadyProcessorTime:
+    """Observes a stream, and takes the processor time from the commit of one of its first batches to that of its last.
+
+    Of as few batches, all but the first one count.
+    """
+
+    def __init__(self, batches: int) -> None:
+        """Foresee so many batches."""
+        self._from, self._to = (STEADY if batches > STEADY else 1), batches
+        self._batches = 0
+        self._began = self.seconds = 0.0
+
+    def observe(self, work: Work) -> None:
+        """Count batches."""
+        if isinstance(work, ProcessedBatch):
+            self._batches += 1
+            if self._batches == self._from:
+                self._began = cpu_seconds()
+            elif self._batches == self._to:
+                self.seconds = cpu_seconds() - self._began
 
 
 def cpu_seconds() -> float:

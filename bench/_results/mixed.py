@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench._results.section import Chart, Document, Section, Table, mebibytes, table, whole
+from penstock.model.strategy import DEFAULT_STRATEGY
 from penstock.report.charts import Bar, bar_chart
 
 ASKED = """\
@@ -15,8 +17,6 @@ and some of them as Structured Streaming queries of their own and in DuckDB (sca
 groupings and 14 predicates run over batches of {edits:,} edits, beside micro-batches in which nothing is done. Where
 they are at hand, an hour of real packets (LBL-PKT-4; Paxson and Floyd 1995) is asked 44 queries. Up to {drawn:,}
 queries are drawn by a grammar. All other rows are generated with a seed."""
-
-USUAL = "by cost, as usual"
 
 
 def mixed(document: Document) -> Section:
@@ -31,7 +31,6 @@ def mixed(document: Document) -> Section:
         tables=(
             _flights(found["flights"]),
             *_strategies(found),
-            *_alike(found),
             _steps(found),
             *_spark_steps(found),
             _batches(found),
@@ -66,32 +65,31 @@ def _flights(found: Mapping[str, Any]) -> Table:
 
 
 def _strategies(found: Mapping[str, Any]) -> tuple[Table, ...]:
-    """List what other strategies take, if they were measured."""
-    if "strategies" not in found["flights"]:
+    """List what other strategies take, if they were measured in turns."""
+    loads = {name: found.get(name, {}).get("strategies", {}) for name in ("flights", "edits", "packets")}
+    loads |= {"drawn": found.get("drawn_strategies", {}), **found.get("alike", {})}
+    sides = {name: side for name, side in loads.items() if "seconds" in side}
+    names = list(dict.fromkeys(name for side in sides.values() for name in side["seconds"]))
+    if not names:
         return ()
-    sides = {"flights, seconds": {USUAL: found["flights"]["together"]["seconds"], **found["flights"]["strategies"]}}
-    sides["edits, seconds a batch"] = {USUAL: found["edits"]["by_cost_seconds"], **found["edits"]["strategies"]}
-    if "strategies" in (packets := found.get("packets", {})):
-        sides["packets, seconds"] = {USUAL: packets["together"]["seconds"], **packets["strategies"]}
-    names = list(sides["flights, seconds"])
-    rows = [(name, *(f"{side[name]:.3g}" for side in sides.values())) for name in names]
-    return (table("With other strategies:", ("strategy", *sides), rows),)
+    rows = [
+        (load, *(_middle(side["seconds"].get(name, [])) for name in names), f"{side['noise']:.2f}")
+        for load, side in sides.items()
+    ]
+    headings = ["by cost, as usual" if name == DEFAULT_STRATEGY else name for name in names]
+    said = "Processor seconds with each strategy (edits and drawn: of the batches after the first ones), middle runs"
+    return (table(f"{said}; at the end, the dearest run by cost / the cheapest:", ("load", *headings, "spread"), rows),)
+
+
+def _middle(seconds: Sequence[float]) -> str:
+    """Write the middle of some times, if there are any."""
+    return f"{statistics.median(seconds):.3g}" if seconds else ""
 
 
 def _runs(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """List the runs of all queries together, by load."""
     loads = {name: found[name] for name in ("flights", "edits", "packets") if "together" in found.get(name, {})}
     return {name: load["together"] for name, load in loads.items()}
-
-
-def _alike(found: Mapping[str, Any]) -> tuple[Table, ...]:
-    """List what strategies take where queries are alike, if they were measured."""
-    measured = found.get("alike", {})
-    if not measured:
-        return ()
-    names = list(next(iter(measured.values())))
-    rows = [(load, *(f"{seconds[name]:.2f}" for name in names)) for load, seconds in measured.items()]
-    return (table("Where queries are alike, processor seconds:", ("load", *names), rows),)
 
 
 def _steps(found: Mapping[str, Any]) -> Table:

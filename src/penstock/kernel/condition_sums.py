@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.evaluate.components.numbers import Added, Array, Component, Planes, Values, pick
 from penstock.evaluate.windows.partials import Distinct
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 from penstock.share.conditions.fragments import Words, takes
 
 EXACT: Final = float(1 << 53)  # whole numbers below it are doubles, and so are their sums
@@ -109,7 +110,7 @@ def _products(
     components: Sequence[Component], planes: Sequence[Planes], slices: Distinct, signatures: _Signatures
 ) -> Iterator[Held]:
     """Multiply block by block, some slices at a time."""
-    order = np.argsort(slices.places, kind="stable")
+    order = stable_order(slices.places, len(slices.labels))
     places, of_partial = slices.places[order].astype(np.int64), signatures.of_partial[order]
     numbered = np.full(len(signatures.sizes), -1, np.int64)
     for rows, columns in signatures.blocks():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.evaluate.typed import Definition
-from penstock.evaluate.windows.partials import run_starts, sort_pairs
+from penstock.evaluate.windows.partials import distinct_pairs
 from penstock.model.arrays import Int64Array
 from penstock.share.plan import LaneKey
 
@@ -46,7 +46,9 @@ class EvaluatedWindows:
         else:
             starts = ends - np.repeat([one.definition.query.window.length for one in members], counts)
         definitions = np.repeat([one.definition.id for one in members], counts)
-        return EvaluatedWindows(definitions, starts, ends, *_distinct(starts, ends), np.cumsum([0, *counts]))
+        return EvaluatedWindows(
+            definitions, starts, ends, *distinct_pairs(ends, ends - starts), np.cumsum([0, *counts])
+        )
 
     @staticmethod
     def joined(parts: Sequence[EvaluatedWindows]) -> EvaluatedWindows:
@@ -86,15 +88,3 @@ def _of_one(due: Due) -> EvaluatedWindows:
 def _starts(due: Due) -> Int64Array:
     """Return the starts of due windows."""
     return due.ends - due.definition.query.window.length if due.starts is None else due.starts
-
-
-def _distinct(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Number windows, equal ones alike; also return one window of each number."""
-    order = sort_pairs(ends, ends - starts)
-    order = np.arange(len(ends)) if order is None else order
-    runs = run_starts(ends[order], starts[order])
-    if len(runs) == len(ends):  # nothing is shared, and rows stay in order of the queries
-        return np.arange(len(ends)), np.arange(len(ends))
-    numbers = np.empty(len(ends), np.int64)
-    numbers[order] = np.repeat(np.arange(len(runs)), np.diff(runs, append=len(ends)))
-    return numbers, np.asarray(order[runs], np.int64)

@@ -213,11 +213,14 @@ def _given(
     """
     (names, revised, grouped), windows, finished = called, work.windows, work.finished
     assert finished is not None
-    mine = windows.of_queries(positions)
-    evaluation = windows.evaluation[mine]
-    lengths = held[evaluation]
-    skipped = (np.cumsum(held) - held)[evaluation] - (np.cumsum(lengths) - lengths)
-    rows = kept[np.arange(int(lengths.sum())) + np.repeat(skipped, lengths)]
+    if len(positions) == len(windows.firsts) - 1 and len(windows.ends) == len(windows.chosen):
+        mine, lengths, rows = np.arange(len(held)), held, kept  # every window has an evaluation of its own, in order
+    else:
+        mine = windows.of_queries(positions)
+        evaluation = windows.evaluation[mine]
+        lengths = held[evaluation]
+        skipped = (np.cumsum(held) - held)[evaluation] - (np.cumsum(lengths) - lengths)
+        rows = kept[np.arange(int(lengths.sum())) + np.repeat(skipped, lengths)]
     query = work.finisher.typed.query
     told_by = [f"k{i}" for i in range(len(query.keys))] + (["g"] if query.sets else [])  # a subtotal is no NULL group
     keys = [work.inputs[name] for name in told_by] if grouped else []

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.evaluate.components.component import Component
-from penstock.evaluate.components.row_runs import RowColumn, RowRuns, masked
+from penstock.evaluate.components.row_runs import NumberedRuns, RowColumn, RowRuns, masked
 from penstock.evaluate.components.value_tables import plain_zero
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 from penstock.share.conditions.fragments import takes_any
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import (
@@ -48,6 +49,7 @@ from penstock.store.invalid import FLOOR
 
 SignaturesOf = Callable[[Member, Int64Array], Int64Array]  # of cells of a grouping: words, [cell, word]
 MOST_CODES: Final = 1 << 62
+CODES_A_ROW: Final = 2  # up to so many that are possible, runs are numbered by a table of all of them
 
 
 class RowAggregation:
@@ -81,7 +83,7 @@ class RowAggregation:
         """Count the rows of a batch that nobody asks for."""
         label = sent.column(label_name(0))
         runs = _runs([label.ranks], np.arange(len(sent.valid)))
-        return {LABEL: label.array.take(pa.array(runs.order[runs.starts])), **self._statistics(sent, runs)}
+        return {LABEL: label.array.take(pa.array(runs.firsts)), **self._statistics(sent, runs)}
 
     def _part(self, sent: _SentRows, member: Member, cells: Int64Array) -> dict[str, pa.Array]:
         """Aggregate the rows of one part of a grouping."""
@@ -90,7 +92,7 @@ class RowAggregation:
         asked = cells > 0 if member.signed else sent.valid  # of others, nobody has asked for keys
         codes = [label.ranks, _small(cells) if member.signed else None, *(np.where(asked, k.codes, 0) for k in keys)]
         runs = _runs([c for c in codes if c is not None], np.flatnonzero(cells >= 0))
-        firsts = runs.order[runs.starts]
+        firsts = runs.firsts
         found = {LABEL: label.array.take(pa.array(firsts))}
         if len(self.layout.members) > 1:
             found[GROUPING] = pa.array(np.full(len(runs), member.number, np.int32))
@@ -232,15 +234,17 @@ def _small(cells: Int64Array) -> Int64Array:
 
 
 def _runs(codes: Sequence[Int64Array], rows: Int64Array) -> RowRuns:
-    """Sort some rows by several codes, the first above the others, into runs of equal ones."""
+    """Part rows by several codes, the first above the others, into runs of equal ones, in the order of the codes."""
     combined, size = codes[0][rows], int(codes[0].max(initial=0)) + 1
     for more in codes[1:]:
         digits = int(more.max(initial=0)) + 1
         if size * digits >= MOST_CODES:
             distinct, combined = np.unique(combined, return_inverse=True)
-            size = len(distinct)
+            size = max(1, len(distinct))
         combined, size = combined * digits + more[rows], size * digits
-    place = np.argsort(combined, kind="stable")
+    if size <= CODES_A_ROW * len(rows):
+        return NumberedRuns(rows, combined, size)
+    place = stable_order(combined, size)
     ordered = combined[place]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(rows) else np.empty(0, np.int64)
     return RowRuns(rows[place], starts.astype(np.int64))

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.evaluate.components.numbers import Component, pick
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.evaluate.windows.lanes import Lane, ScanLane
-from penstock.evaluate.windows.partials import Merged, fill_empty
+from penstock.evaluate.windows.partials import Merged, distinct_pairs, fill_empty
 from penstock.evaluate.windows.sweeps import Swept, swept_states
 from penstock.model.arrays import Int64Array
 
@@ -39,14 +39,14 @@ def sweep_of(lane: Lane, components: Iterable[Component]) -> Swept | None:
 def merged_together(asked: Sequence[AskedWindows], evaluate: Callable[..., Merged]) -> list[Merged]:
     """Merge the windows of all shapes, equal ones once, and give each shape what it asked for."""
     starts, ends = np.concatenate([one.starts for one in asked]), np.concatenate([one.ends for one in asked])
-    windows, place = np.unique(np.column_stack([ends, starts]), axis=0, return_inverse=True)
+    place, chosen = distinct_pairs(ends, ends - starts)
     components = tuple(dict.fromkeys(component for one in asked for component in one.components))
-    whole = evaluate(windows[:, 1].copy(), windows[:, 0].copy(), wanted=components)
+    whole = evaluate(starts[chosen], ends[chosen], wanted=components)
     held, values = (
-        np.searchsorted(whole.evaluation, np.arange(len(windows) + 1)),
+        np.searchsorted(whole.evaluation, np.arange(len(chosen) + 1)),
         dict(zip(components, whole.values, strict=True)),
     )
-    parts = np.split(place.ravel(), np.cumsum([len(one.ends) for one in asked])[:-1])
+    parts = np.split(place, np.cumsum([len(one.ends) for one in asked])[:-1])
     found = []
     for one, wanted in zip(asked, parts, strict=True):
         lengths = held[wanted + 1] - held[wanted]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 from penstock.share.conditions.cells import NOBODY, CellPart, Cells, Signatures, signatures
 from penstock.share.layout import Layout, Member
 from penstock.share.partial_schema import (
@@ -31,7 +32,6 @@ from penstock.share.partial_schema import (
 from penstock.share.plan import BITS_PER_WORD
 
 LONE = 1  # the number of the rows that a grouping's only condition takes
-FEW_NUMBERS = 1 << 15  # up to so many, numbers are sorted by their digits: they fit 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,7 @@ class Signing:
 
 def by_number(numbers: npt.NDArray[np.integer[Any]], count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return an order of rows by numbers below a count, and where those of each number start in it."""
-    small = numbers.astype(np.int16) if count <= FEW_NUMBERS else numbers
-    order = np.argsort(small, kind="stable")
+    order = stable_order(numbers, count)
     return order, np.searchsorted(numbers[order], np.arange(count + 1))
 
 

@@ -246,7 +246,7 @@ class Synopsis(BreakableLanes):
             added, groups = added.rolled_up(groups, self._held_by(tree, fed))
         labels, words, late = added.labels, added.words, added.late
         together = self._add_to_bundles(tree, fed, added) if member.signed else frozenset()
-        order = sort_pairs(labels, groups) if fed.keys else None  # once, so that no lane has to sort what it takes
+        order = sort_pairs(added.distinct.places, groups) if fed.keys else None  # so that no lane sorts what it takes
         in_order = words if order is None else [word[order] for word in words]
         for position, condition in zip(fed.conditions, fed.grouping.conditions, strict=True):
             if late is None and position in together:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FEW_ROWS: Final = 50_000  # of a batch: up to so many, the driver aggregates several groupings sooner than a shuffle
+MANY_ROWS: Final = 2_000_000  # of a batch, by all cores: up to so many, it does so where these would copy each row
 CHANGED_FROM: Final = 2  # times as many few rows leave it to Spark: to change the job is to compile it
 MOST_ROWS: Final = 2_000_000  # of a batch that the driver takes
-FEW_BYTES: Final = 1 << 19  # of the files of a first batch, whose rows nobody has counted: about as many as few rows …
-MOST_BYTES: Final = 128 << 20  # … and as most
+ROW_BYTES: Final = 10  # about so many a row in the files of a first batch, whose rows nobody has counted
+MOST_BYTES: Final = 128 << 20  # of these files: about as many as most rows
 WHOLE_ROWS: Final = 100_000  # of a batch: up to so many are sent with all their columns …
 WHOLE_BYTES: Final = 4 << 20  # … or of the files of a first batch
 MAX_RESULT: Final = "maxResultSize"  # in what Spark says when more is sent than the driver takes
@@ -48,8 +49,11 @@ class AggregationChoice:
 
     wanted: Aggregation = "auto"
 
-    def sends_rows(self, layout: Layout, batch: DataFrame | None, last: LastBatch | None) -> bool:
-        """Tell whether the rows of a batch are to be sent; ``last`` is the batch before it, None before the first."""
+    def sends_rows(self, layout: Layout, batch: DataFrame | None, last: LastBatch | None, cores: int) -> bool:
+        """Tell whether the rows of a batch are to be sent; ``last`` is the batch before it, None before the first.
+
+        Spark aggregates on all ``cores``, the driver on one: the fewer there are, the more rows it aggregates sooner.
+        """
         if self.wanted == "executors" or not can_send_rows(layout):
             return False
         if self.wanted == "driver":
@@ -59,12 +63,13 @@ class AggregationChoice:
         states = any(component.is_state for component in layout.components)
         if layout.direct and not states:
             return False
+        few = max(FEW_ROWS, MANY_ROWS // cores)
         if last is None:
             assert batch is not None, "a first batch tells its size"
-            return size_in_bytes(batch) <= (MOST_BYTES if states else FEW_BYTES)
+            return size_in_bytes(batch) <= (MOST_BYTES if states else ROW_BYTES * few)
         filled = last.partials >= MUCH_FILLED * last.rows * max(1, len(layout.members))
-        few = FEW_ROWS * (CHANGED_FROM if last.rows_sent else 1)
-        return last.rows <= (MOST_ROWS if states or filled else few)
+        few *= CHANGED_FROM if last.rows_sent else 1
+        return last.rows <= (MOST_ROWS if states or filled else min(MOST_ROWS, few))
 
     def sends_whole_rows(self, batch: DataFrame, last: LastBatch | None) -> bool:
         """Tell whether a batch is small enough for all columns of its rows to be sent, if somebody wants them."""

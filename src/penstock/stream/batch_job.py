@@ -137,7 +137,7 @@ class BatchJob:
 
     def sends_rows(self, layout: Layout, batch: DataFrame) -> bool:
         """Tell whether the rows of the next batch are to be sent to the driver."""
-        return self.choice.sends_rows(layout, batch, self._last)
+        return self.choice.sends_rows(layout, batch, self._last, self._cores)
 
     def warm_up(self, clock_us: int) -> None:
         """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
@@ -160,7 +160,7 @@ class BatchJob:
         judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(layout))
         bounds = self._edges.bounds(None, layout, judged, foreseen=True)
         listed, families = layout.listed(bounds.edges), self.families.copy()
-        kind = RowsJob if self.choice.sends_rows(listed, None, last) else PartialsJob
+        kind = RowsJob if self.choice.sends_rows(listed, None, last, self._cores) else PartialsJob
         return lambda: kind(listed, families), bounds
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
@@ -201,9 +201,10 @@ class BatchJob:
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
         listed = layout.listed(bounds.edges)
-        rows_sent = self.sends_rows(listed, batch) if foreseen else self.choice.sends_rows(listed, batch, None)
+        last = self._last if foreseen else None
+        rows_sent = self.choice.sends_rows(listed, batch, last, self._cores)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
-        job.expected_rows = self._rows if foreseen else 0
+        job.expected_rows, job.cores = self._rows if foreseen else 0, self._cores
         whole = beside is not None and job.sends_rows and self.choice.sends_whole_rows(batch, self._last)
         job.beside = beside if whole else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
@@ -258,6 +259,11 @@ class BatchJob:
                 self._age = 0
         assert self._job is not None
         return self._job
+
+    @property
+    def _cores(self) -> int:
+        """Return on how many cores Spark aggregates."""
+        return self.tables.session.sparkContext.defaultParallelism
 
     @property
     def _last(self) -> LastBatch | None:

@@ -137,6 +137,18 @@ class Component(ABC):
         return planes
 
     @property
+    def merges_stretches(self) -> bool:
+        """Tell whether :meth:`stretches` takes a few steps, however many rows there are."""
+        return False
+
+    def stretches(self, planes: Planes, lo: Int64Array, hi: Int64Array) -> Planes:
+        """Combine rows lo … hi - 1 of each stretch, none of which is empty, into one row."""
+        lengths = hi - lo
+        starts = np.cumsum(lengths) - lengths
+        rows = np.arange(int(lengths.sum())) + np.repeat(lo - starts, lengths)
+        return self.reduce(_rows(planes, rows), starts)
+
+    @property
     def scatters(self) -> bool:
         """Tell whether values in any order, of repeated places too, can be combined into an array by numpy alone."""
         return False

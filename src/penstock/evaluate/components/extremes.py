@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from penstock.evaluate.components.component import Column, Component, Plane, Pla
 from penstock.evaluate.components.reading import comparable, ordered_type
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns, picked_rows, typed
 from penstock.model.arrays import Int64Array
+
+WIDE: Final = 64  # values of a row from which on windows are sooner gone through one by one
 
 
 class Extreme(Component):
@@ -80,6 +82,23 @@ class Extreme(Component):
             return super().reduce(planes, starts)
         with np.errstate(all="ignore"):
             return (self.ordering.reduceat(planes[0], starts), np.logical_or.reduceat(planes[1], starts))
+
+    @property
+    def merges_stretches(self) -> bool:
+        """Tell whether values are numbers."""
+        return self.scatters
+
+    def stretches(self, planes: Planes, lo: Int64Array, hi: Int64Array) -> Planes:
+        """Pick the best of each stretch: of wide rows one by one, of others in one step."""
+        values, present = planes
+        with np.errstate(all="ignore"):
+            if values.size >= WIDE * len(values):
+                pairs = list(zip(lo.tolist(), hi.tolist(), strict=True))
+                best = np.stack([self.ordering.reduce(values[a:b], axis=0) for a, b in pairs])
+                return (best, np.stack([present[a:b].any(axis=0) for a, b in pairs]))
+            edges = np.stack([lo, hi], axis=1).reshape(-1)  # between two windows, what nobody reads is combined
+            best = self.ordering.reduceat(values, edges)[::2]
+            return (best, np.logical_or.reduceat(present, edges)[::2])
 
     @property
     def scatters(self) -> bool:

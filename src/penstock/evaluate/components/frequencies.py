@@ -20,6 +20,7 @@ from penstock.evaluate.components.component import Array, Column, Component
 from penstock.evaluate.components.reading import comparable, whole
 from penstock.evaluate.expressions.raw_times import raw_values
 from penstock.model.arrays import Int64Array
+from penstock.model.sorting import stable_order
 
 MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
 
@@ -174,14 +175,15 @@ def in_order(values: Array, owner: Array | None) -> Array | None:
     """Return the stable order by owner, then value, NaN last; None if that is how they stand."""
     if len(values) < 2:
         return None
-    if owner is None:
-        return np.argsort(values, kind="stable")
     if values.dtype == np.int64:
         low = int(values.min())
         span = int(values.max()) - low + 1
-        if (int(owner.max()) + 1) * span < 1 << 63:
-            key = owner * span + (values - low)
-            return None if bool((key[1:] >= key[:-1]).all()) else np.argsort(key, kind="stable")
+        size = span if owner is None else (int(owner.max()) + 1) * span
+        if size < 1 << 63:
+            key = values - low if owner is None else owner * span + (values - low)
+            return None if bool((key[1:] >= key[:-1]).all()) else stable_order(key, size)
+    if owner is None:
+        return np.argsort(values, kind="stable")
     return np.lexsort((values, owner))
 
 

@@ -67,6 +67,11 @@ class Added(Component):
             return tuple(np.add.reduceat(plane, starts) for plane in planes)
 
     @property
+    def merges_stretches(self) -> bool:
+        """Tell that numpy adds stretches up."""
+        return True
+
+    @property
     def scatters(self) -> bool:
         """Tell that numpy adds into places."""
         return True

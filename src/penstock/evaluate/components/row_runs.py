@@ -19,6 +19,7 @@ from penstock.evaluate.components.reading import comparable, ordered_type, whole
 from penstock.evaluate.expressions.raw_times import raw_values
 from penstock.evaluate.groups import rank_nested, sort_keys
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 
 T = TypeVar("T")
 
@@ -90,7 +91,17 @@ class RowRuns:
 
     def __init__(self, order: Int64Array, starts: Int64Array) -> None:
         """Take an order of rows and the first place of each run in it; no run is empty."""
-        self.order, self.starts = order, starts
+        self._order, self.starts = order, starts
+
+    @cached_property
+    def order(self) -> Int64Array:
+        """Return the rows, run by run."""
+        return self._order
+
+    @cached_property
+    def firsts(self) -> Int64Array:
+        """Return the first row of each run."""
+        return self.order[self.starts]
 
     def __len__(self) -> int:
         """Count the runs."""
@@ -149,6 +160,56 @@ class RowRuns:
         table = pa.table({"run": self.owner, "x": array.take(pa.array(self.order))})
         found = whole(table.group_by("run", use_threads=False).aggregate([("x", "sum")])["x_sum"])
         return found.cast(pa.decimal128(min(38, array.type.precision + 10), array.type.scale))
+
+
+class NumberedRuns(RowRuns):
+    """Runs of rows of which each has the number of its run: what can be added up in any order needs no sorted rows."""
+
+    def __init__(self, rows: Int64Array, codes: Int64Array, size: int) -> None:
+        """Take rows in ascending order, and codes below a size that tell their runs, in the order of the codes."""
+        held = np.bincount(codes, minlength=size)
+        present = np.flatnonzero(held)
+        numbers = np.empty(size, np.int64)
+        numbers[present] = np.arange(len(present))
+        self._rows, self._place, lengths = rows, numbers[codes], held[present]
+        super().__init__(rows, np.cumsum(lengths) - lengths)
+
+    @cached_property
+    def order(self) -> Int64Array:
+        """Return the rows, run by run: sorted when somebody asks."""
+        return self._rows[stable_order(self._place, len(self))]
+
+    @cached_property
+    def firsts(self) -> Int64Array:
+        """Return the first row of each run."""
+        found = np.empty(len(self), np.int64)
+        found[self._place[::-1]] = self._rows[::-1]  # of several, the last one written stays
+        return found
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """Return how many rows each run has."""
+        return np.diff(self.starts, append=len(self._rows))
+
+    def count(self, flags: BoolArray | None) -> Int64Array:
+        """Count the rows of each run for which something holds; None: it holds for all."""
+        return self.lengths if flags is None else np.bincount(self._place[flags[self._rows]], minlength=len(self))
+
+    def total(self, values: Array) -> Array:
+        """Add the numbers of each run up."""
+        taken = values[self._rows]
+        if taken.dtype == np.float64:
+            return np.bincount(self._place, taken, len(self))
+        found = np.zeros(len(self), taken.dtype)
+        np.add.at(found, self._place, taken)
+        return found
+
+    def best(self, values: Array, ordering: np.ufunc) -> Array:
+        """Pick the best number of each run."""
+        found = values[self.firsts]
+        with np.errstate(all="ignore"):
+            ordering.at(found, self._place, values[self._rows])
+        return found
 
 
 def masked(values: Array, held: BoolArray | None) -> pa.Array:

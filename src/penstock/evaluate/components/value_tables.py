@@ -21,6 +21,7 @@ from penstock.evaluate.components.reading import ordered_type, whole
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns, lists_of, structs_of
 from penstock.evaluate.components.states import State
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.sorting import stable_order
 
 SMALL_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32())
 # Where runs of equal values begin in a sorted array s, and where the last one ends.
@@ -174,8 +175,9 @@ class SortedValues:
         kept = ranks > 0 if wanted is None else (ranks > 0) & wanted
         inside = kept[runs.order]
         order, owner = runs.order[inside], runs.owner[inside]
-        keys = owner * (int(ranks.max(initial=0)) + 1) + ranks[order]
-        place = np.argsort(keys, kind="stable")
+        values = int(ranks.max(initial=0)) + 1
+        keys = owner * values + ranks[order]
+        place = stable_order(keys, len(runs) * values)
         keys = keys[place]
         self.rows, self.owner = order[place], owner[place]
         self.begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.evaluate.components.numbers import Component, Values, pick
 from penstock.evaluate.windows.lanes import DenseLane
-from penstock.evaluate.windows.partials import Distinct, Merged, Partials, fill_empty
+from penstock.evaluate.windows.partials import Distinct, Merged, Partials, distinct_pairs, fill_empty
 from penstock.evaluate.windows.scan import ScanLane
 from penstock.model.arrays import Int64Array
 
@@ -75,12 +75,12 @@ class Bundle:
         wanted: Sequence[Component] | None = None,
     ) -> Merged:
         """Merge for each evaluation the partials of its own column; distinct windows are merged once for all."""
-        windows, place = np.unique(np.column_stack([starts, ends]), axis=0, return_inverse=True)
+        place, chosen = distinct_pairs(ends, ends - starts)
         before = self.lane.operations
-        merged = self.lane.evaluate(windows[:, 0].copy(), windows[:, 1].copy(), wanted=wanted)
+        merged = self.lane.evaluate(starts[chosen], ends[chosen], wanted=wanted)
         spent, width = self.lane.operations - before, max(1, len(self.lane.groups()))
-        self.lane.operations = before + round(spent / max(1, len(windows) * width) * len(starts))
-        asked = place.ravel() * self._next + columns
+        self.lane.operations = before + round(spent / max(1, len(chosen) * width) * len(starts))
+        asked = place * self._next + columns
         known = merged.evaluation * self._next + merged.group
         at = np.minimum(np.searchsorted(known, asked), max(0, len(known) - 1))
         held = known[at] == asked if len(known) else np.zeros(len(asked), np.bool_)

@@ -28,10 +28,10 @@ from penstock.evaluate.components.frequency_tables import (
 )
 from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
+from penstock.model.sorting import stable_order
 
 MANY: Final = 4  # times as many rows as arrive, from which on these are put between them: few are sorted with them
 SHORT: Final = 16  # passes over a line that cost as much as to gather and sort it
-FEW_SLICES: Final = 1 << 15  # fit 16 bits
 MOST_GATHERED: Final = 4_000_000  # lines, or tables, at once
 
 
@@ -170,8 +170,7 @@ class SlicedLines(ColumnLines):
     def _by_slice(self) -> tuple[Int64Array, Int64Array]:
         """Return the lines in order of their slices, and where each slice's begin and end."""
         bounds = bounds_of(np.bincount(self._slices))
-        small = self._slices.astype(np.int16) if len(bounds) <= FEW_SLICES else self._slices  # sorted by their digits
-        return np.argsort(small, kind="stable").astype(np.int64), bounds
+        return stable_order(self._slices, len(bounds)), bounds
 
     def gathered(self, lo: Int64Array, hi: Int64Array) -> FlatTables | None:
         """Make the tables of all columns of many stretches, if together they hold far fewer lines than all passes."""

@@ -161,8 +161,8 @@ class DenseLane:
     ) -> Merged:
         """Merge for each evaluation all partials with start <= label < end, group by group, in order of their ranks."""
         self._settle()
-        lo = np.searchsorted(self._labels, starts)
-        hi = np.maximum(lo, np.searchsorted(self._labels, ends))
+        lo = self._labels.searchsorted(starts)
+        hi = np.maximum(lo, self._labels.searchsorted(ends))
         portion = max(1, MOST_CELLS // max(1, len(self._columns)))
         order = self._in_order(ranks)
         edges = range(0, max(1, len(lo)), portion)
@@ -290,9 +290,9 @@ class DenseLane:
         if not self._pending:
             return
         arrived, labels = self._pending, self._all_labels()
-        moved = np.searchsorted(labels, self._labels)
+        moved = labels.searchsorted(self._labels)
         self._pending, self._labels = [], labels
-        each = [np.searchsorted(labels, distinct.labels)[distinct.places] for _, distinct in arrived]
+        each = [labels.searchsorted(distinct.labels)[distinct.places] for _, distinct in arrived]
         rows = each[0] if len(each) == 1 else np.concatenate(each)
         whole = concatenate([partials for partials, _ in arrived])
         parts = list(zip(self.components, self._structures, whole.planes, strict=True))

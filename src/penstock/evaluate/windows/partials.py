@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.evaluate.components.frequency_tables import join_arrays
 from penstock.evaluate.components.numbers import Component, Planes, Values
 from penstock.model.arrays import Int64Array
+from penstock.model.sorting import stable_order
 
 Order: TypeAlias = npt.NDArray[np.intp] | npt.NDArray[np.int64]
 
@@ -113,7 +114,7 @@ def sort_pairs(first: Int64Array, second: Int64Array) -> Order | None:
     if (int(first.max()) - low + 1) * width >= 1 << 63:
         return np.lexsort((second, first))
     key = (first - low) * width + second
-    return None if bool((key[1:] >= key[:-1]).all()) else np.argsort(key, kind="stable")
+    return None if bool((key[1:] >= key[:-1]).all()) else stable_order(key, int(key.max()) + 1)
 
 
 def run_starts(first: Int64Array, second: Int64Array) -> Int64Array:
@@ -124,6 +125,21 @@ def run_starts(first: Int64Array, second: Int64Array) -> Int64Array:
     return np.concatenate([[0], np.flatnonzero(changes) + 1]).astype(np.int64)
 
 
+def distinct_pairs(first: Int64Array, second: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Number pairs, equal ones alike; also return where one of each number stands. If all differ, they stay in order.
+
+    The second number is at least 0.
+    """
+    order = sort_pairs(first, second)
+    order = np.arange(len(first)) if order is None else order
+    runs = run_starts(first[order], second[order])
+    if len(runs) == len(first):
+        return np.arange(len(first)), np.arange(len(first))
+    numbers = np.empty(len(first), np.int64)
+    numbers[order] = np.repeat(np.arange(len(runs)), np.diff(runs, append=len(first)))
+    return numbers, np.asarray(order[runs], np.int64)
+
+
 def reduce_runs(component: Component, planes: Planes, starts: Int64Array) -> Planes:
     """Combine each run of rows, given where runs begin, into one row."""
     return planes if len(starts) == len(planes[0]) else component.reduce(planes, starts)
@@ -131,7 +147,9 @@ def reduce_runs(component: Component, planes: Planes, starts: Int64Array) -> Pla
 
 def fill_empty(components: Sequence[Component], merged: Merged, evaluations: int) -> Merged:
     """Add a row of identities for group 0 to each evaluation that has none."""
-    missing = np.setdiff1d(np.arange(evaluations), merged.evaluation[merged.group == 0])
+    empty = np.ones(evaluations, np.bool_)
+    empty[merged.evaluation[merged.group == 0]] = False
+    missing = np.flatnonzero(empty)
     if not len(missing):
         return merged
     evaluation = np.concatenate([merged.evaluation, missing])

@@ -69,7 +69,7 @@ class PrefixSums:
             return
         for sums in self._sums:
             known = sums[first : self._summed + 1, : self._columns]
-            known[1:] = np.diff(known, axis=0)
+            np.subtract(known[1:], known[:-1], out=known[1:])
         self._summed = first
 
     def _sum_up(self) -> None:

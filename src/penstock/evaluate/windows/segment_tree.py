@@ -63,7 +63,7 @@ class SegmentTree:
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the values over slices lo … hi - 1 for every column, [evaluation, column], and the nodes combined."""
-        if self.component.idempotent and self.component.scatters and self._is_short(lo, hi):
+        if self.component.merges_stretches and self._is_short(lo, hi):
             return self._gone_through(lo, hi)
         self._refresh()
         out, nodes = self.component.identities((len(lo), self._columns)), 0
@@ -83,18 +83,20 @@ class SegmentTree:
         lengths, rows = hi - lo, len(self._levels[0][0])
         if not len(lo) or int(hi.max()) >= rows:
             return False
-        return int(lengths.max()) <= SHORT or int(lengths.sum()) * self._columns <= FEW_CELLS
+        few = int(lengths.sum()) * self._columns <= FEW_CELLS
+        return few or (self.component.idempotent and int(lengths.max()) <= SHORT)
 
     def _gone_through(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
-        """Combine the slices of each window one after the other, in one step of numpy for all windows."""
-        edges = np.stack([lo, hi], axis=1).reshape(-1)  # between two windows, something is combined that nobody reads
+        """Combine the slices of each window one after the other, in a few steps of numpy for all windows."""
         leaves = tuple(plane[: int(hi.max()) + 1, : self._columns] for plane in self._levels[0])
-        out = tuple(plane[::2] for plane in self.component.reduce(leaves, edges))
-        empty = np.flatnonzero(lo >= hi)
-        if len(empty):
-            for plane, nothing in zip(out, self.component.identities(1), strict=True):
-                plane[empty] = nothing
-        return out, int((hi - lo).sum())
+        held = np.flatnonzero(lo < hi)
+        if len(held) == len(lo):
+            return self.component.stretches(leaves, lo, hi), int((hi - lo).sum())
+        out = self.component.identities((len(lo), self._columns))
+        if len(held):
+            for plane, values in zip(out, self.component.stretches(leaves, lo[held], hi[held]), strict=True):
+                plane[held] = values
+        return out, int((hi - lo)[held].sum())
 
     def keep(self, first: int, columns: Int64Array) -> None:
         """Forget the slices before ``first`` and all but the given columns; memory is used again if most of it is."""

@@ -11,6 +11,7 @@ from penstock.evaluate.components.component import Array
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.frequency_tables import FlatTables
 from penstock.model.arrays import Int64Array
+from penstock.model.sorting import stable_order
 
 MANY: Final = 1_024  # values; fewer are never forgotten
 VALUE_BYTES: Final = 150  # that a value and its place in a dictionary take, about
@@ -37,7 +38,7 @@ class ValuePool:
         """Put values in place of numbers, in each table in the order of the values."""
         values, ranks = self._known()
         owner = np.repeat(np.arange(len(tables)), tables.lengths)
-        order = np.lexsort((ranks[tables.values], owner))
+        order = stable_order(owner * len(ranks) + ranks[tables.values], len(tables) * len(ranks))
         return FlatTables(values[tables.values[order]], tables.weights[order], tables.bounds)
 
     def forget_others(self, used: Int64Array) -> Int64Array | None:

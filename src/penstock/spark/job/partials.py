@@ -40,7 +40,8 @@ from penstock.store.invalid import FLOOR, Invalid, without_reasons
 
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
-MOST_PLACED: Final = 200_000  # rows of a batch whose slices and cells the driver finds
+MOST_PLACED: Final = 200_000  # rows of a batch whose slices and cells the driver finds, however many cores Spark has …
+MOST_PLACED_ON_ONE: Final = 2_000_000  # … and if it has one; the driver does so on one core
 COPIES_A_ROW: Final = 32  # … and of each: from these on, sending rows to all cores is little beside copying them
 
 Beside: TypeAlias = JvmColumns  # columns that a job sends beside its own, for others
@@ -55,6 +56,7 @@ class PartialsJob:
         """Write the columns and keep them in the JVM; ``families`` tells how the stream grouped conditions so far."""
         self.layout = layout
         self.expected_rows = 0  # of a batch
+        self.cores = MOST_PLACED_ON_ONE // MOST_PLACED  # of Spark
         self.beside: Beside | None = None  # what else is sent of each row, where rows are sent
         self._sent_beside: pa.Table | None = None
         self.invalid = Invalid()  # rows of the last batch
@@ -199,7 +201,8 @@ class RowsJob(PartialsJob):
     @property
     def _placing(self) -> RowPlacement | None:
         """Return who finds slices and cells in the driver; on one core, so Spark does it for very many rows."""
-        return self._placement if self.expected_rows <= MOST_PLACED else None
+        most = max(MOST_PLACED, MOST_PLACED_ON_ONE // self.cores)
+        return self._placement if self.expected_rows <= most else None
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
