@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
-from penstock.language.options import option_us
+from penstock.language.options import option_us, priority_of, urgency_words
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
@@ -72,6 +72,8 @@ class StreamStatus:
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
     backfills: tuple[BackfillStatus, ...] = ()
     retained: tuple[RetainedRows, ...] = ()  # of a join of two streams: rows of both that wait
+    urgent: int = 0  # queries with a priority or a deadline of their own
+    fresh: int = 0  # queries that may skip windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,10 @@ class QueryStatus:
     period_us: int | None = None  # at which a fresh query runs, if that is shorter than its slide
     goes_on: bool = False  # it is finishing because its period changed, and goes on at the new one
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
+    priority: int = 1
+    deadline_us: int | None = None  # None: its slide
+    emit: str = "exact"
+    urgency: str = ""  # these three in words, where the query says them
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +208,8 @@ def _stream(
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
         retained=standing.retained,
+        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
+        fresh=sum(q.emit == "fresh" for q in queries),
     )
 
 
@@ -251,6 +259,10 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         period_us=None if query.window == definition.asked else query.window.slide,
         goes_on=_goes_on(catalog, definition),
         answered=standing.answered.get(definition.id, NO_ANSWERS),
+        priority=priority_of(query),
+        deadline_us=option_us(query, "deadline"),
+        emit=str(dict(query.options).get("emit", "exact")),
+        urgency=urgency_words(query),
     )
 
 
