@@ -74,6 +74,7 @@ class StreamStatus:
     retained: tuple[RetainedRows, ...] = ()  # of a join of two streams: rows of both that wait
     urgent: int = 0  # queries with a priority or a deadline of their own
     fresh: int = 0  # queries that may skip windows
+    held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class StreamFacts:
     in_all: AnswerTimes = NO_ANSWERS
     backfills: Sequence[BackfillProgress] = ()
     retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
+    held_s: float = 0.0  # that batches have waited for answers
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -148,7 +150,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     table = at_work.pipeline.given.settings.figures.of(name).copied()
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
-    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained)
+    waited = round(at_work.pipeline.metrics.held, 3)
+    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -210,6 +213,7 @@ def _stream(
         retained=standing.retained,
         urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
         fresh=sum(q.emit == "fresh" for q in queries),
+        held_s=standing.held_s,
     )
 
 

@@ -116,8 +116,9 @@ class StepCommitter:
             self.correct(layout, late)
             self.unanswered.add(due)
             expiring = self.expiring(layout)
-            while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
-                self._answer_group(self.unanswered.take(), layout)
+            with self.metrics.timed("held"):
+                while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
+                    self._answer_group(self.unanswered.take(), layout)
         self.charge(layout)
         return expiring
 
