@@ -1,12 +1,12 @@
 """Runs an engine in the background under several policies: noisy neighbours, and many queries that are due together.
 
 *Neighbours*: 200 cheap alerts alone, then beside 40 percentiles by 3,000 symbols that all fall due at once, a sink that
-sleeps, and a query that asks for the hour before. *Midnight*: queries of very different cost fall due together, again
-and again, as much as there is time for; each policy orders the same work. *Replay*: such work recorded under some
-policies, and each trace replayed under all of them. *Freshness*: dashboards that ask for twice of what can be answered,
-as exact and as fresh queries. *The desk*: what choosing costs. *Sweeps*: 240 percentiles over eight synopses fall
-behind; techniques of running together are compared by counts. Nothing here asserts a time: runs take turns, medians are
-compared, and a round during which others used the machine is told.
+sleeps, and a query that asks for the hour before. *Midnight*: 500 queries of mixed cost fall due together with every
+batch, four batches wait already, and more come as fast as there is time for; each policy orders the same work.
+*Replay*: such work recorded under some policies, and each trace replayed under all of them. *Freshness*: dashboards
+that ask for twice of what can be answered, as exact and as fresh queries. *The desk*: what choosing costs. *Sweeps*:
+240 percentiles over eight synopses fall behind; techniques of running together are compared by counts. Nothing here
+asserts a time: runs take turns, medians are compared, and a round during which others used the machine is told.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
-from bench._live.desk_costs import DeskLoad, choosing, throughput
+from bench._live.desk_costs import DeskLoad, choosing, desk_files, throughput
 from bench._live.freshness import Overload, dashboards_for, stale
-from bench._live.midnight import Midnight, beat_s, midnight_files, midnights
+from bench._live.midnight import Midnight, midnight_s, midnights
 from bench._live.neighbours import Neighbourhood, Responses, respond
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
 from bench._live.sweeps import KERNELS, PAPERS_ORDER, SweptQueries, sweeps
@@ -58,7 +58,7 @@ def main(path: Path | None, *, full: bool = False, rows: int | None = None) -> N
         few = Neighbourhood(rows, 50, 20, 11, 0.5, 5, 2, 5, 10, 0.2, 20, 12)
         overload = Overload(rows, 50, 8, 4, 0.5, 5, 2, 40, 10)
         desk, swept = DeskLoad(10 * rows, 4, 2, 8, 50, 1), SweptQueries(48, 60, rows, 3)
-        workload = Workload(few, Midnight(rows, 50, 12, 3, 2, 3), overload, desk, swept, 1, 1)
+        workload = Workload(few, Midnight(rows, 50, 12, 5, 3, 2, 2, batches=5), overload, desk, swept, 1, 1)
     run_benchmark(path, lambda say, save: measure(embedded(settings=SETTINGS), workload, say, save), _print)
     tell_quick_look(workload.neighbours.rows, usual.neighbours.rows)
 
@@ -159,14 +159,13 @@ POLICIES: Final = ("FCFS", "HNR", "LSF", "BSD", "Hybrid")
 def _midnight(bench: Bench[Workload]) -> None:
     """Answer the same windows, all due together now and then, in the order of each policy."""
     load, found = bench.workload.midnight, {name: list[dict[str, float]]() for name in POLICIES}
-    with midnight_files(bench.session, load) as files:
-        every_s = beat_s(bench.session, load, files)
-        for number in range(bench.workload.rounds):
-            for name in POLICIES:
-                with Quiet() as quiet:
-                    told = midnights(bench.session, load, name, files, every_s)
-                found[name].append(told | {"foreign": quiet.foreign})
-                bench.say(f"round {number + 1}, midnight, {name}: {found[name][-1]}")
+    each_s = midnight_s(bench.session, load)
+    for number in range(bench.workload.rounds):
+        for name in POLICIES:
+            with Quiet() as quiet:
+                told = midnights(bench.session, load, name, each_s)
+            found[name].append(told | {"foreign": quiet.foreign})
+            bench.say(f"round {number + 1}, midnight, {name}: {found[name][-1]}")
     bench.figures.measurements["midnight"] = found
     expect = bench.figures.expect
 
@@ -244,13 +243,14 @@ def _freshness(bench: Bench[Workload]) -> None:
 def _desk(bench: Bench[Workload]) -> None:
     """Compare throughput with the order of urgency and in one go, in turns; then time choosing itself."""
     load, found = bench.workload.desk, {name: list[dict[str, Any]]() for name in ("in order of urgency", "in one go")}
-    throughput(bench.session, load, ordered=True)  # Java compiles: who came first was slower by a third
-    for turn in range(load.turns):
-        for name in sorted(found, reverse=turn % 2 == 0):  # each is the first one now and then
-            with Quiet() as quiet:
-                rate = throughput(bench.session, load, ordered=name == "in order of urgency")
-            found[name].append({"rows a second": round(rate), "foreign": quiet.foreign})
-            bench.say(f"turn {turn + 1}, {name}: {rate:,.0f} rows/s")
+    with desk_files(bench.session, load) as files:
+        throughput(bench.session, load, files, ordered=True)  # Java compiles: who came first was slower by a third
+        for turn in range(load.turns):
+            for name in sorted(found, reverse=turn % 2 == 0):  # each is the first one now and then
+                with Quiet() as quiet:
+                    rate = throughput(bench.session, load, files, ordered=name == "in order of urgency")
+                found[name].append({"rows a second": round(rate), "foreign": quiet.foreign})
+                bench.say(f"turn {turn + 1}, {name}: {rate:,.0f} rows/s")
     chosen = choosing(bench.session, load)
     bench.say(f"choosing among {load.queries:,} queries: {chosen}")
     bench.figures.measurements |= {"desk": found, "choosing": chosen}

@@ -8,11 +8,13 @@ spends on describing, ordering and taking the windows of a thousand queries, not
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -83,12 +85,23 @@ class Spent:
         return timed
 
 
-def throughput(session: SparkSession, load: DeskLoad, *, ordered: bool) -> float:
+@contextmanager
+def desk_files(session: SparkSession, load: DeskLoad) -> Iterator[list[Path]]:
+    """Write the files of all batches, the same for all runs."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
+    try:
+        market = Market(seed=1, rows=load.rows * load.batches, symbols=100, rate=load.rows / 10)
+        yield write_trades(session, market, folder, load.batches)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def throughput(session: SparkSession, load: DeskLoad, files: Sequence[Path], *, ordered: bool) -> float:
     """Return the rows a second that are read and answered."""
     usual = evaluation_order.GROUP_S
     vars(evaluation_order)["GROUP_S"] = usual if ordered else math.inf
     try:
-        seconds, _ = _run(session, load, window_queries(load.windows), lags=ordered)
+        seconds, _ = _run(session, load, window_queries(load.windows), files, lags=ordered)
     finally:
         vars(evaluation_order)["GROUP_S"] = usual
     return load.rows * (load.batches - load.first) / seconds
@@ -97,17 +110,18 @@ def throughput(session: SparkSession, load: DeskLoad, *, ordered: bool) -> float
 def choosing(session: SparkSession, load: DeskLoad) -> dict[str, float]:
     """Return the processor time of choosing for a batch of a thousand queries, in milliseconds."""
     few = DeskLoad(load.rows // 10, load.batches + 2, load.first + 2)  # the first two files make no window final
-    _, spent = _run(session, few, condition_queries(load.queries), lags=True)
+    with desk_files(session, few) as files:
+        _, spent = _run(session, few, condition_queries(load.queries), files, lags=True)
     batches = few.batches - few.first
     return {"milliseconds a batch": round(1e3 * spent.seconds / batches, 3), "calls a batch": spent.calls / batches}
 
 
-def _run(session: SparkSession, load: DeskLoad, queries: dict[str, str], *, lags: bool) -> tuple[float, Spent]:
+def _run(
+    session: SparkSession, load: DeskLoad, queries: dict[str, str], files: Sequence[Path], *, lags: bool
+) -> tuple[float, Spent]:
     """Read the files that are counted, all there at once, until all is answered; return the seconds."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
     try:
-        market = Market(seed=1, rows=load.rows * load.batches, symbols=100, rate=load.rows / 10)
-        files = write_trades(session, market, folder / "made", load.batches)
         (folder / "in").mkdir()
         with Engine(folder / "state", spark=session) as engine:
             engine.execute(
@@ -116,10 +130,10 @@ def _run(session: SparkSession, load: DeskLoad, queries: dict[str, str], *, lags
             )
             engine.create_queries(queries)
             for file in files[: load.first]:
-                file.rename(folder / "in" / file.name)
+                os.link(file, folder / "in" / file.name)
                 engine.process_available()
             for file in files[load.first :]:
-                file.rename(folder / "in" / file.name)
+                os.link(file, folder / "in" / file.name)
             pipeline = engine.stream("trades").pipeline
             spent, began = Spent(pipeline), time.perf_counter()
             engine.start()

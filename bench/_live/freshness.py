@@ -43,7 +43,7 @@ class Overload:
     every_seconds: float = 1.0
     alerts: int = 20
     probes: int = 6  # dashboards by which it is found what one takes
-    most: int = 600  # dashboards
+    most: int = 1_000  # dashboards
     range_seconds: int = 60
 
 

@@ -1,10 +1,15 @@
-"""Lets hundreds of queries of very different cost fall due together again and again, and judges every answer.
+"""Lets 500 queries of mixed cost fall due together at every midnight, and judges every answer.
 
-*One midnight*: all slides are the same, and a batch is answered before the next one comes (:mod:`bench._live.replay`
-records that). *Midnights*: slides differ, so that some queries are due with every batch and all of them now and then.
-Batches come at a steady pace, and what is due takes as long as there is time, as measured before. So what is dear still
-waits when cheap queries are due again, which is where policies differ: of work that came all at once, those by rate and
-those by stretch have the same order (Sharaf 2007, §5).
+A midnight is a batch: all slides are the same, so each batch makes a window of every query final at once. Queries ask
+for so many groups as is drawn for them, evenly by magnitude: their costs differ up to a hundredfold, and no two need be
+the same (Sharaf 2007, §3.7: costs and selectivities in some fifty classes).
+
+*One midnight*: a batch is answered before the next one comes (:mod:`bench._live.replay` records that). *Midnights*: an
+engine in the background has stood still for ``backlog`` midnights, whose batches are all there when it starts; from
+then on they come at a steady pace, at which reading and answering each by itself takes ``load`` of the time, as
+measured before. So while old windows wait, new ones become due, which is where policies differ: of work that came all
+at once, those by rate and those by stretch have the same order (Sharaf 2007, §5). Every policy gets the same batches at
+the same times. A query should be answered the sooner the less it asks for: its deadline is in proportion to its groups.
 
 A query's slowdown is how long it waited for its answer after its window was final, over what its own windows take by
 themselves, the low quartile of its runs, and what every group of answers takes (Sharaf 2007, §3.1).
@@ -14,10 +19,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +31,12 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
+from bench._live.neighbours import COLUMNS, Neighbourhood, write_file
 from penstock.engine import Engine
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.recorded import Recording
 from penstock.sim.recorded_costs import RecordedCosts
 from penstock.sinks.memory import MemorySink
-from penstock.spark.market import Market, write_trades
 from penstock.store.trace_files import read_trace
 
 PATIENCE_S = 600.0
@@ -40,81 +46,71 @@ PATIENCE_S = 600.0
 class Midnight:
     """How much is due."""
 
-    rows: int = 100_000  # a batch: the shortest slide
+    rows: int = 6_000  # a batch
     symbols: int = 3_000
     queries: int = 500
-    batches: int = 6
-    first: int = 3  # batches that are not counted: costs are learnt
-    beats: int = 12  # batches that come at a steady pace, where slides differ
-    load: float = 1.0  # what is due, over what there is time for
+    fewest: int = 30  # groups that a query asks for
+    first: int = 4  # batches before the others: costs are learnt
+    backlog: int = 4  # batches that are there at once
+    beats: int = 10  # batches that come at a steady pace after these
+    load: float = 0.95  # of the time between two, that each takes by itself
+    patience: float = 2.0  # midnights until an answer of a mean number of groups is wanted
+    batches: int = 8  # of a recording, the first ones included
 
 
-SLIDE_S = 600
-SLIDES = (1, 2, 3, 6)  # in batches, where they differ: with every sixth batch, all queries are due
-KINDS = (  # what a query asks, how many of a hundred ask it, and how soon they want it, in seconds
-    ("SELECT count(*) AS n, avg(price) AS mean FROM trades {window} WHERE {where}", 50, 0.2),
-    ("SELECT symbol, sum(volume) AS shares FROM trades {window} WHERE {where} GROUP BY symbol", 35, 0.8),
-    ("SELECT symbol, percentile(price, 0.9) AS p FROM trades {window} WHERE {where} GROUP BY symbol", 15, 5.0),
-)
+SLIDE_S = 1  # of the stream's time: a midnight comes when its batch does
+ASKED = "SELECT symbol, percentile(price, 0.9) AS p FROM trades {window} WHERE {where} GROUP BY symbol"
 
 
-def queries(load: Midnight, slides: Sequence[int] = (1,), seed: int = 1) -> dict[str, str]:
-    """Draw queries of three kinds, in any order; ``slides`` are in batches."""
-    draw, found = random.Random(seed), dict[str, str]()
-    for number in range(load.queries):
-        text, _, soon = draw.choices(KINDS, [share for _, share, _ in KINDS])[0]
-        slide_s = SLIDE_S * draw.choice(slides)
-        window = f"[RANGE {slide_s * draw.randint(1, 3)} s SLIDE {slide_s} s]"
-        where = f"volume > {draw.randrange(0, 60_000, 100)}"
-        asked = text.format(window=window, where=where)
-        found[f"q{number:04d}"] = f"{asked} WITH (deadline = '{round(soon * 1_000)} ms')"
+def groups(load: Midnight, seed: int = 1) -> list[int]:
+    """Draw how many groups each query asks for, evenly by magnitude."""
+    draw, most = random.Random(seed), min(load.symbols, 9_999)
+    return [round(load.fewest * (most / load.fewest) ** draw.random()) for _ in range(load.queries)]
+
+
+def queries(load: Midnight, midnight_s: float = 1.0, seed: int = 1) -> dict[str, str]:
+    """Write queries of mixed cost, in any order; answering all of them once takes ``midnight_s``."""
+    asked, draw, found = groups(load, seed), random.Random(seed + 1), dict[str, str]()
+    mean = sum(asked) / len(asked)
+    for number, many in enumerate(asked):
+        window = f"[RANGE {SLIDE_S * draw.randint(1, 3)} s SLIDE {SLIDE_S} s]"
+        text = ASKED.format(window=window, where=f"symbol < 'S{many:04d}'")
+        soon_ms = max(1, round(1_000 * midnight_s * (0.25 + load.patience * many / mean)))
+        found[f"q{number:04d}"] = f"{text} WITH (deadline = '{soon_ms} ms')"
     return found
 
 
 # -- midnights -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def midnight_files(session: SparkSession, load: Midnight) -> Iterator[list[Path]]:
-    """Write the files of all batches, the same for all policies."""
-    folder, count = Path(tempfile.mkdtemp(prefix="penstock-live-")), max(SLIDES) + load.beats
-    try:
-        market = Market(seed=1, rows=load.rows * count, symbols=load.symbols, rate=load.rows / SLIDE_S)
-        yield write_trades(session, market, folder, count)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def beat_s(session: SparkSession, load: Midnight, files: Sequence[Path]) -> float:
-    """Measure how far apart batches have to be for what is due to take ``load`` times as long as there is time.
-
-    Batches that are all there at once are read and answered as fast as that goes, jobs beside answers.
-    """
-    with _folder() as folder, _running(session, load, files, "Hybrid", folder) as (engine, waiting):
-        some, began = waiting[: max(SLIDES)], time.perf_counter()
-        for file in some:
-            _appear(file)
+def midnight_s(session: SparkSession, load: Midnight) -> float:
+    """Measure what a midnight takes by itself: the next batch comes when all is answered."""
+    with run_folder() as folder, running(session, load, "Hybrid", folder) as engine:
         engine.start()
-        _wait_for(engine, max(SLIDES) + len(some))
-        took = time.perf_counter() - began
+        took = list[float]()
+        for number in range(load.first, load.first + load.backlog + 1):
+            began = time.perf_counter()
+            appear(folder, load, number)
+            _wait_for(engine, number + 1)
+            took.append(time.perf_counter() - began)
         engine.stop()
-    return took / len(some) / load.load
+    return statistics.median(took)
 
 
-def midnights(
-    session: SparkSession, load: Midnight, policy: str, files: Sequence[Path], every_s: float
-) -> dict[str, float]:
-    """Let batches come at a steady pace, and answer in the order of a policy; return what became of the windows."""
-    with _folder() as folder:
-        with _running(session, load, files, policy, folder) as (engine, waiting):
+def midnights(session: SparkSession, load: Midnight, policy: str, each_s: float) -> dict[str, float]:
+    """Let batches come, and answer in the order of a policy; return what became of the windows."""
+    with run_folder() as folder:
+        with running(session, load, policy, folder, each_s) as engine:
+            for number in range(load.backlog):
+                appear(folder, load, load.first + number)
             since_us, began, pause = wall_clock_us(), time.perf_counter(), threading.Event()
             engine.start()
-            for number, file in enumerate(waiting):
-                pause.wait(max(0.0, began + number * every_s - time.perf_counter()))
-                _appear(file)
-            _wait_for(engine, len(files))
+            for number in range(load.beats):
+                pause.wait(max(0.0, began + (number + 1) * each_s / load.load - time.perf_counter()))
+                appear(folder, load, load.first + load.backlog + number)
+            _wait_for(engine, load.first + load.backlog + load.beats)
             engine.stop()
-        return _judged(read_trace(folder / "state", since_us)) | {"seconds a batch": round(every_s, 3)}
+        return _judged(read_trace(folder / "state", since_us)) | {"seconds a midnight": round(each_s, 3)}
 
 
 def _wait_for(engine: Engine, batches: int) -> None:
@@ -128,40 +124,41 @@ def _wait_for(engine: Engine, batches: int) -> None:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def run_folder() -> Iterator[Path]:
     """Make a folder for one run."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
     try:
         (folder / "in").mkdir()
-        (folder / "to come").mkdir()
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _running(
-    session: SparkSession, load: Midnight, files: Sequence[Path], policy: str, folder: Path
-) -> Iterator[tuple[Engine, list[Path]]]:
-    """Open an engine that has learnt what queries cost; the files that it has not read wait in another folder."""
-    waiting = [Path(shutil.copy(file, folder / "to come" / file.name)) for file in files]
+def running(session: SparkSession, load: Midnight, policy: str, folder: Path, each_s: float = 1.0) -> Iterator[Engine]:
+    """Open an engine that has learnt what queries cost."""
+    with opened(session, folder, policy) as engine:
+        engine.create_queries(queries(load, each_s))
+        for number in range(load.first):
+            appear(folder, load, number)
+            engine.process_available()
+        yield engine
+
+
+@contextmanager
+def opened(session: SparkSession, folder: Path, policy: str) -> Iterator[Engine]:
+    """Open an engine on the files of a folder."""
     with Engine(folder / "state", spark=session, sinks=[MemorySink()], policy=policy) as engine:
         engine.execute(
-            f"CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT) USING parquet OPTIONS "
-            f"(path = '{folder / 'in'}', maxFilesPerTrigger = '1', max_ahead = '36500 d') "
-            "WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
+            f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
+            "maxFilesPerTrigger = '1', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
         )
-        engine.create_queries(queries(load, SLIDES))
-        for file in waiting[: max(SLIDES)]:
-            _appear(file)
-            engine.process_available()
-        yield engine, waiting[max(SLIDES) :]
+        yield engine
 
 
-def _appear(file: Path) -> None:
-    """Let a file appear where the stream reads; those of later times are later."""
-    file.touch()
-    file.rename(file.parent.parent / "in" / file.name)
+def appear(folder: Path, load: Midnight, number: int) -> None:
+    """Let a batch appear: it begins where the windows end that it makes final."""
+    write_file(folder / "in", number, Neighbourhood(rows=load.rows, symbols=load.symbols))
 
 
 def _judged(recording: Recording) -> dict[str, float]:

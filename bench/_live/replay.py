@@ -6,25 +6,19 @@ rightly who is better, where the replay predicts a difference worth speaking of.
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from bench._live.midnight import SLIDE_S, Midnight, queries
-from penstock.engine import Engine
+from bench._live.midnight import Midnight, appear, run_folder, running
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.live_policy import live_policy_named
 from penstock.schedule.recorded import Recording
 from penstock.sim.recorded_costs import RecordedCosts
 from penstock.sim.replay import replay
 from penstock.sim.replay_figures import live_figures, replayed_figures
-from penstock.sinks.memory import MemorySink
-from penstock.spark.market import Market, write_trades
 from penstock.store.trace_files import read_trace
 
 REPLAYED: Final = ("FCFS", "HNR", "Hybrid")
@@ -33,26 +27,13 @@ WORTH: Final = 0.15  # of the mean response: a difference that is predicted and 
 
 def recorded(session: SparkSession, load: Midnight, policy: str) -> Recording:
     """Answer some batches in the order of a policy; return the trace of the last ones."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
-    try:
-        (folder / "in").mkdir()
-        market = Market(seed=1, rows=load.rows * load.batches, symbols=load.symbols, rate=load.rows / SLIDE_S)
-        files = write_trades(session, market, folder / "made", load.batches)
-        since_us = 0
-        with Engine(folder / "state", spark=session, sinks=[MemorySink()], policy=policy) as engine:
-            engine.execute(
-                f"CREATE STREAM trades (ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT) USING parquet OPTIONS "
-                f"(path = '{folder / 'in'}', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
-            )
-            engine.create_queries(queries(load))
-            for number, file in enumerate(files):
-                if number == load.first:
-                    since_us = wall_clock_us()
-                file.rename(folder / "in" / file.name)
+    with run_folder() as folder:
+        with running(session, load, policy, folder) as engine:
+            since_us = wall_clock_us()
+            for number in range(load.first, load.batches):
+                appear(folder, load, number)
                 engine.process_available()
         return read_trace(folder / "state", since_us)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 FIGURES: Final = ("live mean", "replayed mean", "live p95", "replayed p95", "other mean")

@@ -130,7 +130,7 @@ class Model:
             return
         del self.queries[name]
         if self.greatest is not None:
-            begins = self.greatest + 1
+            begins = max([self.greatest, *(end - old.question.range_us for end in old.answered)]) + 1  # after a silence
             if first_end != question.end_at_or_after(begins + question.range_us):
                 raise Disagreement(f"first window {first_end} of {question.sql()}, altered at {begins}")
             if not old.paused:

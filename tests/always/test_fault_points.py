@@ -43,7 +43,7 @@ def moments_of(point: str) -> list[str]:
 def eager_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put files together early: the way there would be long."""
     monkeypatch.setattr("penstock.store.compaction.FAN", FAN)
-    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", FAN)
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", FAN)
 
 
 def test_a_death_at_any_durable_write_loses_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:

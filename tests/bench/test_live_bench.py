@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench import live
-from bench._live.desk_costs import DeskLoad, choosing, condition_queries, throughput, window_queries
+from bench._live.desk_costs import DeskLoad, choosing, condition_queries, desk_files, throughput, window_queries
 from bench._live.freshness import Looks, Overload, stale
 from bench._live.freshness import queries as dashboards
-from bench._live.midnight import SLIDES, Midnight, beat_s, midnight_files, midnights, queries
+from bench._live.midnight import Midnight, groups, midnight_s, midnights, queries
 from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
@@ -41,19 +41,27 @@ def test_the_past_that_a_query_asks_for_is_answered_beside_the_alerts(spark: Spa
 
 
 def test_every_query_that_is_due_at_midnight_is_judged(spark: SparkSession) -> None:
-    load = Midnight(400, 20, 12, beats=2)
-    with midnight_files(spark, load) as files:
-        every_s = beat_s(spark, load, files)
-        found = [midnights(spark, load, name, files, every_s) for name in ("HNR", "FCFS")]
-    assert found[0]["answered"] == found[1]["answered"] >= load.queries  # the same windows, whatever the order
+    load = Midnight(400, 20, 12, 3, first=2, backlog=2, beats=2)
+    each_s = midnight_s(spark, load)
+    found = [midnights(spark, load, name, each_s) for name in ("HNR", "FCFS")]
+    assert found[0]["answered"] == found[1]["answered"] == load.queries * (load.backlog + load.beats)
     assert all(1.0 <= one["mean slowdown"] <= one["maximum slowdown"] for one in found)
-    assert every_s > 0
-    slides = [int(text.split("SLIDE ")[1].split()[0]) for text in queries(load, SLIDES).values()]
-    assert {slide // min(slides) for slide in slides} == set(SLIDES)
+    assert each_s > 0
+
+
+def test_at_midnight_queries_ask_for_as_many_groups_as_is_drawn_and_have_time_in_proportion() -> None:
+    load = Midnight()
+    asked, written = groups(load), queries(load, 0.5)
+    assert (len(asked), min(asked) >= load.fewest, max(asked) <= load.symbols) == (500, True, True)
+    deadlines = [int(text.split("deadline = '")[1].split()[0]) for text in written.values()]
+    assert sorted(range(500), key=lambda n: (asked[n], n)) == sorted(
+        range(500), key=lambda n: (deadlines[n], asked[n], n)
+    )
+    assert all("SLIDE 1 s" in text for text in written.values())
 
 
 def test_what_runs_at_midnight_is_recorded_and_replayed_under_all_policies(spark: SparkSession) -> None:
-    load = Midnight(400, 20, 12, 3, 2)
+    load = Midnight(400, 20, 12, 3, first=2, batches=3)
     recordings = {name: recorded(spark, load, name) for name in ("FCFS", "HNR")}
     for one in recordings.values():
         assert sum(windows.answers for windows in one.windows) == load.queries * (load.batches - load.first)
@@ -100,7 +108,8 @@ def test_staleness_is_how_far_the_newest_answer_is_behind_the_watermark() -> Non
 
 def test_the_desk_is_measured_by_throughput_and_by_what_choosing_takes(spark: SparkSession) -> None:
     load = DeskLoad(400, 3, 1, 3, 6, 1)
-    assert throughput(spark, load, ordered=True) > 0
+    with desk_files(spark, load) as files:
+        assert throughput(spark, load, files, ordered=True) > 0
     chosen = choosing(spark, load)
     assert chosen["milliseconds a batch"] > 0
     assert chosen["calls a batch"] >= 1

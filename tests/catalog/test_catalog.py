@@ -145,6 +145,24 @@ def test_a_query_altered_while_it_is_paused_stays_paused(tmp_path: Path) -> None
     assert not catalog.user_paused("q")
 
 
+def test_what_changes_how_urgent_a_query_is_changes_no_definition(tmp_path: Path) -> None:
+    catalog, typing = market(tmp_path / "catalog.db")
+    first, other = enter(catalog, "q"), enter(catalog, "other")
+    urgent = f"{COUNT} WITH (deadline = '2 s', priority = 5)"
+    version = catalog.version
+    assert catalog.holds(typing.text(urgent, "q"))
+    altered = alter(catalog, "q", urgent)
+    assert (altered.id, catalog.version, catalog.stream_version("trades")) == (first.id, version + 1, version + 1)
+    for known in (catalog, catalog_at(tmp_path / "catalog.db")[0]):
+        assert known.query("q").query.options == (("deadline", "2 s"), ("priority", 5))
+        assert known.query("q").query.text == urgent
+        assert known.version_of(first.id) == 1
+        assert [d.id for d in known.definitions("trades")] == [first.id, other.id]
+    assert alter(catalog, "q", urgent) is catalog.query("q")
+    assert catalog.version == version + 1
+    assert alter(catalog, "q", f"{MAX} WITH (priority = 5)").id != first.id
+
+
 # -- lifetimes and origins ---------------------------------------------------------------------------------------
 
 
@@ -305,8 +323,13 @@ def test_threads_may_change_and_ask_at_once(tmp_path: Path) -> None:
     assert [d.name for d in again.definitions("trades")] == [d.name for d in catalog.definitions("trades")]
 
 
+def plain(definition: Definition) -> str:
+    return definition.query.text.partition(" WITH ")[0]
+
+
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["create", "alter", "drop", "pause", "resume"]), st.sampled_from("abc")), max_size=14
+    st.tuples(st.sampled_from(["create", "alter", "urge", "drop", "pause", "resume"]), st.sampled_from("abc")),
+    max_size=14,
 )
 
 
@@ -325,6 +348,9 @@ def test_any_history_is_told_the_same_live_and_after_a_restart(
             enter(catalog, name, next(texts))
         elif action == "alter" and there:
             alter(catalog, name, next(texts))
+        elif action == "urge" and there:
+            before = catalog.query(name)
+            assert alter(catalog, name, f"{plain(before)} WITH (priority = {len(model)})").id == before.id
         elif action == "drop" and there:
             catalog.drop("query", name)
         elif action == "pause" and there:
@@ -337,6 +363,8 @@ def test_any_history_is_told_the_same_live_and_after_a_restart(
         for version, expected in model.items():
             found = [d for stream in ("trades", "quotes") for d in known.snapshot(stream, version)[1]]
             assert sorted(d.name for d in found) == expected
+    for name in catalog.query_names():
+        assert again.query(name).query == catalog.query(name).query
     for stream in ("trades", "quotes"):
         assert again.controls(stream, 0, 99) == catalog.controls(stream, 0, 99)
         assert again.stream_version(stream) == catalog.stream_version(stream)

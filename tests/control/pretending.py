@@ -61,7 +61,7 @@ class Pretended:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     slow: threading.Event | None = None  # a backfill waits for it
     policy: str = "Hybrid"
-    synchronization: str = "H-LP"
+    synchronization: str = "C-LP"
 
     def __post_init__(self) -> None:
         self.catalog = Catalog(ChangeLog(self.path), clock=lambda: NOW)

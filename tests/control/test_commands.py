@@ -60,7 +60,7 @@ def test_a_query_is_added_paused_resumed_and_dropped(penstock: Penstock, state: 
 
 def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, state: Path, engine: Pretended) -> None:
     where = ("--state", state)
-    told = "answers come in the order of policy Hybrid\nevaluations run together by technique H-LP\n"
+    told = "answers come in the order of policy Hybrid\nevaluations run together by technique C-LP\n"
     assert penstock("policy", *where).out == told
     assert penstock("policy", "hnr", *where).out == "answers come in the order of policy HNR from now on\n"
     changed = penstock("policy", "--synchronize", "cs", *where).out

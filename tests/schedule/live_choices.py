@@ -115,7 +115,7 @@ def item_of(one: Waiting) -> EvaluationItem:
     ends = EndRuns.between(1, len(one.tuples), 1)
     due_us = round(min(one.due, 1e12) * 1e6)
     members = (Pending(_definition(one.number), cast(Any, None), ends),)
-    return EvaluationItem(members, one.cost, one.query.weight, round(one.tuples[0][1] * 1e6), due_us)
+    return EvaluationItem(members, len(one.tuples) * one.cost, one.query.weight, round(one.tuples[0][1] * 1e6), due_us)
 
 
 @cache

@@ -154,17 +154,18 @@ def test_whoever_chooses_late_and_pending_ones_join(waiting: list[Waiting], plac
         assert {p for p in same if waiting[p].until_due <= 0} <= found[Sharing.LATE_PENDING]
 
 
-def test_the_engine_has_the_papers_techniques_and_late_sharing_without_shorter_periods() -> None:
+def test_the_engine_has_the_papers_techniques_and_h_lp_without_shorter_periods() -> None:
     named = {one.name: one for one in TECHNIQUES}
-    assert SYNCHRONIZATIONS.keys() == named.keys()
-    shared = {name: one.sharing for name, one in SYNCHRONIZATIONS.items() if name != "AS"}
+    assert SYNCHRONIZATIONS.keys() == {*named, "C-LP"}
+    shared = {name: one.sharing for name, one in SYNCHRONIZATIONS.items() if name not in ("AS", "C-LP")}
     assert shared == {name: named[name].sharing for name in shared}
+    assert SYNCHRONIZATIONS["C-LP"].sharing == named["H-LP"].sharing
     assert SYNCHRONIZATIONS["AS"].sharing == Sharing.SAME  # its whole group is several items, and one task of the paper
     assert {name: one.periods for name, one in SYNCHRONIZATIONS.items() if one.periods is not None} == {
         "AS": named["AS"].periods,
-        "HS": named["HS"].periods,
+        **{name: named[name].periods for name in ("HS", "H-LS", "H-LP")},
     }
-    assert LiveSynchronization().current().name == "H-LP"
+    assert LiveSynchronization().current().name == "C-LP"
     assert synchronization_named("no-s").name == "No-S"
 
 

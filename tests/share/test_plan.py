@@ -78,7 +78,7 @@ def test_a_shared_plan_reads_as_one_tree(engine: Engine) -> None:
             group by `symbol`: partials count(*), max(`price`)
               inner join listing and `listing#id.r2000`: d [RANGE 1 min SLIDE 1 min OFFSET 7 s]
           operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)
-          run together by H-LP: nearly nothing is saved for 4 queries""")
+          run together by C-LP: nearly nothing is saved for 4 queries""")
 
 
 def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None:
@@ -95,7 +95,7 @@ def test_an_unshared_plan_reads_as_a_tree_for_each_query(engine: Engine) -> None
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
           operations per second (slice scan): 2,000 as planned, 2,000 with every query alone (1.0 times)
-          run together by H-LP: nearly nothing is saved for 2 queries""")
+          run together by C-LP: nearly nothing is saved for 2 queries""")
 
 
 def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> None:
@@ -117,7 +117,7 @@ def test_a_plan_by_fragments_reads_as_a_tree_for_each_window(engine: Engine) -> 
             group by (): partials count(*), count(`price`), float(`price`)
               `volume` > 50000: b [RANGE 10 min SLIDE 2 min]
           operations per second (slice scan): 2,000 as planned, 4,000 with every query alone (2.0 times)
-          run together by H-LP: nearly nothing is saved for 4 queries""")
+          run together by C-LP: nearly nothing is saved for 4 queries""")
 
 
 def test_a_plan_says_where_running_together_pays(engine: Engine) -> None:

@@ -20,7 +20,7 @@ from tests.always.judged import Killed
 from tests.always.questions import Row
 from tests.stream.made import SECOND, MadeStream, row
 
-TECHNIQUES = ("AS", "HS", "CS", "H-LP")
+TECHNIQUES = ("AS", "HS", "CS", "C-LP")
 LATENESS_S = 2
 
 

@@ -108,7 +108,7 @@ def test_a_subscription_goes_on_from_its_place(spark: SparkSession, tmp_path: Pa
 def test_rows_expire_when_their_query_keeps_them_no_longer(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", 1)
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", 1)
     with TestBed(spark) as bed:
         bed.stream("s", COLUMNS)
         bed.query("short", "SELECT id FROM s WITH (keep = '10 s')")

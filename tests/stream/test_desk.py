@@ -37,7 +37,7 @@ def wait_until_read(engine: Engine, last_us: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("policy", "technique"), [("Hybrid", "H-LP"), ("HNR", "No-S")])
+@pytest.mark.parametrize(("policy", "technique"), [("Hybrid", "C-LP"), ("HNR", "No-S")])
 def test_a_stream_in_the_background_says_what_one_says_that_waits(
     spark: SparkSession, tmp_path: Path, policy: str, technique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def test_what_was_said_is_known_as_long_as_rows_are_kept_that_it_could_be_said_f
 ) -> None:
     #   rows      0 … 40 in one file | 50 | 58 | 59 | 90    kept for 20 s: the file goes with its last row, after 60
     #   passing   4 … 40, dropped                  ^ here it is created and begins at 40, though [0, 40) is kept
-    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", 1)
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", 1)
     made = MadeStream(tmp_path, retain_rows_us=20 * SECOND)
 
     def end_and_begin() -> None:
@@ -146,7 +146,7 @@ def test_rows_that_a_query_is_promised_are_kept_until_its_past_is_read(
 ) -> None:
     #   rows      0 … 20 | 21 … 30 | 31                         | 45                                | 60   kept for 10 s
     #   passing                      created: 28, 32, …, asked    21 … 30 would go, but are to be read
-    monkeypatch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", 1)
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", 1)
     made = MadeStream(tmp_path, retain_rows_us=10 * SECOND)
     made.runner.let_answers_lag()
     made.create("other", "SELECT sum(v) AS x FROM s [RANGE 2 s SLIDE 2 s]")

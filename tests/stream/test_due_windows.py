@@ -300,6 +300,80 @@ def test_an_altered_query_answers_the_windows_that_began_before_by_its_old_defin
     assert len(made.catalog.leaving("s")) == 0  # the old one is gone
 
 
+def answered_ends(made: MadeStream, *numbers: int) -> list[int]:
+    """List the seconds at which the windows end that some definitions have answered."""
+    there = [made.catalog.edition(number) for number in numbers]
+    tables = [made.revisions(known) for known in there if known is not None]
+    return [end // SECOND for table in tables for end in table["window_end"].cast("int64").to_pylist()]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_an_altered_query_does_not_answer_silent_windows_again(opened: Open, paused: bool) -> None:
+    made = opened(idle_us=10 * SECOND, clock=at(20))
+    made.create("q", f"{COUNT} [RANGE 20 s SLIDE 10 s] WITH (late = 'revise', revise_for = '1 d')")
+    made.feed(row(1), row(12))
+    before = made.catalog.query("q").id
+    made.clock.advance("100 s")
+    assert made.heartbeat()  # to 112: nothing was seen since 12
+    if paused:
+        made.control("q", pause=True)
+    entered = made.alter("q", "SELECT count(*) + 0 AS n FROM s [RANGE 20 s SLIDE 10 s]")
+    assert entered.first_end_us == 120 * SECOND
+    if paused:
+        made.control("q", pause=False)
+    made.reopen()
+    made.feed(row(151))
+    made.feed(row(171))
+    assert answered_ends(made, before) == list(range(10, 120, 10))
+    assert answered_ends(made, before, made.catalog.query("q").id) == list(range(10, 180, 10))
+
+
+def test_a_query_at_another_period_does_not_answer_silent_windows_again(opened: Open) -> None:
+    made = opened(idle_us=10 * SECOND, clock=at(20), synchronize="CS")
+    for name, slide in (("often", 4), ("q", 10)):
+        text = f"SELECT approx_count_distinct(v) AS n FROM s [RANGE 20 s SLIDE {slide} s] WITH (emit = 'fresh')"
+        made.create(name, text)
+    made.feed(row(1), row(12))
+    before = made.catalog.query("q")
+    made.clock.advance("99 s")
+    assert made.heartbeat()  # to 111: of the ends of a period of 4 s, the last one is 108
+    answered = answered_ends(made, before.id)
+    made.synchronize_by("AS")
+    made.feed(row(151))
+    made.feed(row(171))
+    after = made.catalog.query("q")
+    assert (after.query.window.slide, answered[-1]) == (4 * SECOND, 110)
+    ends = answered_ends(made, before.id, after.id)
+    assert ends == sorted(set(ends))
+    assert ends[-1] == 168
+
+
+@given(
+    st.tuples(st.integers(1, 30), st.integers(1, 15)),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 15)), max_size=3),
+    st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    st.booleans(),
+)
+@settings(max_examples=cases(40), deadline=None)
+def test_the_first_window_that_create_tells_is_the_first_one_that_is_answered_whoever_dies_before(
+    asked: tuple[int, int], others: list[tuple[int, int]], seconds: list[int], twice: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        made = MadeStream(Path(folder))
+        for number, (length, slide) in enumerate(others):
+            made.create(f"q{number}", f"{COUNT} [RANGE {length} s SLIDE {slide} s]")
+        made.create("other", "SELECT max(v) AS n FROM s [RANGE 5 s SLIDE 5 s]")
+        for place in range(len(seconds)):
+            made.feed(row(sum(seconds[: place + 1])))
+        told = made.create("new", f"{COUNT} [RANGE {asked[0]} s SLIDE {asked[1]} s]").first_end_us
+        if twice:
+            made.create("more", "SELECT min(v) AS n FROM s [RANGE 7 s SLIDE 7 s]")
+        made.reopen()
+        made.feed(row(sum(seconds) + 200))
+        assert told is not None
+        assert made.timeline("new")[0][0] == told / SECOND
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 15)), min_size=8, max_size=12),
     st.lists(st.integers(0, 300), min_size=1, max_size=6),

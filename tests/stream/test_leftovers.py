@@ -117,7 +117,7 @@ def test_whatever_comes_and_goes_a_stream_stands_as_if_all_were_remembered(
     found: list[dict[str, Any]] = []
     for every in (1, 1 << 30):  # batches between two looks at what can be forgotten
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", every)
+            patch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", every)
             patch.setattr("penstock.store.commits.FAN", 2)
             patch.setattr("penstock.store.answers.FAN", 2)
             found.append(driven(tmp_path_factory.mktemp("stream"), random.Random(seed)))

@@ -75,6 +75,25 @@ def test_an_alert_is_answered_before_the_reports_of_its_bundle(tmp_path: Path) -
     assert [one.definition.name for one in unanswered.take()] == ["alert"]
 
 
+@pytest.mark.parametrize("option", ["deadline = '10 ms'", "priority = 1000"])
+def test_a_query_that_becomes_an_alert_goes_on_as_the_same_definition_and_comes_first(
+    tmp_path: Path, option: str
+) -> None:
+    asked = {f"q{n}": counting(where, "deadline = '9 s'") for n, where in enumerate(WHERE)}
+    made = waiting(tmp_path / "made", asked)
+    before = made.catalog.query("q2")
+    text = counting(WHERE[2], option if "deadline" in option else f"deadline = '9 s', {option}")
+    made.alter("q2", text)
+    for batch in (2, 3):  # also after a restart
+        made.feed(row(5.0 * batch + 1))
+        assert made.catalog.query("q2").id == before.id
+        unanswered = made.pipeline.committer.unanswered
+        assert [one.definition.name for one in unanswered.take()] == ["q2"]
+        made.reopen()
+        made.runner.let_answers_lag()
+    assert [end for end, *_ in made.timeline("q2")] == [5.0, 10.0, 15.0]
+
+
 def test_an_item_has_so_many_columns_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_items, "COLUMNS", 2)
     made = waiting(tmp_path / "made", {f"q{n}": counting(where) for n, where in enumerate(WHERE)})
@@ -84,8 +103,9 @@ def test_an_item_has_so_many_columns_at_most(tmp_path: Path, monkeypatch: pytest
 def test_a_query_keeps_its_item_while_windows_of_it_wait_and_its_windows_stay_in_order(tmp_path: Path) -> None:
     made = waiting(tmp_path / "made", {f"q{n}": counting(where) for n, where in enumerate(WHERE)})
     (before,) = made.pipeline.committer.unanswered.items
-    numbers = {made.catalog.query(f"q{n}").id for n in range(len(WHERE))}
-    made.pipeline.committer.forget(numbers)
+    there = [made.catalog.query(f"q{n}") for n in range(len(WHERE))]
+    waits = made.pipeline.progress.windows.unanswered
+    made.pipeline.committer.order.forget({definition.id: definition for definition in there}, waits)
     made.feed(row(11.0))
     made.feed(row(16.0))
     assert list(made.pipeline.committer.unanswered.items) == [before]
@@ -133,5 +153,7 @@ def test_an_item_of_many_queries_is_worth_as_much_as_all_of_them(tmp_path: Path)
     made = waiting(tmp_path / "made", {f"q{n}": counting(where) for n, where in enumerate(WHERE)}, 2)
     (item,) = made.pipeline.committer.unanswered.items.values()
     head = item.head(made.clock())
-    assert (head.selectivity, head.pending) == (4.0, 8.0)
-    assert head.ideal == pytest.approx(head.cost / 4)  # what a query's windows take by themselves
+    assert (head.selectivity, head.pending) == (4.0, 2.0)
+    assert head.cost == pytest.approx(item.seconds / 2)  # one window of each
+    assert head.ideal == pytest.approx(head.cost / 4)  # what a window takes by itself
+    assert item.head(made.clock(), 0.5).ideal == pytest.approx(0.5 + head.cost / 4)

@@ -47,7 +47,7 @@ def compact_early(patch: pytest.MonkeyPatch) -> None:
     """Put files together early: the way there would be long; each step is a piece, and no clock cuts any."""
     patch.setattr("penstock.stream.upkeep.PIECE_S", 0.0)
     patch.setattr("penstock.stream.upkeep.LATE_S", 1e9)
-    for name in ("store.compaction.FAN", "store.answers.FAN", "stream.pipeline.COMPACTED_EVERY"):
+    for name in ("store.compaction.FAN", "store.answers.FAN", "stream.batch_taking.COMPACTED_EVERY"):
         patch.setattr(f"penstock.{name}", 3)
 
 
@@ -112,7 +112,7 @@ def test_queries_that_are_dropped_and_created_again_say_nothing_again(
     draw = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         compact_early(patch)
-        patch.setattr("penstock.stream.pipeline.COMPACTED_EVERY", draw.choice([1, 3]))
+        patch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", draw.choice([1, 3]))
         come_and_go(draw, tmp_path_factory.mktemp("schedule"))
 
 

@@ -15,7 +15,7 @@ from penstock.kernel.answering import Answering
 from penstock.sinks.delivery import Delivery
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
-from penstock.stream import pipeline as pipelines
+from penstock.stream import batch_taking
 from penstock.testing import TestBed
 from tests.cases import sweep
 from tests.oracle.cases import Case, make_case
@@ -73,7 +73,7 @@ def test_a_second_engine_on_one_folder_is_refused(spark: SparkSession, tmp_path:
 def test_a_restart_after_compaction_answers_the_last_windows_from_whole_partials(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipelines, "COMPACTED_EVERY", 1)
+    monkeypatch.setattr(batch_taking, "COMPACTED_EVERY", 1)
     monkeypatch.setattr("penstock.store.commits.FAN", 0)
     with feeding.open_bed(spark, state=tmp_path) as bed:
         bed.query("quiet", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] HAVING n < 5")

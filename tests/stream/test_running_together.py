@@ -236,7 +236,7 @@ def test_whatever_runs_together_windows_say_what_plain_rows_say(
     said: dict[str, dict[str, list[Any]]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("penstock.stream.evaluation_order.GROUP_S", draw.choice([0.0, 0.1]))
-        for technique in ("No-S", draw.choice(["CS", "H-LS", "H-LP"])):
+        for technique in ("No-S", draw.choice(["CS", "C-LP"])):
             how = {"kernel": kernel, "lateness_us": 2 * SECOND, "synchronize": technique}
             made = opened(folder / technique, {name: one.text for name, one in queries.items()}, **how)
             met = fed(made, batches, draw)
@@ -276,8 +276,8 @@ def test_nested_ranges_of_several_slides_and_shapes_take_one_pass(tmp_path: Path
         for reach in (10, 20, 30, 40, 50, 60)
     }
     queries["often"] = "SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k"  # an operation a second
-    found = {one: operations(tmp_path, one, queries, kernel=kernel) for one in ("H-LP", "CS", "No-S")}
-    assert found["H-LP"] == found["CS"] <= 60 + 60 + 6  # the slices once, and a subtraction a window to count its rows
+    found = {one: operations(tmp_path, one, queries, kernel=kernel) for one in ("C-LP", "CS", "No-S")}
+    assert found["C-LP"] == found["CS"] <= 60 + 60 + 6  # the slices once, and a subtraction a window to count its rows
     assert found["No-S"] == 60 + 210 if kernel == "scan" else found["No-S"] > found["CS"]
 
 
@@ -302,7 +302,7 @@ def in_one_column(asked: list[int], requests: Sequence[FinishRequest]) -> list[F
     return found
 
 
-@pytest.mark.parametrize(("technique", "jobs"), [("H-LP", [3]), ("No-S", [1, 1, 1])])
+@pytest.mark.parametrize(("technique", "jobs"), [("C-LP", [3]), ("No-S", [1, 1, 1])])
 def test_outputs_that_spark_finishes_are_one_job_for_all_that_run_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, technique: str, jobs: list[int]
 ) -> None:
@@ -317,7 +317,7 @@ def test_outputs_that_spark_finishes_are_one_job_for_all_that_run_together(
     assert [end for end, *_ in made.timeline("T0")] == [2.0, 4.0]
 
 
-@pytest.mark.parametrize(("technique", "together"), [("H-LP", 3), ("CS", 3), ("No-S", 1)])
+@pytest.mark.parametrize(("technique", "together"), [("C-LP", 3), ("H-LP", 3), ("CS", 3), ("No-S", 1)])
 def test_windows_of_groups_that_executors_keep_are_taken_together(
     tmp_path: Path, technique: str, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

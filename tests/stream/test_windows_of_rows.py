@@ -19,7 +19,7 @@ from penstock.sinks.parquet import ParquetSink
 from penstock.spark.kept_rows import row_buffer as waiting
 from penstock.spark.kept_rows import row_numbers as counting
 from penstock.store import faults
-from penstock.stream import pipeline
+from penstock.stream import batch_taking
 from penstock.stream.derived import partitioned_rows as parts_fed
 from penstock.testing import ManualClock, TestBed
 from tests.stream.counted import COLUMNS, Counted, Row, Stream, expected
@@ -198,7 +198,7 @@ def test_partials_of_parts_are_let_go_of_and_put_together(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key that was seen long ago keeps its last rows, however often the others' are put together."""
-    monkeypatch.setattr(pipeline, "COMPACTED_EVERY", 1)
+    monkeypatch.setattr(batch_taking, "COMPACTED_EVERY", 1)
     monkeypatch.setattr("penstock.store.commits.FAN", 1)
     monkeypatch.setattr("penstock.store.compaction.FAN", 2)
     model, query = Stream(LATENESS), Counted(4, 3, apart=True, by=("k",))

@@ -19,11 +19,11 @@ from penstock.catalog.naming import (
     still_read,
 )
 from penstock.catalog.records import plain, plain_function, read_function, read_stream, read_table, same
-from penstock.catalog.timeline import Action, CatalogEntry
+from penstock.catalog.timeline import Action, CatalogEntry, Options, Urgency
 from penstock.catalog.typed_records import as_recorded, has_typed, write_typed
 from penstock.evaluate.typed import Definition, Handover, Retimed, TypedQuery, with_window
 from penstock.language.grammar.parse import parse_query
-from penstock.language.options import option_us
+from penstock.language.options import URGENCY, option_us
 from penstock.language.own_names import check_own_name
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
@@ -172,19 +172,28 @@ class Catalog(Lookup):
     ) -> Definition:
         """Put a new definition in a query's place in one durable change; one that means the same changes nothing.
 
-        The new one answers windows from ``begins_us`` on; the old one those that begin before ``handover_us``, then
+        One that differs in how urgent its answers are stays the definition that it is. Otherwise the new one answers
+        windows from ``begins_us`` on; the old one those that begin before ``handover_us``, then
         :meth:`retire` ends it. Without such a time it goes at once.
         """
         with self._lock:
             known = self.query(query.query.name)
             if _same(known, query):
                 return known
+            if _same(known, query, but=URGENCY):
+                return self._urged(known, query)
             self._require_unused("query", known.name)
             self._require_sources(query)
             new = self._definition(query, 0, known.origin if origin is None else origin, since, begins_us)
             handover = {} if handover_us is None else {"handover_us": handover_us}
             self._carry_out({**self._definition_change("replace", new), **handover}, sources=[new])
             return new
+
+    def _urged(self, known: Definition, query: TypedQuery) -> Definition:
+        """Let a query be as urgent as another one of the same meaning: no answer changes, and so nothing hands over."""
+        told = {"text": query.query.text, "options": [list(option) for option in query.query.options]}
+        self._carry_out(self._change("urge", "query", known.name, known.id, **told))
+        return self.query(known.name)
 
     def retime(self, changes: Iterable[PeriodChange]) -> list[Definition]:
         """Let queries go on at other periods, durable together; each hands over to a definition of that period."""
@@ -209,9 +218,9 @@ class Catalog(Lookup):
         return {**body, "first": new.first, **({} if change.at_us is None else {"handover_us": change.at_us})}
 
     def holds(self, query: TypedQuery) -> bool:
-        """Tell whether there is a query of that name that means the same, however it is written."""
+        """Tell whether there is a query of that name that means the same, however it is written and however urgent."""
         with self._lock:
-            return self.has("query", query.query.name) and _same(self.query(query.query.name), query)
+            return self.has("query", query.query.name) and _same(self.query(query.query.name), query, but=URGENCY)
 
     def retire(self, definition: Definition) -> None:
         """End a definition that was replaced and has answered its last window."""
@@ -345,7 +354,7 @@ class Catalog(Lookup):
         with self._lock:
             for change in self._changes:
                 source = None
-                if "text" in change and not has_typed(change):
+                if "text" in change and change["op"] != "urge" and not has_typed(change):
                     query = typed(parse_query(change["text"]), change["name"])
                     query = replace(query, where=query.query.where)  # by which its partials are filed
                     created_us = change["created_us"] if "created_us" in change else change["at_us"]
@@ -366,6 +375,10 @@ class Catalog(Lookup):
                 self._enter_function(read_function(change["function"]))
             case "create" | "replace" | "retime", "query":
                 self._enter(change, source)
+            case "urge", "query":
+                options = tuple((option, value) for option, value in change["options"])
+                self._queries[name.lower()].urge(Urgency(change["text"], options))
+                self._timeline.changed(self._queries[name.lower()].stream, self.version)
             case "pause" | "resume" as action, "query":
                 for entry in [e for e in self._in_force() if e.name.lower() == name.lower()]:
                     self._timeline.controlled(entry, action, self.version)
@@ -429,8 +442,12 @@ def _keeps(change: Change, source: Definition | None) -> bool:
     return "keep" in dict(change.get("bound", {}).get("options", ()))
 
 
-def _same(known: Definition, query: TypedQuery) -> bool:
-    """Tell whether a query means what the known one does, however it is written."""
+def _same(known: Definition, query: TypedQuery, but: Collection[str] = ()) -> bool:
+    """Tell whether a query means what the known one does, however it is written, ``but`` for some options."""
+
+    def others(options: Options) -> Options:
+        return tuple(option for option in options if option[0] not in but)
+
     asked, stream = known.as_asked().query, same_line(known.query.stream)
-    before = replace(asked, stream=stream, text="", where=known.typed.where)
-    return before == replace(query.query, text="", where=query.where)
+    before = replace(asked, stream=stream, text="", where=known.typed.where, options=others(asked.options))
+    return before == replace(query.query, text="", where=query.where, options=others(query.query.options))

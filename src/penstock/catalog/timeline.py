@@ -13,6 +13,7 @@ from penstock.evaluate.typed import Definition, Handover
 from penstock.model.function import Function
 
 Action = Literal["pause", "resume"]
+Options = tuple[tuple[str, Any], ...]
 MOST_KEPT: Final = 10_000  # dropped definitions that are nowhere else; no batch looks back so far
 
 
@@ -23,6 +24,19 @@ class Control:
     definition: int
     action: Action
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Urgency:
+    """How urgent a query's answers are now, if not as its definition was entered: its text and options since."""
+
+    text: str
+    options: Options
+
+    def of(self, definition: Definition) -> Definition:
+        """Return a definition that is as urgent."""
+        query = replace(definition.query, text=self.text, options=self.options)
+        return replace(definition, typed=replace(definition.typed, query=query))
 
 
 @dataclass(slots=True)
@@ -43,6 +57,7 @@ class CatalogEntry:
     in_log: bool = False  # its record can be read again
     keeps: bool = False  # its answers, but only for a time
     source: Definition | Mapping[str, Any] | None = None  # itself, or its record; None: it is to be read again
+    urgency: Urgency | None = None  # None: as it was entered
 
     @property
     def forgotten(self) -> bool:
@@ -54,8 +69,15 @@ class CatalogEntry:
         if not isinstance(self.source, Definition):
             record = self.source or find(self.version)
             told = self.version, self.created_us, self.origin, self.since_us, self.begins_us
-            self.source = as_recorded(Definition(self.id, read_typed(record, own), *told), record)
+            found = as_recorded(Definition(self.id, read_typed(record, own), *told), record)
+            self.source = found if self.urgency is None else self.urgency.of(found)
         return self.source
+
+    def urge(self, urgency: Urgency) -> None:
+        """Be as urgent from now on; a definition that was read already is another object then."""
+        self.urgency = urgency
+        if isinstance(self.source, Definition):
+            self.source = urgency.of(self.source)
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +32,31 @@ if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.sinks.protocol import Sink
     from penstock.stream.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a run is asked for, by the options of its command."""
+
+    once: bool
+    flush: bool
+    end_stream: bool
+    until: Until | None
+    state: Path | None
+    sinks: tuple[str, ...]
+    show: int
+    log: Form | None
+    log_file: Path | None
+    log_level: str
+    as_json: bool
+    strategy: str | None
+    policy: str | None
+    synchronize: str | None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether there is no log: a run to the end has none unless it is asked for."""
+        return self.once and self.log is None and self.log_file is None
 
 
 @click.command()
@@ -64,24 +90,8 @@ if TYPE_CHECKING:
 @json_option
 @strategy_option
 @click.option("--policy", metavar="NAME", help="Which answers come first when much is due; by default Hybrid.")
-@click.option("--synchronize", metavar="NAME", help="Which evaluations run together to share work; by default H-LP.")
-def run(
-    project: Path,
-    once: bool,
-    flush: bool,
-    end_stream: bool,
-    until: Until | None,
-    state: Path | None,
-    sinks: tuple[str, ...],
-    show: int,
-    log: Form | None,
-    log_file: Path | None,
-    log_level: str,
-    as_json: bool,
-    strategy: str | None,
-    policy: str | None,
-    synchronize: str | None,
-) -> None:
+@click.option("--synchronize", metavar="NAME", help="Which evaluations run together to share work; by default C-LP.")
+def run(project: Path, **options: Any) -> None:
     """Answer all queries of PROJECT.
 
     PROJECT is a project folder (default: the current one) or a file of SQL statements. Without --once or --until the
@@ -104,40 +114,65 @@ def run(
       penstock run market --log json --log-file penstock.log
       penstock run market --policy HNR
     """
-    if flush and not once:
-        raise click.UsageError("--flush needs --once: a stream that runs on has no end")
-    if end_stream and not flush:
-        raise click.UsageError("--end-stream says that --flush may end the streams; it needs --flush")
-    if once and until is not None:
-        raise click.UsageError("--once and --until exclude each other")
-    extra = [_sink(text) for text in sinks]
-    quiet = once and log is None and log_file is None
-    logging: AbstractContextManager[None] = nullcontext() if quiet else logged(log or "text", log_file, log_level)
-    with logging, interruptible(), working(project, state=state, sinks=extra, strategy=strategy, keep=True) as at_work:
-        if flush and at_work.state is not None and not end_stream:
+    _run(project, RunOptions(**options))
+
+
+def _run(project: Path, asked: RunOptions) -> None:
+    """Answer all queries of a project, report, and end with the code that says how it went."""
+    _refuse_what_does_not_fit(asked)
+    logging: AbstractContextManager[None] = nullcontext()
+    if not asked.is_quiet:
+        logging = logged(asked.log or "text", asked.log_file, asked.log_level)
+    sinks = [_sink(text) for text in asked.sinks]
+    opened = working(project, state=asked.state, sinks=sinks, strategy=asked.strategy, keep=True)
+    with logging, interruptible(), opened as at_work:
+        if asked.flush and at_work.state is not None and not asked.end_stream:
             _agree_to_end(at_work.state)
-        began, engine = time.perf_counter(), at_work.engine
-        if policy is not None:
-            engine.set_policy(policy)
-        if synchronize is not None:
-            engine.set_synchronization(synchronize)
-        pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
-        with signalled() as ended, _events(at_work), progressing(pipelines, lines=quiet and not as_json):
-            if once:
-                _run_once(at_work, flush, ended)
-            else:
-                _run_on(engine, pipelines, until or Until(), ended)
+        began = time.perf_counter()
+        was_stopped = _answer_all(at_work, asked)
         found = report(at_work, time.perf_counter() - began)
-        if show and as_json:
-            found["answers_shown"] = shown_answers(engine, show)
-        if as_json:
-            say_json(found)
-        else:
-            say(_told(at_work, report_text(found) + shown_text(engine, show)))
-    if once and ended.is_set():
+        _tell(at_work, asked, found)
+    if asked.once and was_stopped:
         raise click.exceptions.Exit(INTERRUPTED)
-    if once and any(stream["paused"] for stream in found["streams"]):
+    if asked.once and any(stream["paused"] for stream in found["streams"]):
         raise click.exceptions.Exit(1)
+
+
+def _refuse_what_does_not_fit(asked: RunOptions) -> None:
+    """Refuse options that make no sense together."""
+    if asked.flush and not asked.once:
+        raise click.UsageError("--flush needs --once: a stream that runs on has no end")
+    if asked.end_stream and not asked.flush:
+        raise click.UsageError("--end-stream says that --flush may end the streams; it needs --flush")
+    if asked.once and asked.until is not None:
+        raise click.UsageError("--once and --until exclude each other")
+
+
+def _answer_all(at_work: Working, asked: RunOptions) -> bool:
+    """Run the streams until they are to stop; tell whether a signal said so."""
+    engine = at_work.engine
+    if asked.policy is not None:
+        engine.set_policy(asked.policy)
+    if asked.synchronize is not None:
+        engine.set_synchronization(asked.synchronize)
+    pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
+    lines = asked.is_quiet and not asked.as_json
+    with signalled() as ended, _events(at_work), progressing(pipelines, lines=lines):
+        if asked.once:
+            _run_once(at_work, asked.flush, ended)
+        else:
+            _run_on(engine, pipelines, asked.until or Until(), ended)
+    return ended.is_set()
+
+
+def _tell(at_work: Working, asked: RunOptions, found: dict[str, Any]) -> None:
+    """Print the report, with the last answers if they are wanted."""
+    if not asked.as_json:
+        say(_told(at_work, report_text(found) + shown_text(at_work.engine, asked.show)))
+        return
+    if asked.show:
+        found["answers_shown"] = shown_answers(at_work.engine, asked.show)
+    say_json(found)
 
 
 def _agree_to_end(state: Path) -> None:

@@ -57,9 +57,11 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lagging = f"; {stream['lagging']:,} of them lag behind" if stream.get("lagging") else ""
     windows = counted(stream["open_windows"], "window")
-    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open")
+    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open{_urgent(stream)}")
     if stream["answered"]["windows"]:
         lines += _wrapped("answers", _answered(stream["answered"]))
+    if stream.get("held_s", 0.0) >= 0.05:
+        lines += _wrapped("held", f"batches have waited {span(stream['held_s'])} for answers since the start")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
@@ -70,6 +72,12 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines
+
+
+def _urgent(stream: dict[str, Any]) -> str:
+    """Word how many queries are more urgent than others, or less."""
+    urgent, fresh = stream.get("urgent", 0), stream.get("fresh", 0)
+    return (f"; {urgent:,} with a priority or deadline" if urgent else "") + (f"; {fresh:,} fresh" if fresh else "")
 
 
 def _retained(side: dict[str, Any]) -> str:
@@ -155,6 +163,8 @@ def _next(query: dict[str, Any]) -> str:
 def _remarks(query: dict[str, Any]) -> list[str]:
     """Say what else there is to a query."""
     remarks = [visible(query["why"])] if query["why"] else []
+    if query.get("urgency"):
+        remarks.append(query["urgency"])
     if query["ends_us"] is not None:
         remarks.append(f"ends by itself at {clock_time(query['ends_us'])}")
     if query.get("period_us") is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.catalog import Catalog
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
-from penstock.language.options import option_us
+from penstock.language.options import option_us, priority_of, urgency_words
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
@@ -72,6 +72,9 @@ class StreamStatus:
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
     backfills: tuple[BackfillStatus, ...] = ()
     retained: tuple[RetainedRows, ...] = ()  # of a join of two streams: rows of both that wait
+    urgent: int = 0  # queries with a priority or a deadline of their own
+    fresh: int = 0  # queries that may skip windows
+    held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,10 @@ class QueryStatus:
     period_us: int | None = None  # at which a fresh query runs, if that is shorter than its slide
     goes_on: bool = False  # it is finishing because its period changed, and goes on at the new one
     answered: AnswerTimes = NO_ANSWERS  # since the engine's start
+    priority: int = 1
+    deadline_us: int | None = None  # None: its slide
+    emit: str = "exact"
+    urgency: str = ""  # these three in words, where the query says them
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,7 @@ class StreamFacts:
     in_all: AnswerTimes = NO_ANSWERS
     backfills: Sequence[BackfillProgress] = ()
     retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
+    held_s: float = 0.0  # that batches have waited for answers
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -142,7 +150,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     table = at_work.pipeline.given.settings.figures.of(name).copied()
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
-    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained)
+    waited = round(at_work.pipeline.metrics.held, 3)
+    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -202,6 +211,9 @@ def _stream(
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
         retained=standing.retained,
+        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
+        fresh=sum(q.emit == "fresh" for q in queries),
+        held_s=standing.held_s,
     )
 
 
@@ -251,6 +263,10 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         period_us=None if query.window == definition.asked else query.window.slide,
         goes_on=_goes_on(catalog, definition),
         answered=standing.answered.get(definition.id, NO_ANSWERS),
+        priority=priority_of(query),
+        deadline_us=option_us(query, "deadline"),
+        emit=str(dict(query.options).get("emit", "exact")),
+        urgency=urgency_words(query),
     )
 
 

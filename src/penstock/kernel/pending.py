@@ -78,6 +78,14 @@ class Pending:
         """Keep the windows that end after a time."""
         return self._cut(time_us, max(time_us, self.ends.last_us))
 
+    def parted(self, time_us: int) -> tuple[Pending | None, Pending | None]:
+        """Part the windows that end by a time from those that end after it; None: there are none."""
+        if self.ends.last_us <= time_us:  # of most queries, all windows are on one side
+            return self, None
+        if self.ends.first_us > time_us:
+            return None, self
+        return self.upto(time_us), self.after(time_us)
+
     def _cut(self, after_us: int | None, upto_us: int) -> Pending:
         """Keep the windows that end after a time, if one is given, and by another."""
         starts, ends = self.starts, self.ends.cut(after_us, upto_us)

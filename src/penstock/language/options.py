@@ -93,6 +93,7 @@ def _moment(value: Value) -> Value:
 
 _TYPED: Final = re.compile(r"\Atimestamp\s+(['\"])(.*)\1\Z", re.IGNORECASE | re.DOTALL)
 _DURATION: Final = "a duration such as '5 s'"
+URGENCY: Final = frozenset({"priority", "deadline"})  # options that change no answer, only what comes first
 ALL: Final = ("all",)  # values are honoured
 _LISTED: Final = (
     Option(
@@ -280,6 +281,13 @@ def is_exploded(query: Query) -> bool:
 def priority_of(query: Query) -> int:
     """Return how urgent a query's answers are beside others': 1 unless it says otherwise."""
     return int(dict(query.options).get("priority", 1))
+
+
+def urgency_words(query: Query) -> str:
+    """Word how urgent a query's answers are, where it says so: its priority, its deadline, and whether it may skip."""
+    told = dict(query.options)
+    words = [f"{name} {told[name]}" for name in sorted(URGENCY, reverse=True) if name in told]
+    return ", ".join([*words, *(["fresh"] if is_fresh(query) else [])])
 
 
 def says_changes(query: Query) -> bool:

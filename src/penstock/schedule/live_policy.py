@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import Unsupported
+from penstock.errors import ProjectError, Unsupported, nearest
 from penstock.schedule.ordering import is_live
 from penstock.schedule.policy import Policy
 from penstock.schedule.registry import POLICIES, policy_named
@@ -30,9 +30,14 @@ class LivePolicy:
 
 def live_policy_named(name: str) -> Policy:
     """Find a policy that the engine can run by."""
-    policy = policy_named(name)
+    live = [known for known, one in POLICIES.items() if is_live(one)]
+    names = ", ".join(live)
+    try:
+        policy = policy_named(name)
+    except ProjectError as error:
+        detail = f"policies for an engine: {names}"
+        raise ProjectError(error.what, detail=detail, hint=nearest(name, live)) from None
     if not is_live(policy):
-        names = ", ".join(known for known, one in POLICIES.items() if is_live(one))
         what = f'policy "{policy.name}" orders the queues of operators, or knows the future: the engine has neither'
         raise Unsupported(what, detail=f"policies for an engine: {names}", hint="penstock sim runs all policies.")
     return policy

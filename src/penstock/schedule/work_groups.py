@@ -13,25 +13,29 @@ GROUP_S: Final = 0.05  # that work which runs together is expected to take at mo
 
 
 def item_head(
-    seconds: float,
+    round_s: float,
     priority: float,
     queries: int,
     answers: int,
     final_us: int,
     due_us: int,
     now_us: int,
+    *,
     stands_for: float = 1.0,
+    group_s: float = 0.0,
 ) -> Head:
     """Describe an item of due windows as policies see it, in seconds.
 
-    Each of its queries counts for one, whatever rows its windows have. An alert that seldom says something is as urgent
-    as one that often does, and a report of many rows is not more urgent for them. The queries share the whole cost, as
-    those of a shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them, and
-    what a query takes by itself is its part of it. But an answer of a fresh query ``stands_for`` all windows that it
-    supersedes: the staler the query, the more is gained for the same cost.
+    A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s``. However
+    many wait, its rate and its ideal time are the same; the wait of the first tells items apart. Each query counts for
+    one, whatever rows its windows have. An alert that seldom says something is as urgent as one that often does, and a
+    report of many rows is not more urgent for them. The queries share the cost, as those of a shared operator do
+    (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them. What a query takes by itself, the
+    ideal time, is its part of the cost and ``group_s``, what a group takes however few windows it has. But an answer of
+    a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the more is gained.
     """
-    times = final_us / 1e6, float(answers), due_us / 1e6, now_us / 1e6
-    return Head(queries * stands_for, seconds, seconds / queries, priority, 1.0, *times)
+    times = final_us / 1e6, answers / queries, due_us / 1e6, now_us / 1e6
+    return Head(queries * stands_for, round_s, group_s + round_s / queries, priority, 1.0, *times)
 
 
 def is_quick(seconds: float) -> bool:
@@ -42,6 +46,7 @@ def is_quick(seconds: float) -> bool:
 def first_group(
     policy: Policy,
     heads: Sequence[Head],
+    seconds: Sequence[float],
     numbers: Sequence[int],
     last: int,
     most_s: float = GROUP_S,
@@ -49,18 +54,18 @@ def first_group(
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
-    Items have ``numbers``: of equals the lower one goes first, and where queries take turns, it is the turn of the one
-    after the ``last`` that ran. Work that runs ``beside`` is not among what can be chosen; where it comes before all
-    items, none is.
+    ``seconds`` are what all windows of an item take. Items have ``numbers``: of equals the lower one goes first, and
+    where queries take turns, it is the turn of the one after the ``last`` that ran. Work that runs ``beside`` is not
+    among what can be chosen; where it comes before all items, none is.
     """
     named = sorted(range(len(heads)), key=numbers.__getitem__)
     turn = next((turn for turn, place in enumerate(named) if numbers[place] > last), 0)
     chosen, total = list[int](), 0.0
     for at in ordered_without_starving(policy, [*(heads[place] for place in named), *beside], turn):
-        if at >= len(named) or (chosen and not _fits(heads[named[at]].cost, total, most_s)):
+        if at >= len(named) or (chosen and not _fits(seconds[named[at]], total, most_s)):
             break
         chosen.append(named[at])
-        total += heads[named[at]].cost
+        total += seconds[named[at]]
     return chosen
 
 

@@ -209,7 +209,8 @@ class _Replay:
         heads = [self._head(item, now_us) for _, item in known]
         asked = known[0][0][:2]
         numbers = [self.windows[item.portions[0].place].queries[0] for _, item in known]
-        places = first_group(self.policy, heads, numbers, self.desk.last.get(asked, -1))
+        seconds = [item.seconds for _, item in known]
+        places = first_group(self.policy, heads, seconds, numbers, self.desk.last.get(asked, -1))
         self.desk.last[asked] = numbers[places[-1]]
         stream = known[places[0]][0][:2]
         keys = [known[place][0] for place in places if known[place][0][:2] == stream]
@@ -221,7 +222,8 @@ class _Replay:
     def _head(self, item: _Item, now_us: int) -> Head:
         """Describe an item as policies see it."""
         times = item.final_us, item.due_us, now_us
-        return item_head(item.seconds, item.priority, item.queries, self._windows(item), *times)
+        counts, group_s = (item.queries, self._windows(item)), self.costs.group_us / 1e6
+        return item_head(item.seconds / self._most_windows(item), item.priority, *counts, *times, group_s=group_s)
 
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""

@@ -6,31 +6,51 @@ together too.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.kernel.answering import Answering, Spent
 from penstock.kernel.pending import Pending
 
-NEW: Final = 0.25  # how much the last time counts against the ones before
+TIMES: Final = 8  # that are looked at
 FIRST_S: Final = 50e-6  # of a window that was never answered,
 GROUP_S: Final = 1e-6  # and of each group in it
+GROUPS: Final = 32  # of answers, by which it is known what one takes beyond its windows
 
 
 @dataclass(slots=True)
 class WindowCost:
-    """Seconds of one window."""
+    """Seconds of one window: the median of the last times, so that one that was disturbed puts nobody off for long."""
 
     seconds: float
-    known: bool = False  # measured, not guessed
+    last: list[float] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """Tell whether it was measured, and is not guessed."""
+        return bool(self.last)
 
     def learn(self, seconds: float) -> None:
         """Take a new measurement."""
-        share = NEW if self.known else 1.0
-        self.seconds += share * (seconds - self.seconds)
-        self.known = True
+        self.last = [*self.last[1 - TIMES :], seconds]
+        self.seconds = sorted(self.last)[len(self.last) // 2]
+
+
+class GroupCost:
+    """What a group of answers takes beyond its windows: they are logged and left for sinks."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._last: deque[float] = deque(maxlen=GROUPS)
+        self.seconds = 0.0  # the low quartile of the last ones: the others were disturbed
+
+    def note(self, seconds: float) -> None:
+        """Learn from a group."""
+        self._last.append(max(0.0, seconds))
+        self.seconds = sorted(self._last)[len(self._last) // 4]
 
 
 class EvaluationCosts:

@@ -6,7 +6,7 @@ they are answered in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,7 +20,7 @@ from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
 from penstock.schedule.work_groups import cut_end, first_group, item_head
 from penstock.stream.batch_under_way import BatchUnderWay
-from penstock.stream.evaluation_costs import EvaluationCosts
+from penstock.stream.evaluation_costs import EvaluationCosts, GroupCost
 from penstock.stream.query_items import AskedQuery, QueryItems
 
 GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
@@ -70,11 +70,12 @@ class EvaluationItem:
             return self._windows
         return self._windows | {d.id: 1 for one in self.members if is_fresh((d := one.definition).query)}
 
-    def head(self, now_us: int) -> Head:
-        """Describe the item as policies see it."""
+    def head(self, now_us: int, group_s: float = 0.0) -> Head:
+        """Describe the item as policies see it; a group takes ``group_s``, however few windows it has."""
         queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
-        times = self.final_us, self.due_us, now_us
-        return item_head(self.seconds, self.priority, queries, answers, *times, windows / answers)
+        counts, times = (queries, answers), (self.final_us, self.due_us, now_us)
+        stands_for = windows / answers
+        return item_head(self.round_s, self.priority, *counts, *times, stands_for=stands_for, group_s=group_s)
 
 
 class EvaluationOrder:
@@ -83,7 +84,7 @@ class EvaluationOrder:
     def __init__(self, answering: Answering, policy: Callable[[], Policy], clock: Clock) -> None:
         """Order by the policy of the moment; ``clock`` tells for how long windows have been final."""
         self.policy, self.clock, self.answering = policy, clock, answering
-        self.costs, self.under_way = EvaluationCosts(answering), BatchUnderWay(clock)
+        self.costs, self.groups, self.under_way = EvaluationCosts(answering), GroupCost(), BatchUnderWay(clock)
         self.queries = QueryItems(answering, self.costs)
         self.begin_turns()
 
@@ -97,7 +98,7 @@ class EvaluationOrder:
         self.costs.note(spent)
         return spent
 
-    def forget(self, current: Collection[int], waiting: Container[int] = ()) -> None:
+    def forget(self, current: Mapping[int, Definition], waiting: Container[int] = ()) -> None:
         """Forget the queries that are gone, and what windows are merged together, but for queries with some waiting."""
         self.costs.forget(current)
         self.queries.forget(current, waiting)
@@ -149,8 +150,9 @@ class EvaluationOrder:
         if len(items) == 1 and not beside:  # nothing to choose
             places = [0]
         else:
-            heads = [item.head(now_us) for item in items]
-            places = first_group(self.policy(), heads, numbers, self._last, GROUP_S, beside)
+            heads = [item.head(now_us, self.groups.seconds) for item in items]
+            seconds = [item.seconds for item in items]
+            places = first_group(self.policy(), heads, seconds, numbers, self._last, GROUP_S, beside)
         self._last = numbers[places[-1]] if places else self._last
         return places
 
@@ -166,15 +168,15 @@ class EvaluationOrder:
         if seconds <= most:
             return None
         members = [one for item in items for one in item.members]
-        first, last = min(one.ends.first_us for one in members), max(int(one.ends.lasts[-1]) for one in members)
+        first, last = min(one.ends.first_us for one in members), max(one.ends.last_us for one in members)
         return cut_end(first, last, seconds, most)
 
     def cut(self, item: EvaluationItem, upto_us: int | None) -> tuple[EvaluationItem | None, EvaluationItem | None]:
         """Cut an item into the windows that end by a time and the others; None: there are none."""
         if upto_us is None:
             return item, None
-        now = [part for one in item.members if len((part := one.upto(upto_us)).ends)]
-        later = [part for one in item.members if len((part := one.after(upto_us)).ends)]
+        parts = [one.parted(upto_us) for one in item.members]
+        now, later = [part for part, _ in parts if part is not None], [part for _, part in parts if part is not None]
         if not now or not later:
             return (item, None) if now else (None, item)
         return self.item(now, item.final_us, item.due_us), self.item(later, item.final_us, item.due_us)

@@ -38,6 +38,15 @@ def said_before(progress: Progress, definition: Definition) -> int | None:
     return following - window.slide - window.length + 1
 
 
+def begins_after(progress: Progress, before: Definition) -> int | None:
+    """Return the time from which on windows begin that a definition leaves to the next one; None: no row has come.
+
+    That is what was seen, or after a silence what the windows have covered that this definition has answered since.
+    """
+    known = progress.clock.seen_until_us
+    return None if known is None else max(known, said_before(progress, before) or known)
+
+
 def part_with(progress: Progress, before: Plan | None, plan: Plan) -> None:
     """Remember up to where queries that are dropped have answered, until others of their names have answered as much.
 

@@ -43,6 +43,7 @@ class Metrics:
     ingest: float = 0.0
     commit: float = 0.0
     answer: float = 0.0
+    held: float = 0.0  # of which batches waited, as more was to be answered than may wait
     log: float = 0.0  # of which answers were written to the log
     sink: float = 0.0  # of which answers were handed to the sinks
     batches: int = 0

@@ -14,6 +14,7 @@ from penstock.catalog import Catalog
 from penstock.catalog.catalog import PeriodChange
 from penstock.evaluate.typed import Definition
 from penstock.share.fresh_periods import may_run_sooner, period_groups
+from penstock.stream.handover import begins_after
 from penstock.stream.pipeline import Pipeline
 
 
@@ -84,7 +85,8 @@ class PeriodChanges:
         progress = self.pipeline.progress
         if progress.clock.seen_until_us is None:
             return None
-        start = progress.windows.starts[definition.id]
-        first = progress.clock.seen_until_us if start is None else max(start, progress.clock.seen_until_us)
+        start, first = progress.windows.starts[definition.id], begins_after(progress, definition)
+        assert first is not None
+        first = first if start is None else max(start, first)
         window = definition.asked.every(period)
         return window.end_at_or_after(first + window.length) - window.length

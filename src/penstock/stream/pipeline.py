@@ -8,36 +8,32 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
-from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import ItemKey, Pending
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
+from penstock.stream.batch_taking import BatchTaking, OfferedBatch
 from penstock.stream.context import StreamContext
 from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
-from penstock.stream.late_rows import note_too_late
-from penstock.stream.metrics import Began, Metrics, Observing
+from penstock.stream.metrics import Metrics, Observing
 from penstock.stream.past_steps import PastSteps
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
 from penstock.stream.snapshot import Snapshot
-from penstock.stream.step import Step, counts_of
+from penstock.stream.step import Step
 from penstock.stream.stream_parts import build_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
-FEW_ROWS = 100_000  # of a batch: up to so many are kept without Spark's own way to write files
-COMPACTED_EVERY = 16  # commits between two looks at what can be put together or forgotten
 
 
 class Pipeline:
@@ -57,7 +53,7 @@ class Pipeline:
         self.defers_upkeep = False  # it may come after the next batch too: somebody asks for it by :meth:`do_upkeep`
         self.failure: BaseException | None = None  # of an answer that lagged behind, until a step raises it
         self._steps_waiting = 0
-        self.past = PastSteps(self)
+        self.past, self._taking = PastSteps(self), BatchTaking(self)
         self._begin()
 
     def _begin(self) -> None:
@@ -71,9 +67,9 @@ class Pipeline:
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
-        self._beat_us, self._steady_us = self.clock(), self.steady()  # of the last batch or heartbeat
+        self.note_sign_of_life(self.clock())
         self.past.renew()
-        self._looked = -1  # the last commit at which it was decided whether to compact
+        self._taking.begin_after(-1)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -106,6 +102,10 @@ class Pipeline:
         """Return for how long there was neither a batch nor a heartbeat."""
         return self.steady() - self._steady_us
 
+    def note_sign_of_life(self, clock_us: int) -> None:
+        """Let silence begin anew, as of a time: there was a batch, or a heartbeat."""
+        self._beat_us, self._steady_us = clock_us, self.steady()
+
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
         if not self.failures.attempts:
@@ -131,7 +131,7 @@ class Pipeline:
             what = f'stream "{self.stream.name}" was ended, but more rows came'
             raise StreamEnded(what, hint="Start a new state folder for new rows.")
         with self.committer.order.under_way.taken():
-            self._take(batch, batch_id, snapshot, source, offered, reached_us)
+            self._taking.take(OfferedBatch(batch, batch_id, source, offered, reached_us), snapshot)
         self.metrics.batches += 1
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
@@ -141,9 +141,9 @@ class Pipeline:
         elapsed = min(clock - self._beat_us, self.silent_us())  # a clock set forward is no silence
         if not self.stream.idle_us or watermark is None or self.progress.clock.ended or elapsed < self.stream.idle_us:
             if clock < self._beat_us:  # a clock that was set back
-                self._beat_us, self._steady_us = clock, self.steady()
+                self.note_sign_of_life(clock)
             return False
-        self._beat_us, self._steady_us = clock, self.steady()
+        self.note_sign_of_life(clock)
         return self.advance(snapshot, min(watermark + elapsed, clock - self.stream.lateness_us))
 
     def advance(self, snapshot: Snapshot, watermark_us: int) -> bool:
@@ -241,86 +241,6 @@ class Pipeline:
         assert self.layout is not None
         return self.failures.watched(self.layout)
 
-    # -- one batch -----------------------------------------------------------------------------------------------
-
-    def _take(
-        self,
-        batch: DataFrame,
-        batch_id: int,
-        snapshot: Snapshot,
-        source: str,
-        offered: Began,
-        reached_us: int | None,
-    ) -> None:
-        """Take one batch whole; while its job runs, final windows of earlier ones may be answered."""
-        with self.step():
-            layout, clock = self.plan(snapshot), self.clock()
-            judged = self.computing.judged_by(clock)
-            number = self.progress.clock.number + 1
-        with self.intake.without_duplicates(batch, number, judged) as (rows, repeated):
-            with self.metrics.timed("job"):
-                try:
-                    with self.step():
-                        settle = partial(self.committer.answer_all, layout)
-                        layout = self.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
-                        self.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
-                    beside = self.intake.sent_beside(snapshot)
-                    before_rows = self.computing.last_rows
-                    computed = self.computing.run(rows, layout, snapshot.tables, judged, beside)
-                    taken = self.continuous.take(rows, snapshot, judged, number, before_rows)
-                except BaseException:
-                    self.intake.forget_after(number - 1)  # keys of a commit that never was
-                    self.continuous.rows.forget(number)
-                    raise
-            with self.step(), self._whole():
-                self.committer.answer_before_rows(computed.layout, computed.partials)
-                with self.metrics.timed("ingest"):
-                    arrived = self.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
-                self.progress.clock.invalid += self.intake.put_aside(rows, number, (batch_id, source), computed)
-                seen_until, few = self.progress.clock.seen_until_us, arrived.rows <= FEW_ROWS
-                self.intake.keep_for(snapshot, rows, number, computed, seen_until, few=few)
-                note_too_late(rows, computed, arrived, self.computing, snapshot)
-                self.failures.pause(rows, computed, arrived, self.layout)
-                for one in self.continuous.charge(taken):
-                    self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
-                before = self.progress.clock.watermark_us
-                due = self._advance(arrived, repeated, computed.layout, reached_us)
-                self._beat_us, self._steady_us = clock, self.steady()
-                self.progress.clock.source = source or self.progress.clock.source
-                step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
-                step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
-                self.committer.commit(step, computed.layout)
-                self.continuous.deliver(taken, self.metrics)
-                self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
-                self._answer(due, computed.layout, arrived, before, snapshot)
-        self.weaving.look()
-        self.given.settings.calibration.go_on()
-
-    def _answer(
-        self, due: Sequence[Pending], layout: Layout, arrived: Arrived, judged_us: int | None, snapshot: Snapshot
-    ) -> None:
-        """Answer what a batch made final, or leave it for later; the same holds for what no answer needs."""
-        late, compact = (arrived.touched, judged_us), self._is_time_to_compact()
-        tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
-        answers = self.leftovers.putting_together()
-        if not (self.lags or self.defers_upkeep):
-            self.committer.answer(due, layout, late, self._compacting(layout) if compact else ())
-            for _ in (*tidying, *(answers if compact else ())):
-                pass
-            return
-        expiring = {"expiry": self._answering(due, layout, late)}
-        if compact:
-            left = {"compaction": self._compacting(layout), "tidying": tidying}
-            self.upkeep.leave(left, expiring, {"answers": answers})
-        else:
-            self.upkeep.leave({}, expiring)
-        self.upkeep.catch_up()
-
-    @property
-    def _answering(self) -> Callable[..., Iterator[None]]:
-        """Answer what is due, or leave it for later if answers may lag behind; return what drops old partials."""
-        return self.committer.answer_later if self.lags else self.committer.answer_first
-
     # -- answers that lag behind ---------------------------------------------------------------------------------
 
     def answer_next(self, keys: Sequence[ItemKey]) -> None:
@@ -358,28 +278,10 @@ class Pipeline:
                 self.committer.drain(self.layout)
             self.upkeep.finish(planning=planning)
 
-    def _compacting(self, layout: Layout) -> Iterator[None]:
-        """Put the partials of commits together: a restart that answers the last one again must find all of its own."""
-        return self.commits.compacting(lambda partials: self.due_windows.needed(partials, layout))
-
-    def _is_time_to_compact(self) -> bool:
-        """Tell whether a multiple of so many commits was passed since the last batch: changes are commits too."""
-        before, self._looked = self._looked, self.progress.clock.number
-        return self._looked // COMPACTED_EVERY > before // COMPACTED_EVERY
-
-    def _advance(self, arrived: Arrived, repeated: int, layout: Layout, reached_us: int | None) -> list[Pending]:
-        """Move the stream's time by a batch and list the windows that became final."""
-        progress = self.progress
-        progress.clock.counts += counts_of(arrived, repeated)
-        if arrived.first_us is None or arrived.last_us is None:
-            return self.due_windows.after_batch(layout, None)
-        self.computing.see(arrived.first_us, arrived.last_us, arrived.rows)
-        progress.clock.see(arrived.first_us, arrived.last_us)
-        watermark = progress.clock.watermark_after(self.stream.lateness_us)
-        watermark = watermark if reached_us is None else max(watermark, reached_us)
-        due = self.due_windows.after_batch(layout, watermark)
-        progress.clock.watermark_us = watermark
-        return due
+    @property
+    def answering(self) -> Callable[..., Iterator[None]]:
+        """Answer what is due, or leave it for later if answers may lag behind; return what drops old partials."""
+        return self.committer.answer_later if self.lags else self.committer.answer_first
 
     # -- changes of the catalog, and restart ---------------------------------------------------------------------
 
@@ -393,7 +295,9 @@ class Pipeline:
         self.progress.switch(layout, self.layout)
         self.synopsis.prepare(layout)
         self.synopsis.reopen(self.progress.windows.floors_of(layout, before))
-        self.committer.forget(current := {d.id: d for d in snapshot.definitions})
+        current, windows = {d.id: d for d in snapshot.definitions}, self.progress.windows
+        self.committer.order.forget(current, {**windows.unanswered, **windows.past})
+        self.committer.forget(current)
         self.failures.keep(current.keys())
         rowwise = {d.id: d for d in snapshot.continuous}
         self.continuous.keep(rowwise, current)
@@ -425,7 +329,7 @@ class Pipeline:
     def answer_later(self, due: Sequence[Pending], layout: Layout) -> None:
         """Leave windows that became final without rows to be answered, or answer them if nothing lags behind."""
         if self.lags or self.defers_upkeep:
-            self.upkeep.leave({}, {"expiry": self._answering(due, layout)})
+            self.upkeep.leave({}, {"expiry": self.answering(due, layout)})
         else:
             self.committer.answer(due, layout)
 
@@ -453,7 +357,7 @@ class Pipeline:
         replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.continuous.recover(number, 0 if last is None else last.taken)
-        self._looked = number
+        self._taking.begin_after(number)
         self.groupings.recover(number)
         for commit, partials in self.commits.replay():
             self.groupings.restore(commit)

@@ -15,7 +15,7 @@ from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.stream.admitted import Admitted
 from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming, stream_made_by
-from penstock.stream.handover import said_before
+from penstock.stream.handover import begins_after, said_before
 from penstock.stream.runner import StreamRunner
 
 Opened = Callable[[Iterable[str]], Mapping[str, StreamRunner]]
@@ -93,7 +93,7 @@ class QueryChanges:
         self._check_before([typed])
         with self._waiting({typed.query.stream, before.query.stream}) as streams:
             self._check([typed], streams)
-            times = _begins_at(typed, streams), _hands_over_at(before, typed, streams)
+            times = _begins_at(before, typed, streams), _hands_over_at(before, typed, streams)
             new = self.catalog.replace_query(typed, _since([typed], streams), *times, origin=origin)
             return self._admitted([new])[0]
 
@@ -173,12 +173,12 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
     }
 
 
-def _begins_at(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
+def _begins_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
     by_row = typed.query.is_continuous
     known = None if stream is None or by_row or since_of(typed.query) is not None else stream
-    return None if known is None else known.pipeline.progress.clock.seen_until_us
+    return None if known is None else begins_after(known.pipeline.progress, before)
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -200,7 +200,8 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     if is_line(before.query.stream):
         same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
         return progress.clock.seen_until_us if same else None
-    return min(progress.clock.seen_until_us, since) if isinstance(since, int) else progress.clock.seen_until_us
+    change_us = begins_after(progress, before)
+    return min(change_us, since) if isinstance(since, int) and change_us is not None else change_us
 
 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:

@@ -8,8 +8,8 @@ can take: otherwise an alert would wait for what has time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.evaluate.typed import Definition
@@ -20,6 +20,8 @@ from penstock.language.options import is_fresh, option_us, priority_of
 from penstock.model.window import RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.stream.evaluation_costs import EvaluationCosts, WindowCost
+
+Options = tuple[tuple[str, str | int], ...]
 
 COLUMNS: Final = 1_000  # of a bundle that are one item: their windows take about as long as a group may
 
@@ -48,7 +50,7 @@ class QueryItems:
         """Know no query."""
         self.answering, self.costs = answering, costs
         self._asked: dict[int, AskedQuery] = {}
-        self._wanted: dict[int, tuple[float, int]] = {}
+        self._wanted: dict[int, tuple[Options, float, int]] = {}  # by the options that say so
         self._names: dict[tuple[object, ...], ItemName] = {}
 
     def of(self, one: Pending) -> AskedQuery:
@@ -71,25 +73,33 @@ class QueryItems:
 
     def wanted(self, definition: Definition) -> tuple[float, int]:
         """Return a query's priority, and how soon after a window is final its answer should be there."""
-        known = self._wanted.get(definition.id)
-        if known is None:
-            known = self._wanted[definition.id] = float(priority_of(definition.query)), deadline_us_of(definition)
-        return known
+        known, options = self._wanted.get(definition.id), definition.query.options
+        if known is None or known[0] is not options:
+            wanted = float(priority_of(definition.query)), deadline_us_of(definition)
+            known = self._wanted[definition.id] = options, *wanted
+        return known[1:]
 
-    def forget(self, current: Collection[int], waiting: Container[int]) -> None:
+    def forget(self, current: Mapping[int, Definition], waiting: Container[int]) -> None:
         """Forget the queries that are gone, and the items of those that are merged with others now.
 
-        A query of which windows are ``waiting`` keeps its item.
+        A query of which windows are ``waiting`` keeps its item, though it may be more urgent or less than before.
         """
         self._wanted = {number: known for number, known in self._wanted.items() if number in current}
-        kept = {number: known for number, known in self._asked.items() if number in current}
+        renewed = {n: self._renewed(known, current[n]) for n, known in self._asked.items() if n in current}
         self._asked = {
             n: known
-            for n, known in kept.items()
+            for n, known in renewed.items()
             if n in waiting or known.item.unit == self._unit(known.lane, known.asked)
         }
         named = {id(known.item) for known in self._asked.values()}
         self._names = {key: name for key, name in self._names.items() if id(name) in named}
+
+    def _renewed(self, known: AskedQuery, definition: Definition) -> AskedQuery:
+        """Return what is known of a query, as urgent as it is now."""
+        priority, soon_us = self.wanted(definition)
+        if (priority, soon_us) == (known.priority, known.soon_us):
+            return known
+        return replace(known, priority=priority, soon_us=soon_us)
 
     def _learn(self, one: Pending) -> AskedQuery:
         """Note what a query asks for, and name its item."""

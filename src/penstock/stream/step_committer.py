@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -125,8 +126,9 @@ class StepCommitter:
             self.correct(layout, late)
             self.unanswered.add(due)
             expiring = self.expiring(layout)
-            while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
-                self._answer_group(self.unanswered.take(), layout)
+            with self.metrics.timed("held"):
+                while self.unanswered.seconds > MOST_LAG_S:  # rows wait in the source meanwhile
+                    self._answer_group(self.unanswered.take(), layout)
         self.charge(layout)
         return expiring
 
@@ -208,6 +210,8 @@ class StepCommitter:
             self.metrics.answers += rows
             with self.metrics.timed("sink"):
                 self.targets.deliver(number, self.answers.large(number) or tables)
+        if tables and not late[0]:
+            self.order.groups.note(time.perf_counter() - began.seconds - sum(one.seconds for one in spent))
         logged = (number, rows) if tables or written else (None, 0)
         done, watermark_us = self._before_failures(due), self.progress.clock.watermark_us
         about = done, self.order, spent, watermark_us, believed
@@ -312,7 +316,6 @@ class StepCommitter:
         """Forget the queries that are gone."""
         self.answering.forget(current)
         self.rounds.forget(current)
-        self.order.forget(current, {**self.progress.windows.unanswered, **self.progress.windows.past})
         self.unanswered.together.forget()
         self.said.forget_others(current)
         self.past.forget(current)

@@ -81,7 +81,7 @@ class Stream(Answered):
         """
         old, new = self.queries.pop(name), query.window
         if self.greatest is not None:
-            begins = self.greatest + 1
+            begins = max(self.greatest, self._said_until(old)) + 1
             if query.asks_past:
                 self.check_first_end(query, first_end)
             elif not new.of_rows and first_end != new.end_at_or_after(begins + new.length):
@@ -93,6 +93,13 @@ class Stream(Answered):
         self._enter(name, query, first_end, now)
         if old.pause is not None and old.pause.by_hand:
             self.pause(name)
+
+    @staticmethod
+    def _said_until(old: Standing) -> int:
+        """Return when the last window began that a query has answered or passed over, after a silence for example."""
+        window, following = old.query.window, old.next_end
+        said = not window.of_rows and following is not None and following != old.first_end
+        return following - window.slide - window.length if said and following is not None else -FOREVER
 
     def drop(self, name: str) -> None:
         del self.queries[name]

@@ -13,7 +13,7 @@ Place = tuple[str, str]  # a module, and a name in it
 
 WAYS: dict[str, dict[Place, Any]] = {
     "files are put together": {
-        ("stream.pipeline", "COMPACTED_EVERY"): 2,
+        ("stream.batch_taking", "COMPACTED_EVERY"): 2,
         ("store.commits", "FAN"): 1,
         ("store.answers", "FAN"): 1,
         ("store.compaction", "FAN"): 2,

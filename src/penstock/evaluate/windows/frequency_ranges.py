@@ -167,20 +167,24 @@ class SlicedLines(ColumnLines):
         self._counts = rows.weights
 
     @cached_property
-    def _by_slice(self) -> tuple[Int64Array, Int64Array]:
-        """Return the lines in order of their slices, and where each slice's begin and end."""
-        bounds = bounds_of(np.bincount(self._slices))
-        return stable_order(self._slices, len(bounds)), bounds
+    def _slice_bounds(self) -> Int64Array:
+        """Return where the lines of each slice begin and end, in order of slices."""
+        return bounds_of(np.bincount(self._slices))
+
+    @cached_property
+    def _by_slice(self) -> Int64Array:
+        """Return the lines in order of their slices; whoever reads all of them by passes has no need of that."""
+        return stable_order(self._slices, len(self._slice_bounds))
 
     def gathered(self, lo: Int64Array, hi: Int64Array) -> FlatTables | None:
         """Make the tables of all columns of many stretches, if together they hold far fewer lines than all passes."""
-        by_slice, bounds = self._by_slice
+        bounds = self._slice_bounds
         first, width, lines = bounds[np.minimum(lo, len(bounds) - 1)], len(self.bounds) - 1, len(self.values)
         lengths = bounds[np.minimum(hi, len(bounds) - 1)] - first
         places = bounds_of(lengths)
         if places[-1] * SHORT > len(lo) * lines or max(places[-1], len(lo) * width) > MOST_GATHERED:
             return None
-        line = by_slice[np.arange(places[-1]) + np.repeat(first - places[:-1], lengths)]
+        line = self._by_slice[np.arange(places[-1]) + np.repeat(first - places[:-1], lengths)]
         keys = np.repeat(np.arange(len(lo)), lengths) * lines + line
         keys.sort()
         stretch, line = np.divmod(keys, max(1, lines))

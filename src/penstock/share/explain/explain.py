@@ -140,7 +140,7 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
     conditions = tuple(
         ConditionPlan(
             str(c),
-            tuple(map(_explain_query, members[c])),
+            tuple(map(QueryPlan.of, members[c])),
             c.where,
             tuple(j.table for j in c.joins),
             planner.lane(members[c], in_executors=away),
@@ -149,12 +149,6 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
     )
     names = [[definition.name for definition in members[c]] for c in grouping.conditions]
     return GroupingPlan(grouping.keys, partials, conditions, explain_cells(cells, number, names))
-
-
-def _explain_query(definition: Definition) -> QueryPlan:
-    """Explain a query: its window, and what its text asks for if that is another one."""
-    window = definition.query.window
-    return QueryPlan(definition.name, window, None if window == definition.asked else definition.asked)
 
 
 def _work(plan: Plan, definitions: Sequence[Definition], rate: float) -> OperationCounts:

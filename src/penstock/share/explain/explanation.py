@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from penstock.evaluate.typed import Definition
+from penstock.language.options import urgency_words
 from penstock.model.counts import counted
 from penstock.model.derived import is_line, source_of
 from penstock.model.duration import SECOND, about
@@ -30,21 +32,30 @@ def _measure(by_rows: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """One query and its window; ``asked`` is that of its text, if it runs at another period."""
+    """One query: its window, that of its text if it runs at another period, and how urgent it is, in words."""
 
     name: str
     window: Window
     asked: Window | None = None
+    urgency: str = ""
+
+    @staticmethod
+    def of(definition: Definition) -> QueryPlan:
+        """Explain a query of the catalog."""
+        query, asked = definition.query, definition.asked
+        return QueryPlan(query.name, query.window, None if query.window == asked else asked, urgency_words(query))
 
     def __str__(self) -> str:
         """Print the query as a plan names it."""
         asks = "" if self.asked is None else f" (asks for {self.asked})"
-        return shown(f"{self.name} {self.window}{asks}")
+        urgency = f" ({self.urgency})" if self.urgency else ""
+        return shown(f"{self.name} {self.window}{asks}{urgency}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
         asked = {} if self.asked is None else {"asked": window_dict(self.asked)}
-        return {"name": self.name, "window": window_dict(self.window), **asked}
+        urgency = {"urgency": self.urgency} if self.urgency else {}
+        return {"name": self.name, "window": window_dict(self.window), **asked, **urgency}
 
 
 @dataclass(frozen=True, slots=True)
