@@ -197,7 +197,7 @@ def test_status_shows_every_term_of_the_law_in_80_columns(penstock: Penstock, st
         "state: running, process ",
         "trades: watermark 2026-01-05T14:33:00.000000Z, 2 min behind the clock",
         "1,000 ingested = 960 on time + 20 corrected + 5 late + 10 invalid + 5 duplicate (adds up)",
-        "queries 2, 1 of them paused; 6 windows open",
+        "queries 3, 1 of them paused; 6 windows open",
         "12 commits; a heartbeat after 10 s without rows",
         "sink jsonl answers: has everything",
         "parquet out: 3 batches behind, fails since 2026-01-05T14:34:00Z (4 attempts): no space left on device",
