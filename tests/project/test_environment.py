@@ -12,7 +12,7 @@ from tests.project.making import TRADES, write_project
 SETTINGS = (
     TRADES.replace("data/trades", "${DATA}/trades").replace("lateness: 5 s", "lateness: ${LATENESS:-5 s}")
     + """
-spark: {cores: "${CORES:-2}", memory: $${m}}
+spark: {cores: "${CORES:-2}", memory: "$${m}"}
 profiles:
   production:
     streams:
@@ -20,7 +20,7 @@ profiles:
     spark: {cores: 8}
   broken: {streams: {trades: {path: "${GONE}"}}}
 """
-).replace('"${CORES:-2}"', "\n    ${CORES:-2}\n ")
+)
 
 
 @pytest.fixture(autouse=True)

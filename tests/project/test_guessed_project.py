@@ -26,13 +26,13 @@ START = dt.datetime(2026, 1, 5, 14, 30)
 
 
 def make_csv(folder: Path, form: str = "%Y-%m-%d %H:%M:%S", separator: str = ",") -> None:
-    """Write trades of two days, each up to eight seconds late."""
+    """Write trades of two days, each up to ten seconds late."""
     draw = random.Random(1)
     folder.mkdir(parents=True)
     for day in range(2):
         lines = [separator.join(["when", "symbol", "price", "volume"])]
         for n in range(300):
-            at = START + dt.timedelta(days=day, seconds=20 * n - draw.random() * 8)
+            at = START + dt.timedelta(days=day, seconds=2 * n - draw.random() * 12)
             lines.append(separator.join([at.strftime(form), "ABC"[n % 3], f"{n / 7:.2f}", str(n % 9)]))
         (folder / f"{day}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -124,6 +124,6 @@ def test_what_cannot_be_proposed_is_told(tmp_path: Path, name: str, text: str, s
 
 def test_a_folder_that_is_none_is_told(tmp_path: Path, penstock: Penstock) -> None:
     done = penstock("init", tmp_path / "p", "--from", tmp_path / "nowhere")
-    assert done.code == 1
+    assert done.code == 4
     assert "is not a folder" in done.err
     assert not (tmp_path / "p").exists()

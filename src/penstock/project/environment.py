@@ -57,11 +57,10 @@ def fill_in(reading: YamlFile, root: Node, variables: Mapping[str, str]) -> None
 
 
 def _fill_in(reading: YamlFile, node: ScalarNode, variables: Mapping[str, str]) -> None:
-    """Put them into one value; what was no number, truth or nothing before may be one now."""
+    """Put them into one value, which may be a number then, or true; in braces YAML wants it in quotes."""
     node.value = _VARIABLE.sub(lambda match: _value(reading, node, match, variables), node.value)
-    if not node.style:
-        resolver: Any = Resolver()
-        node.tag = resolver.resolve(ScalarNode, node.value, (True, False))
+    resolver: Any = Resolver()
+    node.tag, node.style = resolver.resolve(ScalarNode, node.value, (True, False)), None
 
 
 def _value(reading: YamlFile, node: Node, match: re.Match[str], variables: Mapping[str, str]) -> str:
