@@ -40,14 +40,14 @@ def ask_running(
     box = RequestBox(folder)
     number = box.put(verb, body, EXPIRES_S if timeout_s is None else timeout_s)
     try:
-        return _Waiting(box, number, folder, verb, body, timeout_s).answer(told)
+        return _PutRequest(box, number, folder, verb, body, timeout_s).answer(told)
     except KeyboardInterrupt:
         if box.withdraw(number):
             raise
         raise StillAtWork from None
 
 
-class _Waiting:
+class _PutRequest:
     """Waits for the answer to one request."""
 
     def __init__(
