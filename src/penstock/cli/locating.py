@@ -83,8 +83,10 @@ def _settings(path: Path) -> dict[str, Any]:
         root = reading.root()
     except (OSError, UnicodeDecodeError, RecursionError):
         root = None
-    if not isinstance(root, MappingNode):
+    if root is None:
         raise ProjectError(f"cannot read {path}", hint="penstock check says what is wrong.")
+    if not isinstance(root, MappingNode):
+        return {}
     root = with_profile(reading, root, os.environ.get(PROFILE, ""))
     fill_in(reading, root, os.environ)
     found = value_of(root)

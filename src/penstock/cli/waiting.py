@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FIRST_LINE_S: Final = 5.0
 LINE_EVERY_S: Final = 30.0
+_MINUTES: Final = re.compile(r"(?<=[0-9])\s*m\Z")  # in windows m is not taken: it might be months
 _WORDS: Final = {
     "waiting": "the engine is busy, and takes the request next",
     "taken": "the engine is at work on the request; what changes queries waits for the end of a batch",
@@ -29,9 +31,9 @@ def _read_wait(ctx: click.Context, param: click.Parameter, value: str | None) ->
     from penstock.language.duration import parse_duration
 
     try:
-        return None if value is None else parse_duration(value) / SECOND
+        return None if value is None else parse_duration(_MINUTES.sub(" min", value)) / SECOND
     except PenstockError as error:
-        raise click.BadParameter(f"{error.what}; write '5 min' or 30s", ctx, param) from None
+        raise click.BadParameter(f"{error.what}; write 5m or 30s", ctx, param) from None
 
 
 wait_option: Final = click.option(
