@@ -28,7 +28,7 @@ def memory_here(session: SparkSession, source: Source, windows: Sequence[Window]
     """Measure in this process: peaks, and what Python holds after a third of the batches and at the end."""
     seen: list[Memory] = []
     with PeakMemory() as watched:
-        run_penstock(session, source, Setting(tuple(windows)), after_batch=lambda: seen.append(memory_now()))
+        run_penstock(session, source, Setting(tuple(windows)), after_group=lambda: seen.append(memory_now()))
     third = seen[max(0, len(seen) // 3 - 1)]
     return {
         "files": source.files,

@@ -1,4 +1,4 @@
-"""Stands before a sink and notes when it has taken the answers of each commit."""
+"""Stands before a sink and notes when it has taken each group of answers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Note = Callable[[int, Sequence[pa.Table]], None]
 
 
 class NotingSink(ParquetSink):
-    """A Parquet sink that tells of every commit whose answers it has taken."""
+    """A Parquet sink that tells which answers it has taken: of one stream, as each stream numbers its own."""
 
-    def __init__(self, folder: Path, note: Note) -> None:
+    def __init__(self, folder: Path, note: Note, stream: str) -> None:
         """Write into a folder."""
         super().__init__(folder)
-        self._note = note
+        self._note, self._stream = note, stream
 
     def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
         """Open the writer of one stream."""
-        return _NotingWriter(super().open(stream, memory), self._note)
+        writer: SinkWriter = super().open(stream, memory)
+        return _NotingWriter(writer, self._note) if stream == self._stream else writer
 
 
 class NotingMemory(MemorySink):
-    """A sink in memory that tells of every commit whose answers it has taken."""
+    """A sink in memory that tells of every group of answers that it has taken."""
 
     def __init__(self, note: Note) -> None:
         """Start empty."""
@@ -49,11 +50,11 @@ class _NotingWriter:
 
     @property
     def delivered(self) -> int:
-        """Return the last commit whose answers the sink holds for good."""
+        """Return the number of the last answers that the sink holds for good."""
         return self._writer.delivered
 
     def deliver(self, number: int, tables: Sequence[pa.Table]) -> None:
-        """Give a commit's answers on, and tell of it."""
+        """Give answers on, and tell of it."""
         self._writer.deliver(number, tables)
         self._note(number, tables)
 

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bench._batch_ends import BatchEnds
 from bench._frame import scratch_folder
-from bench._noting import Note, NotingSink
+from bench._noting import NotingSink
 from bench._plain import Answers, Source, Window
 from penstock.engine import Engine
 from penstock.kernel.synopsis import Kernel
@@ -50,26 +51,27 @@ def run_penstock(
     setting: Setting,
     *,
     keep: int = 0,
-    after_batch: Callable[[], None] | None = None,
+    after_group: Callable[[], None] | None = None,
 ) -> Ran:
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
     with scratch_folder() as scratch:
         state, folder = scratch / "state", scratch / "answers"
-        began, ran = time.perf_counter(), Ran(0.0)
+        began, ran, ends = time.perf_counter(), Ran(0.0), BatchEnds(after_group)
         with Engine(
             state if setting.on_disk else None,
             spark=session,
             strategy=setting.strategy,
             kernel=setting.kernel,
-            sinks=[NotingSink(folder, _noting(ran, after_batch))],
+            sinks=[NotingSink(folder, ends.note, "trades")],
         ) as engine:
             engine.execute(script(source, setting))
-            engine.stream("trades")  # opens logs and sinks
+            ends.watch(engine, "trades")  # opens logs and sinks
             ran.creating_seconds = time.perf_counter() - began
             began = time.perf_counter()
             engine.process_available(flush=True)
             ran.seconds = time.perf_counter() - began
             _read_off(engine, ran)
+        ran.batch_ends = ends.ends()
         written = pq.read_table(folder)
         assert written.num_rows == ran.answers, "the sink does not hold every answer"
         ran.kept = [answers_of(written, f"q{number}") for number in range(keep)]
@@ -103,17 +105,6 @@ def answers_of(written: pa.Table, query: str) -> Answers:
     return found
 
 
-def _noting(ran: Ran, after_batch: Callable[[], None] | None) -> Note:
-    """Note when each batch has its answers committed and in the sink."""
-
-    def note(number: int, tables: Sequence[pa.Table]) -> None:
-        ran.batch_ends.append(time.perf_counter())
-        if after_batch is not None:
-            after_batch()
-
-    return note
-
-
 def _read_off(engine: Engine, ran: Ran) -> None:
     """Read counters and step times."""
     pipeline = engine.stream("trades").pipeline
@@ -123,4 +114,3 @@ def _read_off(engine: Engine, ran: Ran) -> None:
     }
     ran.partial_operations = pipeline.synopsis.partial_operations
     ran.final_operations = pipeline.synopsis.window_partials
-    del ran.batch_ends[pipeline.metrics.batches :]  # the end of the stream is no batch

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from bench._apart import run_apart
+from bench._batch_ends import BatchEnds
 from bench._frame import SETTINGS
 from bench._mixed.drawn import drawn_queries
 from bench._mixed.workloads import Load
@@ -55,17 +56,17 @@ def _in_process(what: str, load: Load, scratch: Path) -> dict[str, Any]:
 
 def _run_engine(load: Load, scratch: Path) -> dict[str, Any]:
     """Answer what is offered with a state folder, and note when each batch was answered."""
-    session, seconds = embedded(settings=SETTINGS), list[float]()
+    session, ends = embedded(settings=SETTINGS), BatchEnds()
     began = time.perf_counter()
-    sink = NotingSink(scratch / "answers", lambda *_: seconds.append(time.perf_counter() - began))
+    sink = NotingSink(scratch / "answers", ends.note, "s")
     with Engine(scratch / "state", spark=session, sinks=[sink]) as engine:
         if "s" not in engine.catalog.stream_names():
             engine.execute(load.script())
         engine.stream("s").delivery.wait()
-        seconds.clear()  # of what was missed
+        ends.watch(engine, "s")
         opened = time.perf_counter() - began
         engine.process_available()
-    return {"seconds": seconds, "opened": opened}
+    return {"seconds": [end - began for end in ends.ends()], "opened": opened}
 
 
 def _run_plain(load: Load, scratch: Path) -> dict[str, Any]:

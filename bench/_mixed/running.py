@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
+from bench._batch_ends import BatchEnds
 from bench._frame import scratch_folder
 from bench._groupings.running import sums_of
 from bench._mixed.spark_steps import SparkSteps
@@ -78,14 +79,14 @@ def run(
     ran = Ran()
     with scratch_folder() as scratch:
         folder, state = scratch / "answers", scratch / "state"
-        ends: list[float] = []
-        sink = NotingSink(folder, lambda *_: ends.append(time.perf_counter()))
+        ends = BatchEnds()
+        sink = NotingSink(folder, ends.note, load.stream)
         with Engine(state, spark=session, strategy=strategy, sinks=[sink], aggregation=aggregation) as engine:
             began = time.perf_counter()
             engine.execute(load.script(names))
             pipeline = engine.stream(load.stream).pipeline
             ran.creating_seconds = time.perf_counter() - began
-            ends.append(time.perf_counter())
+            ends.watch(engine, load.stream)
             cpu, began = cpu_seconds(), time.perf_counter()
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)
@@ -94,7 +95,7 @@ def run(
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]
-            ran.batches = [round(b - a, 4) for a, b in pairwise(ends)][: load.files]
+        ran.batches = [round(b - a, 4) for a, b in pairwise([began, *ends.ends()])]
         ran.state_bytes = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         ran.sums = sums_of(folder)
         ran.answers = sum(count for count, _ in ran.sums.values())
