@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,9 +50,13 @@ def range_of(time: GuessedTime) -> int:
 
 def propose_queries(data: DataSet, time: GuessedTime) -> list[ProposedQuery]:
     """Propose five queries that can be told apart, about what there is."""
-    columns, range_us = columns_of(data, time), range_of(time)
-    found = {query.name: query for query in (*_first(data, columns, range_us), *_others(data, columns, range_us))}
-    return list(found.values())[:QUERIES]
+    asked = _Asked(data, columns_of(data, time), range_of(time))
+    found = [_pace(asked)]
+    if asked.columns.key is not None:
+        found += [_by_group(asked, asked.columns.key), _top(asked, asked.columns.key)]
+    if asked.columns.number is not None:
+        found += [_spread(asked, asked.columns.number), _large(asked, asked.columns.number)]
+    return [*found, _gaps(asked), _rolling(asked), _last(asked), _quiet(asked)][:QUERIES]
 
 
 def columns_of(data: DataSet, time: GuessedTime) -> Columns:
@@ -82,74 +85,91 @@ def _is_number(name: str, column: pa.ChunkedArray) -> bool:
     return measured and whole and column.null_count < len(column)
 
 
-def _first(data: DataSet, columns: Columns, range_us: int) -> Iterator[ProposedQuery]:
-    """Propose what most people want to see."""
-    window = _window(range_us)
-    yield ProposedQuery(
-        f"{data.name}_pace",
-        f"How many rows come in {format_duration(range_us)}.",
-        f"SELECT count(*) AS n\nFROM {data.name} {window}",
-    )
-    if columns.key is not None:
-        summed = f", sum({columns.number}) AS total, avg({columns.number}) AS mean" if columns.number else ""
-        yield ProposedQuery(
-            f"{data.name}_by_group",
-            f"The same for each {columns.key.strip('`')}.",
-            f"SELECT {columns.key}, count(*) AS n{summed}\nFROM {data.name} {window}\nGROUP BY ALL",
-        )
-    if columns.number is not None:
-        number = columns.number
-        yield ProposedQuery(
-            f"{data.name}_spread",
-            f"How {number.strip('`')} is spread.",
-            f"SELECT min({number}) AS least, percentile({number}, array(0.5, 0.95)) AS percentiles, "
-            f"max({number}) AS most\nFROM {data.name} {window}",
-        )
-    if columns.key is not None:
-        yield ProposedQuery(
-            f"{data.name}_top",
-            f"Which {columns.key.strip('`')} come most often, looked at anew after each {format_duration(range_us)}.",
-            f"SELECT top(5, {columns.key}) AS most_frequent\nFROM {data.name} {_window(4 * range_us, range_us)}",
-        )
-    if columns.number is not None:
-        bound, number = _bound(data.rows.column(columns.number.strip("`"))), columns.number
-        yield ProposedQuery(
-            f"{data.name}_large",
-            f"Rows of which {number.strip('`')} is among the highest of the sample.",
-            f"SELECT count(*) AS n, max({number}) AS most\nFROM {data.name} {window}\nWHERE {number} > {bound}\n"
-            "HAVING count(*) > 0",
-        )
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What queries are written about."""
+
+    data: DataSet
+    columns: Columns
+    range_us: int
+
+    @property
+    def each(self) -> str:
+        """Write the stream with windows that follow each other."""
+        length = format_duration(self.range_us)
+        return f"{self.data.name} [RANGE {length} SLIDE {length}]"
+
+    @property
+    def rolling(self) -> str:
+        """Write the stream with longer windows that are looked at as often."""
+        return f"{self.data.name} [RANGE {format_duration(4 * self.range_us)} SLIDE {format_duration(self.range_us)}]"
+
+    def query(self, name: str, about: str, select: str, source: str, rest: str = "") -> ProposedQuery:
+        """Put a query together."""
+        text = "\n".join(part for part in (f"SELECT {select}", f"FROM {source}", rest) if part)
+        return ProposedQuery(f"{self.data.name}_{name}", about, text)
 
 
-def _others(data: DataSet, columns: Columns, range_us: int) -> Iterator[ProposedQuery]:
-    """Propose what can be asked of any columns."""
-    name, other = data.name, columns.other
-    window, rolling = _window(range_us), _window(4 * range_us, range_us)
-    yield ProposedQuery(
-        f"{name}_gaps",
-        f"How often {other.strip('`')} is missing.",
-        f"SELECT count_if({other} IS NULL) AS missing, count(*) AS n\nFROM {name} {window}",
-    )
-    yield ProposedQuery(
-        f"{name}_rolling",
-        "The pace over a longer time, looked at as often.",
-        f"SELECT count(*) AS n\nFROM {name} {rolling}",
-    )
-    yield ProposedQuery(
-        f"{name}_last",
-        "The last row of each window.",
-        f"SELECT last({other}) AS latest, first({other}) AS earliest\nFROM {name} {window}",
-    )
-    yield ProposedQuery(
-        f"{name}_quiet",
-        "Windows with few rows.",
-        f"SELECT count(*) AS n\nFROM {name} {window}\nHAVING count(*) < 2",
-    )
+def _pace(asked: _Asked) -> ProposedQuery:
+    """Count rows."""
+    about = f"How many rows come in {format_duration(asked.range_us)}."
+    return asked.query("pace", about, "count(*) AS n", asked.each)
 
 
-def _window(range_us: int, slide_us: int | None = None) -> str:
-    """Write a window."""
-    return f"[RANGE {format_duration(range_us)} SLIDE {format_duration(slide_us or range_us)}]"
+def _by_group(asked: _Asked, key: str) -> ProposedQuery:
+    """Count and add up by a key."""
+    number = asked.columns.number
+    summed = f", sum({number}) AS total, avg({number}) AS mean" if number else ""
+    about = f"The same for each {_bare(key)}."
+    return asked.query("by_group", about, f"{key}, count(*) AS n{summed}", asked.each, "GROUP BY ALL")
+
+
+def _top(asked: _Asked, key: str) -> ProposedQuery:
+    """List what comes most often."""
+    about = f"Which {_bare(key)} come most often, looked at anew after each {format_duration(asked.range_us)}."
+    return asked.query("top", about, f"top(5, {key}) AS most_frequent", asked.rolling)
+
+
+def _spread(asked: _Asked, number: str) -> ProposedQuery:
+    """Tell the least, middle and greatest values."""
+    select = f"min({number}) AS least, percentile({number}, array(0.5, 0.95)) AS percentiles, max({number}) AS most"
+    return asked.query("spread", f"How {_bare(number)} is spread.", select, asked.each)
+
+
+def _large(asked: _Asked, number: str) -> ProposedQuery:
+    """Count the rows with a large value."""
+    about = f"Rows of which {_bare(number)} is among the highest of the sample."
+    where = f"WHERE {number} > {_bound(asked.data.rows.column(_bare(number)))}\nHAVING count(*) > 0"
+    return asked.query("large", about, f"count(*) AS n, max({number}) AS most", asked.each, where)
+
+
+def _gaps(asked: _Asked) -> ProposedQuery:
+    """Count what is missing."""
+    other = asked.columns.other
+    select = f"count_if({other} IS NULL) AS missing, count(*) AS n"
+    return asked.query("gaps", f"How often {_bare(other)} is missing.", select, asked.each)
+
+
+def _rolling(asked: _Asked) -> ProposedQuery:
+    """Count rows over a longer time."""
+    return asked.query("rolling", "The pace over a longer time, looked at as often.", "count(*) AS n", asked.rolling)
+
+
+def _last(asked: _Asked) -> ProposedQuery:
+    """Show the last row and the first."""
+    other = asked.columns.other
+    select = f"last({other}) AS latest, first({other}) AS earliest"
+    return asked.query("last", "The last row of each window, and the first.", select, asked.each)
+
+
+def _quiet(asked: _Asked) -> ProposedQuery:
+    """Find windows with few rows."""
+    return asked.query("quiet", "Windows with few rows.", "count(*) AS n", asked.each, "HAVING count(*) < 2")
+
+
+def _bare(name: str) -> str:
+    """Return a name without its backquotes."""
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _bound(column: pa.ChunkedArray) -> str:
