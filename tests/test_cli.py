@@ -316,3 +316,23 @@ def until_committed(state: Path, number: int, process: subprocess.Popen[str]) ->
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "no batch was committed"
         time.sleep(0.05)
+
+
+HOLDING = """
+import sys, threading, time
+import datasketches as ds
+from penstock.cli import main
+def hold():
+    held = ds.hll_sketch(12)
+    time.sleep(100)
+threading.Thread(target=hold, daemon=True).start()
+sys.argv = ["penstock", "--version"]
+main()
+"""
+
+
+def test_what_a_library_says_of_itself_at_the_end_does_not_reach_users() -> None:
+    command = [sys.executable, "-c", HOLDING]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    assert done.stdout.startswith("penstock, version")
+    assert done.stderr == ""

@@ -29,7 +29,7 @@ from penstock.errors import (
 )
 from penstock.model.schema import Column, Stream
 from penstock.sinks.forms import in_form
-from penstock.testing import EPOCH, ManualClock, TestBed, compare, run_rows
+from penstock.testing import EPOCH, ManualClock, TestBed, compare, compare_some, run_rows
 from penstock.testing.clock import micros, read_instant
 from penstock.testing.comparison import MOST_DIFFERENCES
 from penstock.testing.values import arrow_rows, inferred_schema, read_value
@@ -203,6 +203,21 @@ def test_differences_are_said_in_words() -> None:
     ]
     (more,) = compare(ANSWERS, [{"k": "a"}])
     assert more.startswith("row 2 was not expected: window_end 2026-01-05T00:00:20.000000Z, k NULL, x nan, d NULL")
+
+
+def test_some_answers_may_be_expected_in_any_order_each_once() -> None:
+    assert compare_some(ANSWERS, [{"k": None}, {"window_end": 10, "x": 0.3}]) == []
+    assert compare_some(ANSWERS, [{"k": "a"}, {"k": "a", "window_end": 10}])[0].startswith("no answer is k 'a'")
+    missing, nearest = compare_some(ANSWERS, [{"k": "a", "x": 9.0}])
+    assert missing == "no answer is k 'a', x 9.0"
+    assert nearest.startswith("  the nearest: row 1 (window_end 2026-01-05T00:00:10.000000Z): x is 0.3")
+    assert compare_some(ANSWERS, [{"kk": 1}])[0].startswith('the answers have no column "kk"')
+
+
+def test_nested_times_are_written_as_times() -> None:
+    times = pa.array([[datetime(2026, 1, 5, tzinfo=UTC)]], pa.list_(INSTANT))
+    (told,) = compare(pa.table({"l": times}), [{"l": []}])
+    assert told == "row 1: l is [2026-01-05T00:00:00.000000Z], expected []"
 
 
 def test_many_differences_are_counted() -> None:

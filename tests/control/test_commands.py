@@ -240,6 +240,26 @@ def test_what_needs_a_person_is_named() -> None:
     ]
 
 
+def test_status_counts_windows_of_rows_and_tells_times(penstock: Penstock, state: Path, engine: Pretended) -> None:
+    engine.create_query("pace", PACE)
+    engine.create_query("last", "SELECT count(*) AS n FROM trades [ROWS 5 SLIDE 5]")
+    found = json.loads(penstock("status", "--state", state, "--json").out)
+    (stream,) = found["streams"]
+    assert (stream["queries"], len(found["queries"])) == (2, 2)
+    assert (stream["watermark_us"], stream["watermark"]) == (NOW - 2 * MINUTE, "2026-01-05T14:33:00.000000Z")
+
+
+def test_what_came_of_a_request_is_told_later(penstock: Penstock, state: Path, engine: Pretended) -> None:
+    penstock("add", "pace", PACE, "--state", state, "--wait", "5m")
+    assert penstock("status", "--state", state, "--request", "1").out.startswith(
+        "request 1 was carried out: answers from"
+    )
+    told = json.loads(penstock("status", "--state", state, "--request", "1", "--json").out)
+    assert (told["state"], told["answer"]["query"]) == ("done", "pace")
+    assert "request 77 is not known" in penstock("status", "--state", state, "--request", "77").out
+    assert penstock("drop", "pace", "--state", state, "--wait", "soon").code == 2
+
+
 def test_queries_shows_state_next_window_and_origin(penstock: Penstock, state: Path, engine: Pretended) -> None:
     engine.create_query("pace", PACE)
     engine.create_query("mine", PACE + " WITH (lifetime = '8 h')", origin="added")

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from penstock.control import asking
 from penstock.control.asking import ask_running
 from penstock.control.failures import error_of, error_record
-from penstock.control.requests import FILE, MOST_BYTES, RequestBox
+from penstock.control.requests import FILE, MOST_BYTES, Request, RequestBox, RequestOutcome
 from penstock.errors import NotRunning, PenstockError, RequestFailed, StateError, UnknownColumn
 
 
@@ -120,7 +121,7 @@ def test_a_request_is_taken_once_even_if_nobody_answers(tmp_path: Path) -> None:
     assert not box.withdraw(number)
 
 
-def test_after_a_crash_the_requester_hears_that_it_is_unknown(folder: Path) -> None:
+def test_after_a_crash_the_requester_hears_how_things_stand(folder: Path) -> None:
     heard: list[PenstockError] = []
 
     def ask() -> None:
@@ -136,7 +137,8 @@ def test_after_a_crash_the_requester_hears_that_it_is_unknown(folder: Path) -> N
         time.sleep(0.005)
     assert RequestBox.renewed(folder).take() is None  # the next engine; it does not carry it out again
     asking.join()
-    assert "unknown whether the request was carried out" in heard[0].what
+    assert "the engine ended while it was at work on the request" in heard[0].what
+    assert heard[0].detail == 'it was carried out: query "q" is gone'
 
 
 def test_an_engine_that_ends_before_it_takes_a_request_changed_nothing(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_an_engine_that_ends_before_it_takes_a_request_changed_nothing(tmp_path:
     assert RequestBox(tmp_path).take() is None
 
 
-def test_an_engine_that_ends_in_the_middle_leaves_it_unknown(tmp_path: Path) -> None:
+def test_an_engine_that_ends_in_the_middle_tells_what_goes_on(tmp_path: Path) -> None:
     lock, box = hold(tmp_path), RequestBox(tmp_path)
 
     def end() -> None:
@@ -163,8 +165,62 @@ def test_an_engine_that_ends_in_the_middle_leaves_it_unknown(tmp_path: Path) -> 
         os.close(lock)
 
     threading.Thread(target=end).start()
-    with pytest.raises(RequestFailed, match="unknown whether"):
-        ask_running(tmp_path, "backfill", {}, patient=True)
+    with pytest.raises(RequestFailed, match="goes on when an engine runs again"):
+        ask_running(tmp_path, "backfill", {})
+
+
+def test_what_an_engine_is_at_work_on_it_goes_on_with(folder: Path) -> None:
+    box = RequestBox(folder)
+    taken: list[Request] = []
+
+    def take() -> None:
+        while not taken:
+            if (request := box.take()) is not None:
+                taken.append(request)
+            time.sleep(0.005)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    with pytest.raises(RequestFailed, match=r"it is at work on request 1 and goes on") as raised:
+        ask_running(folder, "drop", {"query": "q"}, timeout_s=1.0)
+    taker.join()
+    assert raised.value.hint == "penstock status --request 1 tells what came of it."
+    box.answer(1, {"query": "q"})
+    assert box.outcome(1) == RequestOutcome("done", {"query": "q"})
+
+
+def test_who_waits_long_is_told_and_stays_in_the_box(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "RENEW_S", 0.1)
+    monkeypatch.setattr(asking, "LOOK_S", 0.05)
+    monkeypatch.setattr(asking, "EXPIRES_S", 5.0)
+    heard: list[str] = []
+    box = RequestBox(folder)
+
+    def busy_then_there() -> None:
+        while "waiting" not in heard:
+            time.sleep(0.005)
+        request = box.take()
+        assert request is not None
+        while "taken" not in heard:
+            time.sleep(0.005)
+        box.answer(request.number, {"query": "q"})
+
+    engine = threading.Thread(target=busy_then_there)
+    engine.start()
+    assert ask_running(folder, "drop", {"query": "q"}, told=lambda state, _: heard.append(state)) == {"query": "q"}
+    engine.join()
+
+
+def test_a_request_that_somebody_waits_for_does_not_expire(tmp_path: Path) -> None:
+    now = [1_000_000]
+    box = RequestBox(tmp_path, clock=lambda: now[0])
+    number = box.put("drop", {"query": "q"}, timeout_s=2.0)
+    now[0] += 1_500_000
+    box.renew(number, 2.0)
+    now[0] += 1_500_000
+    request = box.take()
+    assert request is not None
+    assert request.number == number
 
 
 def test_an_error_arrives_as_it_was_raised(folder: Path) -> None:

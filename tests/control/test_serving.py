@@ -104,7 +104,7 @@ def test_who_stops_waiting_for_what_the_engine_has_begun_is_told_that_it_goes_on
     with monkeypatch.context() as patch:
         patch.setattr("penstock.control.asking.time.sleep", interrupted)
         with pytest.raises(StillAtWork):
-            ask_running(folder, "backfill", {"queries": ["q"], "since": "beginning"}, patient=True)
+            ask_running(folder, "backfill", {"queries": ["q"], "since": "beginning"})
     engine.slow.set()
 
 

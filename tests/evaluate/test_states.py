@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.evaluate.components.collected import CollectedValues
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, objects
 from penstock.evaluate.components.frequency_tables import merge_many, tables_of
@@ -44,6 +45,7 @@ from penstock.model.function import Function, PythonCode
 FREQUENCIES = FrequencyTable("`x`", pa.float64())
 WORDS = FrequencyTable("`w`", pa.string())
 RANKED = pa.list_(pa.struct([("f0", pa.int64()), ("f1", pa.string())]))
+COLLECTED = pa.list_(pa.struct([("t", pa.int64()), ("h", pa.int64()), ("x", pa.string())]))
 SHIPPED: dict[Component, pa.DataType] = {  # as Spark ships the states of a component
     FREQUENCIES: pa.struct([("v", pa.list_(pa.float64())), ("n", pa.list_(pa.int32()))]),
     WORDS: pa.struct([("v", pa.list_(pa.string())), ("n", pa.list_(pa.int32()))]),
@@ -55,6 +57,7 @@ SHIPPED: dict[Component, pa.DataType] = {  # as Spark ships the states of a comp
     ),
     **{kind("`w`", pa.string(), ("`x`",), (pa.int64(),)): RANKED for kind in (LeastBy, GreatestBy)},
     **{kind("`w`", pa.string(), ("`x`",)): RANKED for kind in (FirstRow, LastRow)},
+    CollectedValues("`w`", pa.string(), ("`x`",)): COLLECTED,
     **{kind("`x`", pa.float64(), size=12): pa.binary() for kind in (HllSketch, ThetaSketch, KllSketch, FrequentItems)},
     UserState("`x`", pa.float64()): pa.binary(),
 }

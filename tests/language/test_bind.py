@@ -417,7 +417,8 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
         ("SELECT count(*) FROM trades @ JOIN trades t @ USING (symbol)", TWO_STREAMS),
         ("SELECT stddev(DISTINCT price) FROM trades @", "stddev(DISTINCT …) is not available"),
         ("SELECT median(DISTINCT price) FROM trades @", "median(DISTINCT …) is not available"),
-        ("SELECT collect_list(price) FROM trades @", "collect_list() is not available yet"),
+        ("SELECT listagg(symbol, symbol) FROM trades @", "this must be a text that is written out"),
+        ("SELECT bit_xor(DISTINCT volume) FROM trades @", "bit_xor(DISTINCT …) is not available"),
         ("SELECT count(*) FROM (SELECT 1)", "subqueries in FROM are not available"),
         ("SELECT count(*) FROM trades @ WHERE price IN (SELECT 1)", "subqueries are not available"),
         (
@@ -447,7 +448,12 @@ def test_an_error_is_printed_with_its_place(bound: Bound, text: str, printed: st
             "SELECT count(*) FROM trades @ GROUP BY symbol GROUPING SETS ((symbol))",
             "GROUPING SETS after a list of expressions are not available",
         ),
-        ("SELECT count(*) FROM trades @ GROUP BY ALL", "GROUP BY ALL queries are not available"),
+        ("SELECT 7, count(*) FROM trades @ GROUP BY ALL", "grouping by a constant is not available"),
+        ("SELECT volume + count(*) FROM trades @ GROUP BY ALL", "volume"),
+        (
+            "SELECT count(*) FROM trades [RANGE 1 DAY SLIDE 1 DAY TIME ZONE 'Europe/Berlin']",
+            "windows in a time zone are not available",
+        ),
         ("SELECT count(*) FROM trades @ GROUP BY 2", "GROUP BY 2: there are 1 outputs"),
         ("SELECT count(*) FROM trades @ GROUP BY 1", "aggregates are not allowed in GROUP BY"),
         ("SELECT count(*) FROM trades @ GROUP BY 'x'", "grouping by a constant is not available"),

@@ -108,10 +108,18 @@ def test_in_having_an_alias_comes_before_the_function_and_in_group_by_after_it_a
     )
 
 
-def test_group_by_all_is_a_column_of_that_name_or_refused(bound: Callable[[str], Query], worded: Worded) -> None:
+def test_group_by_all_is_a_column_of_that_name_or_means_all_outputs(
+    bound: Callable[[str], Query], worded: Worded
+) -> None:
     assert bind(parse_query(f"SELECT all, count(*) AS n FROM t {W} GROUP BY all"), worded, "q").keys == ("`all`",)
-    with pytest.raises(Unsupported, match="GROUP BY ALL"):
-        bound(f"SELECT symbol, count(*) AS n FROM trades {W} GROUP BY ALL")
+    named = bound(f"SELECT upper(symbol) AS all, count(*) AS n FROM trades {W} GROUP BY ALL")
+    assert named.keys == ("upper(`symbol`)",)
+    found = bound(
+        f"SELECT symbol, window_end, 7 AS seven, upper(symbol) AS s, count(*) AS n FROM trades {W} GROUP BY ALL"
+    )
+    assert found.keys == ("`symbol`", "upper(`symbol`)")
+    whole = bound(f"SELECT count(*) AS n FROM trades {W} GROUP BY ALL")
+    assert (whole.keys, whole.grouped) == ((), False)
 
 
 EXPRESSIONS = {

@@ -36,10 +36,12 @@ SCHEMA = pa.schema(
         ("x", pa.float64()),
         ("d", pa.decimal128(10, 2)),
         ("w", pa.int64()),
+        ("b", pa.bool_()),
     ]
 )
 SECONDS = 30
 COUNTED = "transform(array_distinct({0}), v -> named_struct('n', -size(filter({0}, u -> u = v)), 'v', v))"
+REGRESSIONS = ("count", "avgx", "avgy", "sxx", "syy", "sxy", "slope", "intercept", "r2")
 TOP = f"slice(array_sort({COUNTED}), 1, 2)"
 
 
@@ -48,22 +50,58 @@ def told_by(sketch: str) -> str:
     return f"coalesce(CASE WHEN count(*) >= 0 THEN {sketch} END, 0)"
 
 
+def in_order(value: str) -> str:
+    """List values by the times of their rows, which all differ."""
+    pair = f"CASE WHEN ({value}) IS NOT NULL THEN named_struct('t', ts, 'x', {value}) END"
+    return f"transform(sort_array(collect_list({pair})), e -> e.x)"
+
+
 # Each aggregate's calls, and how plain Spark says the same where its words differ or leave ties open.
 CALLS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "count": ("count(*)", "count(s)", *(f"count(DISTINCT {columns})" for columns in ("s", "x", "i, s", "i, g"))),
     "sum": ("sum(i)", "sum(w)", "sum(x)", "sum(d)", "sum(DISTINCT d)", "sum(i) FILTER (WHERE i > 3)"),
     "avg": ("avg(x)", "avg(d)", "avg(DISTINCT i)"),
     "mean": ("mean(i)",),
+    "count_if": ("count_if(b)", "count_if(i > 3) FILTER (WHERE b)", "count_if(NULL)"),
+    "try_sum": ("try_sum(i)", "try_sum(d)", "try_sum(9223372036854775800 + w)", "try_sum(DISTINCT x)"),
+    "try_avg": ("try_avg(i)", "try_avg(d)", "try_avg(w)"),
+    "bool_and": ("bool_and(b)", "bool_and(NULL)"),
+    "every": ("every(i > 3)", "every(DISTINCT b)"),
+    "bool_or": ("bool_or(b)",),
+    "any": ("any(i > 3) FILTER (WHERE b)",),
+    "some": ("some(x < 0)",),
+    "bit_and": ("bit_and(w)", "bit_and(DISTINCT i + 3)"),
+    "bit_or": ("bit_or(i)", "bit_or(NULL)"),
+    "bit_xor": ("bit_xor(w - 5)", "bit_xor(cast(g AS tinyint))"),
     "min": ("min(s)", "min(x)", "min(ts)"),
     "max": ("max(s)", "max(d)", "max(DISTINCT i)"),
     **{name: (f"{name}(x)",) for name in ("var_pop", "var_samp", "variance")},
     **{name: (f"{name}(x)",) for name in ("stddev_pop", "stddev_samp", "stddev", "std")},
     "skewness": ("skewness(x)", "skewness(d)", "skewness(i) FILTER (WHERE i > 3)"),
     "kurtosis": ("kurtosis(x)", "kurtosis(w)", "kurtosis(NULL)"),
+    "covar_pop": ("covar_pop(x, i)", "covar_pop(d, w) FILTER (WHERE i > 3)"),
+    "covar_samp": ("covar_samp(x, i)", "covar_samp(i, NULL)"),
+    "corr": ("corr(x, i)", "corr(d, w)", "corr(i, 7)"),
+    **{f"regr_{part}": (f"regr_{part}(x, i)", f"regr_{part}(d, w)") for part in REGRESSIONS},
     "median": ("median(x)", "median(d)"),
     "percentile": ("percentile(i, 0.3)", "percentile(x, array(0, 0.5, 1))", "percentile(x, 0.5, w)"),
     "mode": (("mode(s)", "mode() WITHIN GROUP (ORDER BY s)"), ("mode(i)", "mode() WITHIN GROUP (ORDER BY i)")),
     "top": (("top(2, s)", TOP.format("collect_list(s)")), ("top(2, i)", TOP.format("collect_list(i)"))),
+    "collect_list": (
+        ("collect_list(i)", in_order("i")),
+        ("collect_list(s) FILTER (WHERE i > 3)", in_order("CASE WHEN i > 3 THEN s END")),
+        ("collect_list(ts)", in_order("ts")),
+        ("collect_list(named_struct('i', i, 's', s))", in_order("named_struct('i', i, 's', s)")),
+        ("collect_list(DISTINCT d)", "sort_array(collect_set(d))"),
+    ),
+    "array_agg": (("array_agg(b)", in_order("b")),),
+    "collect_set": (("collect_set(s)", "sort_array(collect_set(s))"), ("collect_set(x)", "sort_array(collect_set(x))")),
+    "listagg": (
+        ("listagg(s, ', ')", f"nullif(array_join({in_order('s')}, ', '), '')"),
+        ("listagg(x)", f"nullif(array_join({in_order('cast(x AS string)')}, ''), '')"),
+        ("listagg(DISTINCT i, ' ')", "nullif(array_join(sort_array(collect_set(cast(i AS string))), ' '), '')"),
+    ),
+    "string_agg": (("string_agg(s, NULL)", f"nullif(array_join({in_order('s')}, ''), '')"),),
     "first": (("first(s)", "min_by(s, ts)"), ("first(x, true)", "min_by(x, ts) FILTER (WHERE x IS NOT NULL)")),
     "first_value": (("first_value(d)", "min_by(d, ts)"),),
     "any_value": (("any_value(i)", "min_by(i, ts)"),),
@@ -107,6 +145,7 @@ def rows() -> list[dict[str, Any]]:
                 "x": number / 4,
                 "d": Decimal(number % 9),
                 "w": 1 + number % 2,
+                "b": number % 5 > 1,
             }
             gap = {"s": None} if number % 4 == 0 else {}
             found.append({"ts": second + 0.3 + part / 8, "k": f"k{number % 4}", "g": part % 2, **values, **gap})

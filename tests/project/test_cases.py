@@ -86,7 +86,9 @@ def test_batches_clock_and_flush_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("rows: {trades: []}", "needs expect or expect_error"),
+        ("rows: {trades: []}", "needs expect, contains or expect_error"),
+        ("rows: {trades: []}\ncontains: []", "contains needs an answer"),
+        ("rows: {trades: []}\ncontains: [{}]\nexpect: []", "exclude each other"),
         ("rows: {trades: []}\nexpect: []\nexpect_error: x", "exclude each other"),
         ("expect: []", "needs rows"),
         ("rows: {tradez: []}\nexpect: []", 'no stream "tradez"'),

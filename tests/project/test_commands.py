@@ -279,6 +279,63 @@ def test_a_test_may_expect_an_error_batches_a_clock_and_open_windows(
     assert "  found  window_start=2026-01-05T14:30:00.000000Z" in done.out
 
 
+def test_a_test_may_name_some_of_the_answers(penstock: Penstock, spark: SparkSession, market: Path) -> None:
+    add(
+        market, "queries/many.sql", "SELECT symbol, sum(volume) AS v FROM trades [RANGE 1 MIN SLIDE 1 MIN] GROUP BY ALL"
+    )
+    rows = "{ts: 2026-01-05 14:30:10, symbol: A, volume: 1}, {ts: 2026-01-05 14:31:10, symbol: B, volume: 2}"
+    add(
+        market,
+        "tests/many.yml",
+        f"""
+- name: in any order
+  rows: {{trades: [{rows}]}}
+  contains: [{{symbol: B, v: 2}}, {{symbol: A}}]
+- name: each counts once
+  rows: {{trades: [{rows}]}}
+  contains: [{{symbol: A}}, {{symbol: A, v: 1}}]
+""",
+    )
+    done = penstock("test", "many")
+    assert done.code == 1
+    assert "passed  many: in any order" in done.out
+    assert "FAILED  many: each counts once" in done.out
+    assert "  no answer is symbol 'A', v 1\n    the nearest: row 1 (window_end" in done.out
+
+
+def test_check_finds_mistakes_of_streams_queries_and_tests_at_once(penstock: Penstock, tmp_path: Path) -> None:
+    settings = (
+        TRADES.replace("lateness: 5 s", "lateness: 5 bananas")
+        + """
+  other:
+    format: csv
+    path: x
+    columns: [a NOTYPE]
+"""
+    )
+    text = "SELECT avg(prise) AS p FROM trades [RANGE 1 MIN SLIDE 1 MIN]"
+    write_project(tmp_path, settings, a=text, b=f"{text.replace('prise', 'o.z')} JOIN other o ON symbol = o.a")
+    add(
+        tmp_path, "tests/a.yml", "- {rows: {trades: []}, expct: []}\n- {query: nothing, rows: {trades: []}, expect: []}"
+    )
+    done = penstock("check", tmp_path)
+    assert done.code == 1
+    for says in ('no unit "bananas"', '"NOTYPE"', 'no column "prise"', 'no setting "expct"', 'no query "nothing"'):
+        assert says in done.out
+    assert "queries/b.sql" not in done.out  # what it reads is wrong already
+    assert 'no query "a"' not in done.out
+
+
+def test_types_point_into_the_files(penstock: Penstock, spark: SparkSession, tmp_path: Path) -> None:
+    columns = "volume: INT, bad: {type: INT, as: nothing(volume)}"
+    write_project(tmp_path, TRADES.replace("volume: INT", columns), q=COUNT)
+    done = penstock("check", tmp_path, "--types")
+    assert done.code == 1
+    assert "\n  in penstock.yml:7:" in done.out
+    write_project(tmp_path, TRADES, q="SELECT count(*) AS n,\n  sum(symbol) AS s FROM trades [RANGE 1 MIN SLIDE 1 MIN]")
+    assert "\n  in queries/q.sql:2:" in penstock("check", tmp_path, "--types").out
+
+
 def test_an_unknown_test_is_an_error(penstock: Penstock, market: Path) -> None:
     done = penstock("test", "sectrs")
     assert done.code == 1

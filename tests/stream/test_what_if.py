@@ -36,6 +36,15 @@ def test_a_query_would_join_the_tree_that_holds_its_partials(spark: SparkSession
             bed.engine.what_if("SELECT sum(w) AS x FROM s [RANGE 1 s SLIDE 1 s]")
 
 
+def test_what_nobody_keeps_is_named(spark: SparkSession) -> None:
+    with feeding.open_bed(spark, strategy="weave") as bed:
+        bed.query("by_k", BY_K)
+        told = bed.engine.what_if("SELECT k, max(v) AS m, sum(v) AS x FROM s [RANGE 10 MIN SLIDE 10 MIN] GROUP BY k")
+        assert (told.partials_with, told.not_kept) == ((), ("max(`v`)",))
+        assert "  keeps what no query keeps of the same rows yet: max(`v`)\n" in str(told)
+        assert "costs 0.0 µs" not in str(told)
+
+
 def test_a_first_query_would_have_a_tree_of_its_own_in_every_strategy(spark: SparkSession) -> None:
     for strategy in ("weave", "shared paired", "unshared paired"):
         with feeding.open_bed(spark, strategy=strategy) as bed:

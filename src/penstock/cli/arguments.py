@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,29 @@ from penstock.model.duration import SECOND
 from penstock.model.instants import EPOCH
 from penstock.model.strategy import STRATEGY_NAMES
 
-project_argument: Final = click.argument("project", type=click.Path(path_type=Path), default=".", required=False)
+
+def _choose_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Let what reads penstock.yml find the profile."""
+    if value is not None:
+        os.environ["PENSTOCK_PROFILE"] = value
+
+
+profile_option: Final = click.option(
+    "--profile",
+    metavar="NAME",
+    expose_value=False,
+    is_eager=True,
+    callback=_choose_profile,
+    help="Take the settings under profiles: NAME of penstock.yml over the others (or PENSTOCK_PROFILE).",
+)
+_project: Final = click.argument("project", type=click.Path(path_type=Path), default=".", required=False)
+
+
+def project_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the project's folder and profile."""
+    return _project(profile_option(command))
+
+
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 strategy_option: Final = click.option(
     "--strategy",

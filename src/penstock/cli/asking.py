@@ -12,6 +12,7 @@ from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
 from penstock.cli.reporting import columns_text
+from penstock.cli.waiting import wait_option
 from penstock.model.counts import counted
 from penstock.printable import shown
 
@@ -20,8 +21,9 @@ from penstock.printable import shown
 @click.argument("sql")
 @project_option
 @state_option
+@wait_option
 @json_option
-def ask(sql: str, project: Path, state: Path | None, as_json: bool) -> None:
+def ask(sql: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Answer SQL once, over the window that ends at the stream's watermark.
 
     The window has a RANGE and no SLIDE. It is answered from what the engine keeps for its queries, without reading
@@ -32,7 +34,7 @@ def ask(sql: str, project: Path, state: Path | None, as_json: bool) -> None:
       penstock ask 'SELECT max(price) FROM trades [RANGE 10 MIN]'
       penstock ask 'SELECT symbol, count(*) AS n FROM trades [RANGE 1 H] GROUP BY symbol' --json
     """
-    found = carry_out(find_state(project, state), "ask", {"text": sql})
+    found = carry_out(find_state(project, state), "ask", {"text": sql}, wait_s=wait_s)
     if as_json:
         say_json(found)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.locating import Place
 from penstock.cli.printing import say, spinning
+from penstock.cli.waiting import waiting
 from penstock.cli.working import sound_project, starting_spark
 from penstock.errors import NotRunning
 from penstock.printable import shown
@@ -21,18 +22,20 @@ def carry_out(
     verb: str,
     body: dict[str, Any],
     *,
+    wait_s: float | None = None,
     long: str | None = None,
     showing: AbstractContextManager[Any] | None = None,
 ) -> dict[str, Any]:
     """Let the engine that runs on the folder do it; if none does, open the folder here, which starts Spark.
 
-    ``long`` names what may take long: it is waited for until it ends, ``showing`` how far it is.
+    ``wait_s`` is how long to wait for it, otherwise as long as the engine is there. ``long`` names what may take long,
+    and ``showing`` shows how far it is.
     """
     from penstock.control import ask_running
 
     try:
-        with showing or spinning(long or f"waiting for the engine on {place.folder}"):
-            return ask_running(place.folder, verb, body, patient=long is not None)
+        with showing or waiting(long or f"waiting for the engine on {place.folder}") as told:
+            return ask_running(place.folder, verb, body, wait_s, told=told)
     except NotRunning:
         say(f"no engine runs on {shown(str(place.folder))}; opening it here starts Spark", err=True)
     from penstock.control.requests import Request

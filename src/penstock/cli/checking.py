@@ -42,7 +42,7 @@ def check(project: Path, types: bool, as_json: bool) -> None:
 
     found = read_project(project)
     problems = list(found.problems)
-    cases, wrong_cases = read_cases(found) if not problems else ([], [])
+    cases, wrong_cases = read_cases(found)
     problems += wrong_cases
     if types and not problems:
         problems += _type_problems(found)
@@ -56,13 +56,12 @@ def check(project: Path, types: bool, as_json: bool) -> None:
 
 def _type_problems(project: Project) -> list[Problem]:
     """Let Spark type the queries."""
-    from penstock.project.opening import enter_sources, open_engine, type_problems
+    from penstock.project.opening import open_engine, source_problems, type_problems
 
     with starting_spark():
         engine = open_engine(project)
     with engine:
-        enter_sources(project, engine)
-        return type_problems(project, engine)
+        return source_problems(project, engine) or type_problems(project, engine)
 
 
 def _as_text(project: Project, problems: list[Problem], cases: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import logging
 import os
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import click
@@ -25,9 +27,26 @@ _SILENCE: Final = logging.NullHandler()
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    _end_quietly()
     if "PENSTOCK_SPARK_LOG" not in os.environ:
         logging.getLogger().addHandler(_SILENCE)  # a JVM that dies makes py4j log stack traces, to the root logger even
     sys.exit(_outcome())
+
+
+@cache
+def _end_quietly() -> None:
+    """Let nobody write to standard error once the process ends, after whatever else is done then.
+
+    DataSketches lists there the sketches and functions that a thread still held, which says nothing to a user.
+    """
+
+    def silence() -> None:
+        """Close the way to it."""
+        sys.stderr.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+    if "PENSTOCK_SPARK_LOG" not in os.environ:
+        atexit.register(silence)
 
 
 def _outcome() -> int:

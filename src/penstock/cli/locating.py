@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from penstock.cli.arguments import profile_option
 from penstock.cli.working import is_script
 from penstock.errors import ProjectError, StateError
 
@@ -19,13 +22,18 @@ state_option: Final = click.option(
     metavar="FOLDER",
     help="The state folder; by default the one that penstock.yml names.",
 )
-project_option: Final = click.option(
+_project_option: Final = click.option(
     "--project",
     type=click.Path(path_type=Path),
     default=".",
     metavar="FOLDER",
     help="The project; by default the current folder.",
 )
+
+
+def project_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the project's folder and profile."""
+    return _project_option(profile_option(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +72,22 @@ def _named_by(project: Path) -> Path:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Read the settings as plain YAML."""
-    import yaml
+    """Read the settings as plain YAML, with the profile and the variables of the environment."""
+    from yaml.nodes import MappingNode
+
+    from penstock.project.document import YamlFile, value_of
+    from penstock.project.environment import PROFILE, fill_in, with_profile
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
-        raise ProjectError(f"cannot read {path}", hint="penstock check says what is wrong.") from None
+        reading = YamlFile(path.name, path.read_text(encoding="utf-8-sig"))
+        root = reading.root()
+    except (OSError, UnicodeDecodeError, RecursionError):
+        root = None
+    if root is None:
+        raise ProjectError(f"cannot read {path}", hint="penstock check says what is wrong.")
+    if not isinstance(root, MappingNode):
+        return {}
+    root = with_profile(reading, root, os.environ.get(PROFILE, ""))
+    fill_in(reading, root, os.environ)
+    found = value_of(root)
     return found if isinstance(found, dict) else {}

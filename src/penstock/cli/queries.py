@@ -12,6 +12,7 @@ from penstock.cli.arguments import json_option, query_names
 from penstock.cli.carrying import carry_out
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
+from penstock.cli.waiting import wait_option
 from penstock.errors import ProjectError
 from penstock.printable import shown
 
@@ -29,9 +30,17 @@ _DONE: Final = {
 @click.option("--replace", is_flag=True, help="Replace the query of that name.")
 @project_option
 @state_option
+@wait_option
 @json_option
 def add(
-    name: str, sql: str | None, file: Path | None, replace: bool, project: Path, state: Path | None, as_json: bool
+    name: str,
+    sql: str | None,
+    file: Path | None,
+    replace: bool,
+    project: Path,
+    state: Path | None,
+    wait_s: float | None,
+    as_json: bool,
 ) -> None:
     """Add the query NAME; SQL is its SELECT, or - to read it from standard input.
 
@@ -46,7 +55,7 @@ def add(
       generate-query | penstock add pace - --replace
     """
     body = {"query": name, "text": _text(sql, file)}
-    found = carry_out(find_state(project, state), "alter" if replace else "create", body)
+    found = carry_out(find_state(project, state), "alter" if replace else "create", body, wait_s=wait_s)
     _tell(found, found["said"], as_json)
 
 
@@ -74,9 +83,9 @@ def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
         say(shown(words))
 
 
-def _change(verb: str, name: str, project: Path, state: Path | None, as_json: bool) -> None:
+def _change(verb: str, name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
-    found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name})
+    found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name}, wait_s=wait_s)
     _tell(found, _DONE[verb].format(shown(name)), as_json)
 
 
@@ -84,8 +93,9 @@ def _change(verb: str, name: str, project: Path, state: Path | None, as_json: bo
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option
+@wait_option
 @json_option
-def drop(name: str, project: Path, state: Path | None, as_json: bool) -> None:
+def drop(name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Take the query NAME out from the next batch on; its answers stay in the sinks.
 
     A query that a file of the project defines comes back when the project runs again: remove the file, too.
@@ -95,30 +105,32 @@ def drop(name: str, project: Path, state: Path | None, as_json: bool) -> None:
       penstock drop pace
       penstock drop pace --state state --json
     """
-    _change("drop", name, project, state, as_json)
+    _change("drop", name, project, state, wait_s, as_json)
 
 
 @click.command(short_help="Pause a query.")
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option
+@wait_option
 @json_option
-def pause(name: str, project: Path, state: Path | None, as_json: bool) -> None:
+def pause(name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Let the query NAME answer no more until it is resumed; windows that end meanwhile are not answered.
 
     \b
     Example:
       penstock pause pace
     """
-    _change("pause", name, project, state, as_json)
+    _change("pause", name, project, state, wait_s, as_json)
 
 
 @click.command(short_help="Resume a paused query.")
 @click.argument("name", shell_complete=query_names)
 @project_option
 @state_option
+@wait_option
 @json_option
-def resume(name: str, project: Path, state: Path | None, as_json: bool) -> None:
+def resume(name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Let the query NAME answer again, whether it was paused on request or by an error in the data.
 
     It begins with the first window that has not ended, and after an error with the first that does not hold the row.
@@ -127,4 +139,4 @@ def resume(name: str, project: Path, state: Path | None, as_json: bool) -> None:
     Example:
       penstock resume pace
     """
-    _change("resume", name, project, state, as_json)
+    _change("resume", name, project, state, wait_s, as_json)

@@ -87,7 +87,7 @@ def backup(target: Path, state: Path | None, project: Path, as_json: bool) -> No
     if StateFolder.owner(folder) is not None:
         from penstock.control.asking import ask_running
 
-        ask_running(folder, "backup", {"folder": str(target)}, patient=True)
+        ask_running(folder, "backup", {"folder": str(target)})
         by = "by the running engine"
     else:
         with held(folder):

@@ -14,19 +14,28 @@ from penstock.cli.locating import find_state, state_option
 from penstock.cli.printing import say, say_json
 from penstock.cli.status_text import queries_text, status_text
 from penstock.errors import NotRunning, RequestFailed
+from penstock.printable import shown
 
 PERIOD_S: Final = 1.0
 ANSWERED_WITHIN_S: Final = 5.0
+_REQUESTS: Final = {
+    "waiting": "request {} waits for the engine",
+    "taken": "the engine is at work on request {}",
+    "done": "request {} was carried out",
+    "withdrawn": "request {} was withdrawn; nothing was changed",
+    "lost": "request {} is not known: answers are kept for an hour, and for as long as its engine runs",
+}
 _CLEARED: Final = "\x1b[H\x1b[2J"
 
 
 @click.command(short_help="Show how a running engine and its streams are.")
 @project_argument
 @state_option
+@click.option("--request", type=int, metavar="N", help="Show what came of request N.")
 @click.option("--watch", is_flag=True, help="Show it again every second until Ctrl-C.")
 @click.option("--check", is_flag=True, help="Exit with 1 if anything needs attention: see below.")
 @json_option
-def status(project: Path, state: Path | None, watch: bool, check: bool, as_json: bool) -> None:
+def status(project: Path, state: Path | None, request: int | None, watch: bool, check: bool, as_json: bool) -> None:
     """Show whether an engine runs on PROJECT, and where its streams and sinks stand.
 
     Every row that came is counted as exactly one thing: ingested = on time + corrected + late + invalid + duplicate.
@@ -40,6 +49,9 @@ def status(project: Path, state: Path | None, watch: bool, check: bool, as_json:
       penstock status --check > /dev/null || page-somebody
     """
     folder = find_state(project, state).folder
+    if request is not None:
+        _tell_request(folder, request, as_json)
+        return
     try:
         while True:
             found = found_status(folder)
@@ -55,6 +67,22 @@ def status(project: Path, state: Path | None, watch: bool, check: bool, as_json:
             raise
     if check and troubles(found):
         raise click.exceptions.Exit(1)
+
+
+def _tell_request(folder: Path, number: int, as_json: bool) -> None:
+    """Print what came of a request."""
+    from penstock.control.failures import error_of
+    from penstock.control.requests import FILE, RequestBox, RequestOutcome
+
+    lost = RequestOutcome("lost", None)
+    outcome = RequestBox(folder).outcome(number) if (folder / FILE).exists() else lost
+    if as_json:
+        say_json({"request": number, "state": outcome.state, "answer": outcome.answer})
+    elif outcome.state == "failed":
+        raise error_of(outcome.answer or {})
+    else:
+        said = (outcome.answer or {}).get("said")
+        say(shown(_REQUESTS[outcome.state].format(number) + (f": {said}" if said else "")))
 
 
 @click.command(short_help="List the queries of an engine, and how each is.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import json_option, query_names, styled
+from penstock.cli.arguments import json_option, profile_option, query_names, styled
 from penstock.cli.printing import say, say_json, spinning
 from penstock.cli.working import end_with, sound_project, starting_spark
 from penstock.errors import ProjectError, nearest
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[PROJECT] [NAME]...", shell_complete=query_names)
+@profile_option
 @click.option("-v", "--verbose", is_flag=True, help="Print the answers that were found, too.")
 @json_option
 def test(words: tuple[str, ...], verbose: bool, as_json: bool) -> None:
@@ -40,6 +41,7 @@ def test(words: tuple[str, ...], verbose: bool, as_json: bool) -> None:
       clock         what the clock shows (default: a time after all rows)
       flush         false: windows that are not final stay open
       expect        the answers in order; columns not named are not compared
+      contains      answers that must be there, among others and in any order
       expect_error  the code of an error or a part of its text, not answers
       name          says which test of a list it is
 

@@ -136,6 +136,12 @@ class RequestBox:
         with self._transaction() as connection:
             return connection.execute(mine.values(state="withdrawn", ended_us=self._clock())).rowcount == 1
 
+    def renew(self, number: int, timeout_s: float) -> None:
+        """Say that somebody still waits for a request."""
+        mine = sa.update(REQUESTS).where(REQUESTS.c.id == number, REQUESTS.c.state == "waiting")
+        with self._transaction() as connection:
+            connection.execute(mine.values(expires_us=self._clock() + int(timeout_s * 1e6)))
+
     def mark(self) -> tuple[object, ...]:
         """Return what changes when somebody writes to the box; looking at it costs next to nothing."""
         return tuple(_mark(self.path.with_name(f"{FILE}{end}")) for end in ("", "-wal"))

@@ -178,7 +178,14 @@ def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: 
         late = leader.progress.windows.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, standing) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
+        streams = [_with_rows(stream, mine) if stream.stream == source_of(line) else stream for stream in streams]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
+
+
+def _with_rows(stream: StreamStatus, queries: Sequence[QueryStatus]) -> StreamStatus:
+    """Count the queries with windows of rows, whose numbered rows are a line of their own, with those of the stream."""
+    paused = stream.paused + sum(q.state == "paused" for q in queries)
+    return replace(stream, queries=stream.queries + len(queries), paused=paused)
 
 
 def _stream(

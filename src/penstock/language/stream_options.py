@@ -95,3 +95,14 @@ def write_own(stream: Stream) -> dict[str, str]:
     if stream.retain_rows_us:
         options["retain_rows"] = format_duration(stream.retain_rows_us)
     return options
+
+
+def computed_time(column: Column) -> str:
+    """Write the expression that most likely makes event time of a column that is no timestamp."""
+    name = write_name(column.name)
+    written = {
+        "bigint": f"timestamp_millis({name})",
+        "int": f"timestamp_seconds({name})",
+        "date": f"CAST({name} AS TIMESTAMP)",
+    }
+    return written.get(column.type.lower(), f"to_timestamp({name})")

@@ -13,7 +13,7 @@ from typing import Literal
 from penstock.model.window import EachRow, Window
 
 JoinKind = Literal["inner", "left"]
-Parameter = float | tuple[float, ...]  # a constant of an aggregate: a number, a truth value, or several numbers
+Parameter = float | str | tuple[float, ...]  # a constant of an aggregate: one, or several numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ def _written(parameter: Parameter) -> str:
     """Write a constant as SQL does."""
     if isinstance(parameter, tuple):
         return f"array({', '.join(map(str, parameter))})"
+    if isinstance(parameter, str):
+        return "'" + parameter.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return str(parameter).upper() if isinstance(parameter, bool) else str(parameter)
 
 

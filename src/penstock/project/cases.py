@@ -19,7 +19,7 @@ from penstock.project.folder import Project
 from penstock.project.problems import Problem
 
 FIELDS: Final = (
-    "name", "query", "rows", "tables", "batches", "clock", "flush", "expect", "expect_error",
+    "name", "query", "rows", "tables", "batches", "clock", "flush", "expect", "contains", "expect_error",
 )  # fmt: skip
 Rows = list[dict[str, Any]]
 
@@ -39,6 +39,7 @@ class QueryTest:
     clock: str | float | None = None
     flush: bool = True
     expect: Rows | None = None
+    contains: Rows | None = None  # answers that must be among those found
     expect_error: str | None = None
 
 
@@ -100,6 +101,7 @@ def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: s
         clock=_clock(reading, parts["clock"]) if "clock" in parts else None,
         flush=reading.truth(parts["flush"], "flush") is not False if "flush" in parts else True,
         expect=_expected(reading, parts["expect"], path.parent) if "expect" in parts else None,
+        contains=_expected(reading, parts["contains"], path.parent) if "contains" in parts else None,
         expect_error=reading.words(parts["expect_error"], "expect_error") if "expect_error" in parts else None,
     )
     case = replace(case, query=_checked(reading, case, parts, node, project))
@@ -108,13 +110,16 @@ def _case(reading: YamlFile, node: Node, path: Path, project: Project, number: s
 
 def _checked(reading: YamlFile, case: QueryTest, parts: Mapping[str, Node], node: Node, project: Project) -> str:
     """Make sure that a case tests a query that is there, on rows of streams that are there; return its name."""
-    if ("expect" in parts) == ("expect_error" in parts):
+    said = [name for name in ("expect", "contains", "expect_error") if name in parts]
+    if len(said) != 1:
         what = (
-            "a test needs expect or expect_error"
-            if "expect" not in parts
-            else "expect and expect_error exclude each other"
+            f"{said[0]} and {said[1]} exclude each other" if said else "a test needs expect, contains or expect_error"
         )
         reading.complain(what, _head(node), hint="Write expect: [] if there should be no answers.")
+    if case.contains == []:
+        reading.complain(
+            "contains needs an answer", parts["contains"], hint="Write expect: [] if there should be none."
+        )
     if "rows" not in parts:
         reading.complain("a test needs rows", _head(node), hint="Write rows:, a stream's name, and a list of rows.")
     for kind, given, declared in (
@@ -123,13 +128,15 @@ def _checked(reading: YamlFile, case: QueryTest, parts: Mapping[str, Node], node
     ):
         known = [d.item.name for d in declared]
         for name in given:
-            if name.lower() not in (k.lower() for k in known):
+            if name.lower() not in (k.lower() for k in known) and not project.settings.may_have([name]):
                 place = _place_of_key(parts["rows" if kind == "stream" else "tables"], name)
                 hint = nearest(name, known)
                 reading.complain(
                     f'there is no {kind} "{name}"', place, hint=hint, detail=f"{kind}s: {', '.join(known)}"
                 )
     query = project.query(case.query)
+    if query is None and case.query.lower() in project.unread:  # its own mistakes are told already
+        return case.query
     if query is None:
         names = [q.name for q in project.queries]
         reading.complain(

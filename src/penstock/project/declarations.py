@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from penstock.language.duration import parse_duration
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream
-from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, read_length, read_names
+from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, computed_time, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.document import Entries, Place, YamlFile, options_of, place_of
 from penstock.sources.description import UNKNOWN_TYPE, SourceFormat
@@ -35,6 +35,8 @@ class Declared:
     item: Stream | Table
     with_columns: bool
     place: Place
+    whole: bool = True  # all its columns could be read
+    columns: Mapping[str, Place] = field(default_factory=dict)  # where each is declared
 
 
 def read_declarations(reading: YamlFile, node: Node, kind: str, folder: Path) -> list[Declared]:
@@ -48,6 +50,11 @@ def read_declarations(reading: YamlFile, node: Node, kind: str, folder: Path) ->
     return found
 
 
+def names_in(node: Node) -> frozenset[str]:
+    """List the names under streams or tables, in lower case, with mistakes or without."""
+    return frozenset(key.value.lower() for key, _ in node.value) if isinstance(node, MappingNode) else frozenset()
+
+
 def _read(reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder: Path) -> Declared | None:
     """Read one stream or table; None if a mistake leaves nothing to go on with."""
     what, before = f'{kind} "{name}"', len(reading.problems)
@@ -55,6 +62,7 @@ def _read(reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder
     if not entries and len(reading.problems) > before:
         return None
     declared = _columns(reading, entries["columns"][1], what, kind) if "columns" in entries else None
+    whole = len(reading.problems) == before
     item: Stream | Table = Table(name, declared or (), *_source(reading, what, key, entries, kind, folder))
     if kind == "stream":
         item = _stream(reading, what, key, entries, item)
@@ -62,7 +70,8 @@ def _read(reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder
         item = _with_found(reading, item, key)
     if isinstance(item, Stream):
         item = _check_dedup(reading, entries, _check_time(reading, entries, item))
-    return Declared(item, declared is not None, place_of(key)) if item.columns else None
+    places = _column_places(entries["columns"][1]) if "columns" in entries else {}
+    return Declared(item, declared is not None, place_of(key), whole, places) if item.columns else None
 
 
 # Where rows come from.
@@ -182,7 +191,7 @@ def _check_time(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
         reading.complain(
             f'time column "{column.name}" of stream "{item.name}" is {column.type}, not a timestamp',
             node,
-            hint="Compute one: {type: TIMESTAMP, as: timestamp_millis(ms)}.",
+            hint=f"Compute one, event_time: {{type: TIMESTAMP, as: {computed_time(column)}}}, and take time from it.",
         )
     return replace(item, time=column.name)
 
@@ -220,6 +229,14 @@ def _columns(reading: YamlFile, node: Node, what: str, kind: str) -> tuple[Colum
         elif column is not None:
             found[column.name.lower()] = column
     return tuple(found.values())
+
+
+def _column_places(node: Node) -> dict[str, Place]:
+    """Find where each column is declared, by its name in lower case."""
+    if isinstance(node, MappingNode):
+        return {str(key.value).lower(): place_of(value) for key, value in node.value}
+    texts = [(str(one.value).split() or [""], one) for one in node.value] if isinstance(node, SequenceNode) else []
+    return {words[0].strip("`").lower(): place_of(one) for words, one in texts}
 
 
 def _draft(reading: YamlFile, name: str, node: Node, what: str, kind: str) -> tuple[str | None, bool]:

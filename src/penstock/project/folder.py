@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
+from penstock.language.statements import Statement
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.document import YamlFile
@@ -15,7 +16,7 @@ from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
 from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
-from penstock.project.queries import QueryFile, bind_query, in_order, read_queries
+from penstock.project.queries import QueryFile, bind_query, in_order, query_paths, read_queries, sources_of
 from penstock.project.settings import ProjectSettings, read_settings
 from penstock.sources.registry import FORMATS
 from penstock.store.changes import ChangeLog
@@ -34,6 +35,7 @@ class Project:
     bound: tuple[Query, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    unread: frozenset[str] = frozenset()  # names of queries that have mistakes
 
     @property
     def name(self) -> str:
@@ -62,17 +64,20 @@ def read_project(path: Path) -> Project:
     catalog = _catalog(settings, text, problems)
     python = read_python_functions(folder, catalog, problems)
     functions: tuple[PythonFunction | FunctionFile, ...] = (*python, *read_functions(folder, catalog, problems))
-    sound = not problems  # otherwise every query that reads a broken stream would be called wrong, too
+    follows = _Following(settings, problems)
     queries, bound = [], []
     for query, statement in in_order(read_queries(folder, problems)):
         found = bind_query(query, statement, catalog, settings.windows_at_a_time)
         if isinstance(found, Query):
             queries.append(query)
             bound.append(found)
-        elif sound or not _follows(found):
-            problems.append(found)
+        else:
+            follows.unread.add(query.name.lower())
+            if not follows.tells(found, statement):
+                problems.append(found)
     notes = _notes(settings, queries, problems)
-    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes)
+    unread = frozenset(path.stem.lower() for path in query_paths(folder)) - {query.name.lower() for query in queries}
+    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes, unread)
 
 
 def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, str]:
@@ -80,7 +85,7 @@ def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, s
     text = read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
     if isinstance(text, Problem):
         problems.append(text)
-        return ProjectSettings(folder.absolute().name), ""
+        return ProjectSettings(folder.absolute().name, unread=None), ""
     reading = YamlFile(SETTINGS_FILE, text)
     settings = read_settings(reading, folder)
     problems += sorted(reading.problems, key=lambda problem: problem.error.place or (0, 0))
@@ -102,9 +107,27 @@ def _catalog(settings: ProjectSettings, text: str, problems: list[Problem]) -> C
     return catalog
 
 
-def _follows(problem: Problem) -> bool:
-    """Tell whether a mistake of a query may only follow from one in penstock.yml or in a function."""
-    return problem.error.code in ("UnknownStream", "UnknownTable", "UnknownColumn", "UnknownFunction")
+class _Following:
+    """Tells mistakes of queries that only follow from others, in penstock.yml, a function or another query."""
+
+    def __init__(self, settings: ProjectSettings, problems: list[Problem]) -> None:
+        """Keep what could not be read."""
+        self.settings, self.functions = settings, any(_of_function(problem) for problem in problems)
+        self.unread: set[str] = set()  # queries with mistakes; one may make a stream that others read
+
+    def tells(self, problem: Problem, statement: Statement) -> bool:
+        """Tell whether a mistake follows from what the query reads or calls."""
+        if problem.error.code == "UnknownFunction":
+            return self.functions
+        if problem.error.code not in ("UnknownStream", "UnknownTable", "UnknownColumn"):
+            return False
+        read = sources_of(statement)
+        return self.settings.may_have(read) or any(name.lower() in self.unread for name in read)
+
+
+def _of_function(problem: Problem) -> bool:
+    """Tell whether a mistake is one of a function."""
+    return problem.file is not None and problem.file.startswith("functions")
 
 
 def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:

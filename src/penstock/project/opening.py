@@ -15,6 +15,7 @@ from penstock.model.derived import source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
+from penstock.project.document import Place
 from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
@@ -56,6 +57,36 @@ def enter_sources(project: Project, engine: Engine) -> None:
             raise CatalogError(what, hint="Change it back, or start with another state folder.") from None
     for function in project.functions:
         function.enter(engine)
+
+
+def source_problems(project: Project, engine: Engine) -> list[Problem]:
+    """Enter streams, tables and functions of a project that is nowhere else, and collect what Spark refuses."""
+    problems: list[Problem] = []
+    text = (project.folder / SETTINGS_FILE).read_text(encoding="utf-8")
+    for declared in (*project.settings.streams, *project.settings.tables):
+        try:
+            engine.execute(create_statement(declared))
+        except PenstockError as error:
+            placed = type(error)(
+                error.what, text=text, place=_place(declared, error), detail=error.detail, hint=error.hint
+            )
+            problems.append(Problem(placed, SETTINGS_FILE))
+    for function in project.functions if not problems else ():
+        try:
+            function.enter(engine)
+        except PenstockError as error:
+            problems.append(Problem(error, function.file))
+    return problems
+
+
+def _place(declared: Declared, error: PenstockError) -> Place:
+    """Find what an error about a stream or table is about: the column that it points to or names, else its name."""
+    pointed = error.text[slice(*error.place)] if error.text and error.place else ""
+    told = f"{error.what} {error.detail or ''}"
+    for name, place in declared.columns.items():
+        if pointed.strip("`").lower() == name or f'"{name}"' in told.lower() or f"`{name}`" in told.lower():
+            return place
+    return declared.place
 
 
 def enter_queries(project: Project, engine: Engine) -> list[str]:

@@ -33,6 +33,11 @@ class PythonFunction:
     called: Callable[..., Any]
     wish: Wish | AggregateWish
 
+    @property
+    def file(self) -> str:
+        """Name the file that it is in."""
+        return PYTHON_FILE
+
     def enter(self, engine: Engine) -> None:
         """Register it; a state folder may know an older one."""
         wish, name = self.wish, self.function.name

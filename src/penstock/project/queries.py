@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sqlglot import exp
+
 from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
@@ -145,6 +147,11 @@ def in_order(found: Iterable[tuple[QueryFile, Statement]]) -> Iterator[tuple[Que
 def _source(statement: Statement) -> str:
     """Name the stream that a statement reads."""
     return str(select_of(statement).expression.args["from_"].this.name)
+
+
+def sources_of(statement: Statement) -> list[str]:
+    """Name the streams and tables that a statement reads."""
+    return [str(table.name) for table in select_of(statement).expression.find_all(exp.Table)]
 
 
 def _enter_stream(query: Query, catalog: Catalog) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +14,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from penstock.errors import PenstockError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
-from penstock.project.declarations import Declared, read_declarations
+from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
+from penstock.project.environment import PROFILE, fill_in, with_profile
 from penstock.project.sinks import read_sinks
 from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
 from penstock.schedule.policy import Policy
@@ -63,6 +65,11 @@ class ProjectSettings:
     policy: str = DEFAULT_POLICY
     trace_bytes: int = TRACE_BYTES
     synchronize: str = DEFAULT_SYNCHRONIZATION
+    unread: frozenset[str] | None = frozenset()  # streams and tables whose columns are not known; None: nothing is
+
+    def may_have(self, names: Iterable[str]) -> bool:
+        """Tell whether one of these may be there, but for a mistake in penstock.yml."""
+        return self.unread is None or any(name.lower() in self.unread for name in names)
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
@@ -71,19 +78,27 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
     if root is None:
         if not reading.problems:
             reading.complain(f"{reading.file} is empty", (0, 1), hint="Declare a stream under streams.")
-        return ProjectSettings(name)
+        return ProjectSettings(name, unread=None)
+    if isinstance(root, MappingNode):
+        root = with_profile(reading, root, os.environ.get(PROFILE, ""))
+        fill_in(reading, root, os.environ)
     entries = reading.entries(root, reading.file, SETTINGS)
     if isinstance(root, MappingNode) and "streams" not in entries:
         reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
     parts = {key: value for key, (_, value) in entries.items()}
+    streams = read_declarations(reading, parts["streams"], "stream", folder) if "streams" in parts else []
+    tables = read_declarations(reading, parts["tables"], "table", folder) if "tables" in parts else []
+    named = frozenset[str]().union(*(names_in(parts[kind]) for kind in ("streams", "tables") if kind in parts))
+    known = frozenset(declared.item.name.lower() for declared in (*streams, *tables) if declared.whole)
     return ProjectSettings(
         name=(reading.words(parts["name"], "the name") if "name" in parts else None) or name,
-        streams=tuple(read_declarations(reading, parts["streams"], "stream", folder)) if "streams" in parts else (),
-        tables=tuple(read_declarations(reading, parts["tables"], "table", folder)) if "tables" in parts else (),
+        streams=tuple(streams),
+        tables=tuple(tables),
         sinks=read_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
         state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
         **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
+        unread=named - known if "streams" in parts else None,
     )
 
 

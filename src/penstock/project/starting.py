@@ -30,7 +30,19 @@ NAMED_OTHERWISE: Final = {"gitignore": ".gitignore"}  # a template must not be t
 
 def start_project(folder: Path, *, force: bool = False) -> list[Path]:
     """Write the files of a new project; what is there already is kept unless forced. Return what was written."""
-    contents = project_files(folder.absolute().name or "project")
+    return _written(project_files(folder.absolute().name or "project"), folder, force)
+
+
+def start_from(folder: Path, data: Path, *, force: bool = False) -> tuple[list[Path], tuple[str, ...]]:
+    """Write a project for the files of a folder; return what was written, and what was guessed."""
+    from penstock.project.guessed_project import propose_project
+
+    proposal = propose_project(folder.absolute().name or "project", folder, data)
+    return _written(proposal.files, folder, force), proposal.guesses
+
+
+def _written(contents: dict[str, str], folder: Path, force: bool) -> list[Path]:
+    """Write files that are not there yet."""
     taken = [name for name in contents if (folder / name).exists()]
     if taken and not force:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""

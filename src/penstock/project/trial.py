@@ -53,7 +53,7 @@ class Trials:
     def run(self, case: QueryTest) -> TrialOutcome:
         """Run one case; an error is a difference unless it was expected."""
         from penstock.sinks.row_values import plain_rows
-        from penstock.testing import compare
+        from penstock.testing import compare, compare_some
 
         began = time.perf_counter()
         try:
@@ -65,6 +65,8 @@ class Trials:
         if case.expect_error is not None:
             what = f"expected an error with {case.expect_error!r}, but got {found.num_rows} answers"
             differences: Sequence[str] = [what]
+        elif case.contains is not None:
+            differences = compare_some(found, case.contains)
         else:
             differences = compare(found, case.expect or [])
         return TrialOutcome(case, tuple(differences), time.perf_counter() - began, tuple(plain_rows(found)))

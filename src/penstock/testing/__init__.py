@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from penstock.testing.bed import Columns, TestBed
 from penstock.testing.clock import EPOCH, Instant, ManualClock
-from penstock.testing.comparison import compare
+from penstock.testing.comparison import compare, compare_some
 from penstock.testing.one_query import Cuts, run_rows
 from penstock.testing.values import Row, Rows
 
@@ -60,5 +60,6 @@ __all__ = [
     "Rows",
     "TestBed",
     "compare",
+    "compare_some",
     "run_rows",
 ]

@@ -39,6 +39,27 @@ def compare(found: pa.Table, expected: Sequence[Mapping[str, Any]] | pa.Table, *
     return _shortened(differences)
 
 
+def compare_some(
+    found: pa.Table, expected: Sequence[Mapping[str, Any]] | pa.Table, *, epoch: datetime = EPOCH
+) -> list[str]:
+    """List in words which expected rows are not among the answers, in whatever order; each answer counts once.
+
+    Of one that is missing, the answer that comes nearest is told with what differs.
+    """
+    wanted = python_rows(expected) if isinstance(expected, pa.Table) else list(expected)
+    rows, differences = python_rows(found), _unknown_columns(found, wanted)
+    for want in wanted if not differences else ():
+        told = [_in_row(number, row, want, found.schema, epoch) for number, row in enumerate(rows, 1)]
+        nearest_place = min(range(len(told)), key=lambda place: len(told[place]), default=None)
+        if nearest_place is not None and not told[nearest_place]:
+            del rows[nearest_place]
+            continue
+        differences.append(f"no answer is {_shown_row(want)}")
+        if nearest_place is not None and len(told[nearest_place]) < len(want):
+            differences += [f"  the nearest: {one}" for one in told[nearest_place]]
+    return _shortened(differences)
+
+
 def same_value(found: Any, wanted: Any) -> bool:
     """Compare two values of one type: exactly, but for doubles."""
     if found is None or wanted is None:
@@ -108,6 +129,10 @@ def _shown(value: Any) -> str:
         )
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{_shown_row(value)}}}"
     return "NULL" if value is None else repr(value)
 
 

@@ -1,4 +1,4 @@
-"""The least and greatest value of an argument, as Spark orders them: NaN is greatest."""
+"""The least and greatest value of an argument, as Spark orders them (NaN is greatest), and the bits of integers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from penstock.model.arrays import Int64Array
 WIDE: Final = 64  # values of a row from which on windows are sooner gone through one by one
 
 
-class Extreme(Component):
-    """A pair (values, valid) of the best value so far."""
+class Folded(Component):
+    """A pair (values, valid) of what one operation leaves of all values: the best of them, or their bits."""
 
     __slots__ = ()
     idempotent: ClassVar = True
 
     @property
     @abstractmethod
-    def ordering(self) -> np.ufunc:
-        """Return the function that picks the better of two values."""
+    def operation(self) -> np.ufunc:
+        """Return the function that makes one value of two."""
 
     @property
     @abstractmethod
     def _never(self) -> Any:
-        """Return the value that never wins."""
+        """Return the value that changes no other."""
 
     @property
     def _dtype(self) -> np.dtype[Any]:
@@ -44,7 +44,7 @@ class Extreme(Component):
         return (Plane(self._dtype, None if self._dtype.hasobject else self._never), Plane(np.dtype(np.bool_), False))
 
     def lift(self, value: Written, time: str) -> list[str]:
-        """Let Spark pick the best value."""
+        """Let Spark do the same."""
         assert self.argument is not None
         return [f"{self.kind}({value(self.argument)})"]
 
@@ -54,14 +54,14 @@ class Extreme(Component):
         return None if pa.types.is_nested(self.type) else [value(self.argument)]
 
     def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
-        """Pick the best value of each run."""
+        """Make one value of each run."""
         (column,) = columns
         held = runs.held(column)
         if column.has_numbers:
             numbers, never = column.numbers, self.planes[0].identity
             if column.valid is not None:
                 numbers = np.where(column.valid, numbers, never)
-            return [typed(runs.best(numbers, self.ordering), held, column.array.type)]
+            return [typed(runs.best(numbers, self.operation), held, column.array.type)]
         wanted = np.ones(len(column.array), np.bool_) if column.valid is None else column.valid
         rows = picked_rows(runs, wanted, column.ranks, last=self.kind == Greatest.kind)
         return [column.array.take(pa.array(rows))]
@@ -71,17 +71,17 @@ class Extreme(Component):
         return comparable(self.type, columns[0], self.planes[0].identity)
 
     def combine(self, a: Planes, b: Planes) -> Planes:
-        """Pick the better values."""
+        """Make one of each two values."""
         if a[0].dtype.hasobject:
-            return _pick_objects(self.ordering, a, b)
-        return (self.ordering(a[0], b[0]), a[1] | b[1])
+            return _pick_objects(self.operation, a, b)
+        return (self.operation(a[0], b[0]), a[1] | b[1])
 
     def reduce(self, planes: Planes, starts: Int64Array) -> Planes:
-        """Pick the best of each run."""
+        """Make one value of each run."""
         if planes[0].dtype.hasobject:
             return super().reduce(planes, starts)
         with np.errstate(all="ignore"):
-            return (self.ordering.reduceat(planes[0], starts), np.logical_or.reduceat(planes[1], starts))
+            return (self.operation.reduceat(planes[0], starts), np.logical_or.reduceat(planes[1], starts))
 
     @property
     def merges_stretches(self) -> bool:
@@ -106,20 +106,20 @@ class Extreme(Component):
         return not self._dtype.hasobject
 
     def scatter(self, into: Planes, places: Int64Array, planes: Planes) -> None:
-        """Pick the better values in places."""
+        """Put values to those in places."""
         with np.errstate(all="ignore"):
-            self.ordering.at(into[0], places, planes[0])
+            self.operation.at(into[0], places, planes[0])
         into[1][places[planes[1]]] = True
 
 
-class Least(Extreme):
+class Least(Folded):
     """The least value; NaN only if there is no other."""
 
     __slots__ = ()
     kind: ClassVar = "min"
 
     @property
-    def ordering(self) -> np.ufunc:
+    def operation(self) -> np.ufunc:
         """Return the lesser of two; fmin takes NaN only if both are."""
         return np.fmin if self._dtype == np.float64 else np.minimum
 
@@ -129,14 +129,14 @@ class Least(Extreme):
         return np.nan if self._dtype == np.float64 else np.iinfo(np.int64).max
 
 
-class Greatest(Extreme):
+class Greatest(Folded):
     """The greatest value."""
 
     __slots__ = ()
     kind: ClassVar = "max"
 
     @property
-    def ordering(self) -> np.ufunc:
+    def operation(self) -> np.ufunc:
         """Return the greater of two, which passes NaN on."""
         return np.maximum
 
@@ -144,6 +144,64 @@ class Greatest(Extreme):
     def _never(self) -> Any:
         """Return the least value."""
         return -np.inf if self._dtype == np.float64 else np.iinfo(np.int64).min
+
+
+class Bits(Folded):
+    """Bits of integers, combined place by place."""
+
+    __slots__ = ()
+
+
+class BitAnd(Bits):
+    """The bits that all integers have."""
+
+    __slots__ = ()
+    kind: ClassVar = "bit_and"
+
+    @property
+    def operation(self) -> np.ufunc:
+        """Keep the bits of both."""
+        return np.bitwise_and
+
+    @property
+    def _never(self) -> Any:
+        """Return all bits."""
+        return -1
+
+
+class BitOr(Bits):
+    """The bits that some integer has."""
+
+    __slots__ = ()
+    kind: ClassVar = "bit_or"
+
+    @property
+    def operation(self) -> np.ufunc:
+        """Take the bits of either."""
+        return np.bitwise_or
+
+    @property
+    def _never(self) -> Any:
+        """Return no bit."""
+        return 0
+
+
+class BitXor(Bits):
+    """The bits that an odd number of integers have."""
+
+    __slots__ = ()
+    kind: ClassVar = "bit_xor"
+    idempotent: ClassVar = False
+
+    @property
+    def operation(self) -> np.ufunc:
+        """Take the bits that only one has."""
+        return np.bitwise_xor
+
+    @property
+    def _never(self) -> Any:
+        """Return no bit."""
+        return 0
 
 
 def _pick_objects(better: np.ufunc, a: Planes, b: Planes) -> Planes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.evaluate.components.collected import CollectedValues
 from penstock.evaluate.components.component import Component
-from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.extremes import BitAnd, BitOr, BitXor, Greatest, Least
 from penstock.evaluate.components.four_moments import FourMoments
-from penstock.evaluate.components.moments import Moments
+from penstock.evaluate.components.moments import Moments, PairMoments
 from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum, SumPresence
 from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
 from penstock.evaluate.components.sketches import FrequentItems, HllSketch, KllSketch, ThetaSketch
@@ -21,7 +22,11 @@ KINDS: Final[tuple[type[Component], ...]] = (
     FloatSum,
     Least,
     Greatest,
+    BitAnd,
+    BitOr,
+    BitXor,
     Moments,
+    PairMoments,
     FourMoments,
     FrequencyTable,
     WeightTable,
@@ -29,6 +34,7 @@ KINDS: Final[tuple[type[Component], ...]] = (
     GreatestBy,
     FirstRow,
     LastRow,
+    CollectedValues,
     HllSketch,
     ThetaSketch,
     KllSketch,

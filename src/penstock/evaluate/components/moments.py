@@ -1,4 +1,4 @@
-"""The mean of an argument and how far its values are from it, merged without losing digits to large means."""
+"""The mean of an argument, or of two, and how far values are from it, merged without losing digits to large means."""
 
 from __future__ import annotations
 
@@ -91,3 +91,65 @@ class Moments(Component):
             apart = np.where(held, apart - shift[owner], 0.0)
             spread = np.add.reduceat(m2 + n * apart * apart, starts)
         return (total, one + shift, spread)
+
+
+class PairMoments(Component):
+    """Six numbers of pairs (y, x): n, both means, both sums of squared distances, the sum of products of distances.
+
+    Pairs in which a value is NULL do not count. Of equal values the mean is the value itself, as in four moments: what
+    is divided by a variance must know which one is 0.
+    """
+
+    __slots__ = ()
+    kind: ClassVar = "moments2"
+
+    @property
+    def planes(self) -> tuple[Plane, ...]:
+        """Say what the six numbers are."""
+        return (Plane(np.dtype(np.int64), 0), *(DOUBLE,) * 5)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Tell the six numbers."""
+        squares = (f": sum of squared distances of {one}" for one in ("the first", "the second"))
+        return (": pairs", ": mean of the first", ": mean of the second", *squares, ": sum of products of distances")
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Let Spark compute means, variances and the covariance."""
+        y, x = self.row_texts(value, time)
+        means = [f"CASE WHEN var_pop({one}) = 0 THEN min({one}) ELSE avg({one}) END" for one in (y, x)]
+        squares = [f"{one} * count({y})" for one in (f"var_pop({y})", f"var_pop({x})", f"covar_pop({y}, {x})")]
+        return [f"count({y})", *means, *squares]
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write both values as doubles, NULL where one of them is."""
+        assert self.argument is not None
+        both = value(self.argument), value(self.more[0])
+        whole = " AND ".join(f"({one}) IS NOT NULL" for one in both)
+        return [f"CASE WHEN {whole} THEN cast({one} as double) END" for one in both]
+
+    def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
+        """Compute both means, then the distances from them."""
+        (count, y, from_y), (_, x, from_x) = (centred(column, runs, exact=True) for column in columns)
+        held = runs.held(columns[0])
+        with np.errstate(all="ignore"):
+            products = [runs.add_up(a * b) for a, b in ((from_y, from_y), (from_x, from_x), (from_y, from_x))]
+        return [pa.array(count), *(masked(one, held) for one in (y, x, *products))]
+
+    def read(self, columns: Sequence[Column]) -> Values:
+        """Read the count and the doubles."""
+        return (integers(columns[0]), *(doubles(column) for column in columns[1:]))
+
+    def combine(self, a: Planes, b: Planes) -> Planes:
+        """Merge counts, means and sums (Chan, Golub and LeVeque 1979; products in the same way)."""
+        n = a[0] + b[0]
+        with np.errstate(all="ignore"):
+            y, x, share = b[1] - a[1], b[2] - a[2], b[0] / np.maximum(n, 1)
+            weight = a[0] * share
+            means = (a[1] + y * share, a[2] + x * share)
+            sums = (a[3] + b[3] + y * y * weight, a[4] + b[4] + x * x * weight, a[5] + b[5] + y * x * weight)
+        merged: Planes = (*means, *sums)
+        # An empty side must not touch the other: 0 · inf² would be NaN.
+        for empty, other in ((a[0] == 0, b), (b[0] == 0, a)):
+            merged = tuple(np.where(empty, own, plane) for own, plane in zip(other[1:], merged, strict=True))
+        return (n, *merged)

@@ -46,17 +46,17 @@ class Picked(State):
     def lift_state(self, value: Written, time: str) -> str:
         """Let Spark pick the first struct, or the last."""
         struct, wanted = self.candidate(value, time)
-        return _one_or_none(f"{'max' if self.picks_last else 'min'}({_offered(struct, wanted)})")
+        return one_or_none(f"{'max' if self.picks_last else 'min'}({offered(struct, wanted)})")
 
     def row_texts(self, value: Written, time: str) -> list[str]:
         """Write the struct that a row offers, in a list of one or none."""
-        return [_one_or_none(_offered(*self.candidate(value, time)))]
+        return [one_or_none(offered(*self.candidate(value, time)))]
 
     def aggregate(self, columns: Sequence[RowColumn], runs: RowRuns) -> list[pa.Array]:
         """Pick of each run the first struct, or the last."""
         lists = columns[0].array
         wanted = np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False)) > 0
-        rank = columns[0].kept(self, lambda: _spread(self._rank_structs(lists.flatten()), wanted))
+        rank = columns[0].kept(self, lambda: spread_ranks(self._rank_structs(lists.flatten()), wanted))
         return [lists.take(pa.array(picked_rows(runs, wanted, rank, last=self.picks_last)))]
 
     def _rank_structs(self, structs: pa.Array) -> Int64Array:
@@ -173,23 +173,23 @@ def read_ranked(column: Column) -> Iterator[Ranked | None]:
     lists = whole(column)
     structs, held = lists.flatten(), pc.list_value_length(lists).to_pylist()
     fields = [pc.struct_field(structs, [i]) for i in range(structs.type.num_fields)]
-    listed = [_listed(field) for field in fields]
-    ranks = zip(*(_ranks(field, values) for field, values in zip(fields, listed, strict=True)), strict=True)
+    listed = [plain_values(field) for field in fields]
+    ranks = zip(*(ranks_of(field, values) for field, values in zip(fields, listed, strict=True)), strict=True)
     found = zip(ranks, listed[-1], strict=True)
     return iter(found) if len(structs) == len(lists) else (next(found) if length else None for length in held)
 
 
-def _listed(array: pa.Array) -> list[Any]:
+def plain_values(array: pa.Array) -> list[Any]:
     """List values; strings as bytes, which they are compared by and need not be UTF-8, times as whole numbers."""
     if pa.types.is_struct(array.type):
-        fields = [_listed(pc.struct_field(array, [i])) for i in range(array.type.num_fields)]
+        fields = [plain_values(pc.struct_field(array, [i])) for i in range(array.type.num_fields)]
         return [values if ok else None for ok, values in zip(array.is_valid().to_pylist(), zip(*fields), strict=True)]  # noqa: B905
     if pa.types.is_string(array.type):
         array = array.cast(pa.binary())
     return raw_values(array)
 
 
-def _ranks(field: pa.Array, values: list[Any]) -> Iterable[Any]:
+def ranks_of(field: pa.Array, values: list[Any]) -> Iterable[Any]:
     """Return keys by which Python orders the values of a field as Spark does."""
     if field.null_count or pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
         return map(_rank, values)
@@ -230,17 +230,17 @@ def _turned(y: str, type_: pa.DataType) -> list[str]:
     return [f"~({y})"]
 
 
-def _offered(struct: str, wanted: Sequence[str]) -> str:
+def offered(struct: str, wanted: Sequence[str]) -> str:
     """Write a struct, NULL of rows that are not wanted."""
     return f"CASE WHEN {' AND '.join(wanted)} THEN {struct} END" if wanted else struct
 
 
-def _one_or_none(struct: str) -> str:
+def one_or_none(struct: str) -> str:
     """Put a struct into a list of one or none: Arrow refuses a struct that is NULL and has fields that are never."""
     return f"filter(array({struct}), e -> e IS NOT NULL)"
 
 
-def _spread(ranks: Int64Array, wanted: BoolArray) -> Int64Array:
+def spread_ranks(ranks: Int64Array, wanted: BoolArray) -> Int64Array:
     """Give rows that offer a struct its rank."""
     found = np.zeros(len(wanted), np.int64)
     found[wanted] = ranks

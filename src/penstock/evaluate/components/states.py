@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from penstock.evaluate.components.component import Array, Column, Component, Plane, Planes, Values, Written
-from penstock.evaluate.components.frequencies import Frequencies, objects
+from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.frequency_tables import FrequencyTables
 from penstock.model.arrays import BoolArray, Int64Array
 
@@ -105,6 +105,4 @@ def bytes_of(plane: Array) -> int:
 
 def _bytes(state: Any) -> int:
     """Return about how much memory one state takes."""
-    if isinstance(state, Frequencies):
-        return state.nbytes
-    return len(state) if isinstance(state, bytes) else SMALL
+    return len(state) if isinstance(state, bytes) else getattr(state, "nbytes", SMALL)

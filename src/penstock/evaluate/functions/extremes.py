@@ -1,4 +1,4 @@
-"""min and max, in the argument's own type."""
+"""min and max, bit_and, bit_or and bit_xor, in the argument's own type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.extremes import BitAnd, BitOr, Bits, BitXor, Greatest, Least
 from penstock.evaluate.functions.bound import (
     AggregateFunction,
     BoundAggregate,
@@ -18,8 +18,8 @@ from penstock.evaluate.functions.bound import (
 )
 
 
-def _lower_extreme(bound: BoundAggregate, values: ValuesOf) -> Lowered:
-    """Answer the least or greatest value in its own type."""
+def lower_folded(bound: BoundAggregate, values: ValuesOf) -> Lowered:
+    """Answer the least or greatest value, or bits, in their own type."""
     pair = values[bound.components[0]]
     best, valid = np.asarray(pair[0]), np.asarray(pair[1])
     if pa.types.is_string(bound.type):  # Spark does not check that strings are UTF-8, and neither do we
@@ -35,8 +35,24 @@ def _lower_extreme(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 
 
 MIN: Final = AggregateFunction(
-    (is_ordered,), lambda aggregate, types: (Least(aggregate.arguments[0], types[0]),), same_type, _lower_extreme
+    (is_ordered,), lambda aggregate, types: (Least(aggregate.arguments[0], types[0]),), same_type, lower_folded
 )
 MAX: Final = AggregateFunction(
-    (is_ordered,), lambda aggregate, types: (Greatest(aggregate.arguments[0], types[0]),), same_type, _lower_extreme
+    (is_ordered,), lambda aggregate, types: (Greatest(aggregate.arguments[0], types[0]),), same_type, lower_folded
 )
+
+
+def _of_bits(kind: type[Bits]) -> AggregateFunction:
+    """Make a function of the bits of integers."""
+    return AggregateFunction(
+        (pa.types.is_signed_integer,),
+        lambda aggregate, types: (kind(aggregate.arguments[0], types[0]),),
+        same_type,
+        lower_folded,
+        of_nulls=pa.int32(),
+    )
+
+
+BIT_AND: Final = _of_bits(BitAnd)
+BIT_OR: Final = _of_bits(BitOr)
+BIT_XOR: Final = _of_bits(BitXor)

@@ -112,7 +112,7 @@ def _whole(bound: BoundAggregate, value: int) -> Answer:
 def percentile(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Interpolate between the values next to each position; several percentages give an array."""
     wanted = bound.aggregate.parameters[0] if bound.aggregate.parameters else 0.5
-    ranks = wanted if isinstance(wanted, tuple) else (wanted,)
+    ranks = wanted if isinstance(wanted, tuple) else (float(wanted),)
     if (tables := _flat(bound, values)) is not None:
         return Lowered(_written(bound.type, *tables.at_ranks(ranks)), None)
     states = np.asarray(values[bound.components[0]])

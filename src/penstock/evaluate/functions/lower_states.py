@@ -37,7 +37,7 @@ def approx_count_distinct(bound: BoundAggregate, values: ValuesOf) -> Lowered:
 def approx_percentile(bound: BoundAggregate, values: ValuesOf) -> Lowered:
     """Estimate percentiles, each a value that came, in its own type."""
     wanted = bound.aggregate.parameters[0]
-    ranks = wanted if isinstance(wanted, tuple) else (wanted,)
+    ranks = wanted if isinstance(wanted, tuple) else (float(wanted),)
     type_ = bound.components[0].type
     assert type_ is not None
 

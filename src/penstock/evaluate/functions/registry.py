@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.evaluate.functions.bound import AggregateFunction
-from penstock.evaluate.functions.extremes import MAX, MIN
+from penstock.evaluate.functions.collected import COLLECT_LIST, COLLECT_SET, LISTAGG
+from penstock.evaluate.functions.extremes import BIT_AND, BIT_OR, BIT_XOR, MAX, MIN
+from penstock.evaluate.functions.pairs import (
+    CORR,
+    COVAR_POP,
+    COVAR_SAMP,
+    REGR_AVGX,
+    REGR_AVGY,
+    REGR_COUNT,
+    REGR_INTERCEPT,
+    REGR_R2,
+    REGR_SLOPE,
+    REGR_SXX,
+    REGR_SXY,
+    REGR_SYY,
+)
 from penstock.evaluate.functions.picked import ARG_MAX, ARG_MIN, FIRST, LAST
 from penstock.evaluate.functions.shape import KURTOSIS, SKEWNESS
 from penstock.evaluate.functions.sketched import (
@@ -19,23 +34,48 @@ from penstock.evaluate.functions.sketched import (
 from penstock.evaluate.functions.spread import STDDEV_POP, STDDEV_SAMP, VAR_POP, VAR_SAMP
 from penstock.evaluate.functions.sums import AVG, COUNT, SUM
 from penstock.evaluate.functions.tabled import MODE, PERCENTILE, TOP
+from penstock.evaluate.functions.tried import TRY_AVG, TRY_SUM
+from penstock.evaluate.functions.truths import BOOL_AND, BOOL_OR, COUNT_IF
 
 FUNCTIONS: Final[dict[str, AggregateFunction]] = {
     "count": COUNT,
+    "count_if": COUNT_IF,
     "sum": SUM,
+    "try_sum": TRY_SUM,
     "avg": AVG,
+    "try_avg": TRY_AVG,
     "min": MIN,
     "max": MAX,
+    "bool_and": BOOL_AND,
+    "bool_or": BOOL_OR,
+    "bit_and": BIT_AND,
+    "bit_or": BIT_OR,
+    "bit_xor": BIT_XOR,
     "var_pop": VAR_POP,
     "var_samp": VAR_SAMP,
     "stddev_pop": STDDEV_POP,
     "stddev_samp": STDDEV_SAMP,
     "skewness": SKEWNESS,
     "kurtosis": KURTOSIS,
+    "covar_pop": COVAR_POP,
+    "covar_samp": COVAR_SAMP,
+    "corr": CORR,
+    "regr_count": REGR_COUNT,
+    "regr_avgx": REGR_AVGX,
+    "regr_avgy": REGR_AVGY,
+    "regr_sxx": REGR_SXX,
+    "regr_syy": REGR_SYY,
+    "regr_sxy": REGR_SXY,
+    "regr_slope": REGR_SLOPE,
+    "regr_intercept": REGR_INTERCEPT,
+    "regr_r2": REGR_R2,
     "median": PERCENTILE,
     "percentile": PERCENTILE,
     "mode": MODE,
     "top": TOP,
+    "collect_list": COLLECT_LIST,
+    "collect_set": COLLECT_SET,
+    "listagg": LISTAGG,
     "first": FIRST,
     "last": LAST,
     "arg_min": ARG_MIN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, NoReturn, assert_never
 
@@ -41,7 +42,7 @@ def bind_call(call: exp.Expr, read: From) -> Aggregate:
         return Aggregate(call.name, tuple(read.canonical(argument) for argument in call.expressions))
     signature, arguments = signature_of(call.name), list(call.expressions)
     if arguments and isinstance(arguments[0], exp.Distinct):
-        return _distinct(signature.name, call, arguments, read)
+        return _distinct(signature, call, arguments, read)
     match signature.form:
         case "count":
             return _count(call, arguments, read)
@@ -49,6 +50,8 @@ def bind_call(call: exp.Expr, read: From) -> Aggregate:
             return _top(call, arguments, read)
         case "ordered":
             return _ordered(signature.name, call, arguments, read)
+        case "collected":
+            return _collected(signature, call, arguments, read)
         case "usual" | "weighed":
             return _usual(signature, call, arguments, read)
         case never:
@@ -97,15 +100,17 @@ def _count(call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggrega
     return Aggregate("count", tuple(read.canonical(argument) for argument in arguments))
 
 
-def _distinct(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
-    """Bind an aggregate of distinct values; the least and greatest are the same with and without."""
-    inner = arguments[0].expressions
+def _distinct(signature: Signature, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind an aggregate of distinct values; the least and greatest, for example, are the same with and without."""
+    inner, function = arguments[0].expressions, signature.name
     if any(isinstance(value, exp.Star) for value in inner):
         _complain("DISTINCT needs an argument", arguments[0], read)
+    if signature.form == "collected":
+        return replace(_collected(signature, call, inner, read), distinct=True, row=())
     if len(inner) > 1 and function != "count":
         _complain(f"{function}() takes one argument, found {len(inner)}", call, read)
     texts = tuple(dict.fromkeys(read.canonical(value) for value in inner))
-    return Aggregate(function, texts, distinct=function not in ("min", "max"))
+    return Aggregate(function, texts, distinct=not signature.same_distinct)
 
 
 def _top(call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
@@ -127,6 +132,25 @@ def _ordered(function: str, call: exp.Expr, arguments: Sequence[exp.Expr], read:
     texts = [read.canonical(arguments[0]), *(read.canonical(argument) for argument in arguments[2:])]
     row = tuple(quote(column) for column in read.scope.sources[0].columns)
     return Aggregate(function, tuple(texts), (bool(ignored and ignored.value),), row=row)
+
+
+def _collected(signature: Signature, call: exp.Expr, arguments: Sequence[exp.Expr], read: From) -> Aggregate:
+    """Bind what lists values in the order of rows, perhaps with a text between them."""
+    if not 1 <= len(arguments) <= 1 + len(signature.constants):
+        _miscounted(signature, call, read)
+    parameters = tuple(_text(node, read) for node in arguments[1:]) or ("",) * len(signature.constants)
+    row = tuple(quote(column) for column in read.scope.sources[0].columns)
+    return Aggregate(signature.name, (read.canonical(arguments[0]),), parameters, row=row)
+
+
+def _text(node: exp.Expr, read: From) -> str:
+    """Read a text that is written out; NULL is an empty one, as in Spark."""
+    found = constant_of(node)
+    if isinstance(strip(node), exp.Null):
+        return ""
+    if found is None or found.kind != "string" or not isinstance(found.value, str):
+        _complain("this must be a text that is written out", node, read, Unsupported)
+    return found.value
 
 
 def _constant(kind: Constant, node: exp.Expr, read: From) -> Parameter:

@@ -20,7 +20,7 @@ from penstock.language.binding.arrangement import (
 from penstock.language.binding.canonical import conjunction, conjuncts, copied, render, size_of, sizes_of, strip
 from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
-from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys
+from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys, with_all_keys
 from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
 from penstock.language.binding.scope import (
     OWN_COLUMNS,
@@ -77,7 +77,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     if isinstance(read.window, EachRow):
         return bind_each_row(tree, read, select, name)
     listed = [_item(node, read) for node in tree.expressions]
-    tree = grouped_by_outputs(tree, listed)
+    tree = with_all_keys(grouped_by_outputs(tree, listed), listed, read)
     items = [item for item in listed if item is not None]
     grouping = read_keys(tree, listed, read)
     keys = grouping.nodes

@@ -13,9 +13,9 @@ from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.grouping_sets import is_analytic, leaves_of, sets_of
 from penstock.language.binding.joins import From
 from penstock.language.binding.query_text import Item
-from penstock.language.binding.scope import is_aggregate, is_function, path_of, resolve
+from penstock.language.binding.scope import is_aggregate, is_function, is_grouping, path_of, resolve
 from penstock.language.binding.spark_window import mentions_window
-from penstock.language.grammar.cursor import place_of
+from penstock.language.grammar.cursor import place_of, placed
 
 Listed = Sequence[Item | None]
 
@@ -75,6 +75,34 @@ def read_keys(tree: exp.Select, listed: Listed, read: From) -> Keys:
     return keys
 
 
+def with_all_keys(tree: exp.Select, listed: Listed, read: From) -> exp.Select:
+    """Write GROUP BY ALL as the positions of all outputs that it means: those without aggregates, but no constants."""
+    group = tree.args.get("group")
+    if group is None or len(group.expressions) != 1 or not _is_all(group.expressions[0], listed, read):
+        return tree
+    node, copy = group.expressions[0], tree.copy()
+    plain = [place for place, item in enumerate(listed, 1) if item is not None and not _aggregates(item.value)]
+    keys = [place for place in plain if (item := listed[place - 1]) is not None and item.value.find(exp.Column)]
+    if plain and not keys:
+        complain("grouping by a constant is not available", node, read, Unsupported)
+    written = [placed(exp.Literal.number(place), place_of(node) or (0, 1)) for place in keys]
+    copy.set("group", exp.Group(expressions=written) if written else None)
+    return copy
+
+
+def _is_all(node: exp.Expr, listed: Listed, read: From) -> bool:
+    """Tell GROUP BY ALL from the name of a column or an output."""
+    path = path_of(strip(node))
+    if path is None or len(path) != 1 or path[0].args.get("quoted") or path[0].name.lower() != "all":
+        return False
+    return not has_column(path[0], read) and all(item is None or item.name.lower() != "all" for item in listed)
+
+
+def _aggregates(value: exp.Expr) -> bool:
+    """Tell whether an output aggregates."""
+    return any(is_aggregate(part) or is_grouping(part) for part in value.walk())
+
+
 def _check(key: exp.Expr, node: exp.Expr, read: From) -> None:
     """Refuse what cannot be grouped by."""
     if isinstance(key, exp.Literal | exp.Null | exp.Boolean):
@@ -95,8 +123,6 @@ def _key(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:
             if item is not None and item.name.lower() == path[0].name.lower():
                 _refuse_function(path[0], read)
                 return copied(item.value)
-        if path[0].name.lower() == "all" and not path[0].args.get("quoted"):
-            complain("GROUP BY ALL queries are not available", node, read, Unsupported)
     return resolve(node, read.scope, "GROUP BY")
 
 

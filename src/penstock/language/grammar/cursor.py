@@ -62,9 +62,13 @@ class Cursor(SparkParser):
                 return advice(token.text)
         return None
 
-    def _refuse(self, what: str, place: tuple[int, int] | None = None, hint: str | None = None) -> NoReturn:
+    def _refuse(
+        self, what: str, place: tuple[int, int] | None = None, hint: str | None = None, detail: str | None = None
+    ) -> NoReturn:
         """Raise an Unsupported that names things which exist elsewhere, by default the current token."""
-        raise Unsupported(f"{what} are not available", text=self.sql, place=place or self._here, hint=hint)
+        raise Unsupported(
+            f"{what} are not available", text=self.sql, place=place or self._here, detail=detail, hint=hint
+        )
 
     def _shown(self) -> str:
         """Name the current token for a message."""

@@ -262,6 +262,7 @@ class SelectGrammar(OrderByGrammar):
         if self._take_word("SLIDE"):
             slide = self._count() if rows else self._length("slide")
         offset_us = self._duration()[0] if not rows and self._take_word("OFFSET") else 0
+        self._refuse_zone()
         self._expect(TokenType.R_BRACKET, "]")
         place = (first.start, self._prev.end + 1)
         if slide is not None and rows and length > MAX_SLIDES * slide:
@@ -271,6 +272,13 @@ class SelectGrammar(OrderByGrammar):
         if slide is not None and not rows:
             check_slides(length, slide, self.sql, place)
         return WindowClause("ROWS" if rows else "RANGE", length, slide, offset_us, place, partition)
+
+    def _refuse_zone(self) -> None:
+        """Refuse windows by the calendar of a time zone, and say why."""
+        if self._at_word("TIME", "ZONE"):
+            detail = "windows end at multiples of their slide, and a day of a time zone has 23, 24 or 25 hours"
+            hint = "Ask for windows of an hour, and add up those of a day where answers are read."
+            self._refuse("windows in a time zone", self._place_of_words(2), hint=hint, detail=detail)
 
     def _partition(self) -> tuple[str, ...]:
         """Read PARTITION BY and its columns, if they are there."""
@@ -309,7 +317,7 @@ class SelectGrammar(OrderByGrammar):
 
     def _at_clause_word(self) -> bool:
         """Say whether the next word of a window begins."""
-        return any(self._at_word(word) for word in ("SLIDE", "OFFSET", "RANGE"))
+        return any(self._at_word(word) for word in ("SLIDE", "OFFSET", "RANGE")) or self._at_word("TIME", "ZONE")
 
     def _duration_between(self, first: Token) -> tuple[int, tuple[int, int]]:
         """Convert the source from a token to the last one taken."""

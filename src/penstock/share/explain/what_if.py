@@ -29,6 +29,7 @@ class WhatIf:
     new_tree: bool
     beside: tuple[str, ...]  # the other queries of the tree
     partials_with: tuple[str, ...]  # queries whose partials it would read as they are
+    not_kept: tuple[str, ...]  # what no query keeps of the same rows yet
     weaveability: float  # with the tree it joins
     edges_before: float  # of the tree, a second
     edges_after: float
@@ -42,17 +43,25 @@ class WhatIf:
         more = (self.cost_after - self.cost_before) * MICROS
         lines = [
             f"stream {self.stream}: the query {joins}" + (f" beside {_listed(self.beside)}" if self.beside else ""),
-            f"  reads the same partials as {_listed(self.partials_with)}",
+            f"  {self._partials}",
             f"  weaveability {self.weaveability:.2f}; edges {self.edges_before:.4g} → {self.edges_after:.4g} a second",
-            f"  costs {more:,.1f} µs more a second of event time ({self.cost_before * MICROS:,.1f} → "
+            f"  costs {_micros(more)} more a second of event time ({self.cost_before * MICROS:,.1f} → "
             f"{self.cost_after * MICROS:,.1f}); alone it would cost {self.cost_alone * MICROS:,.1f}",
         ]
         return "\n".join(map(shown, lines))
 
+    @property
+    def _partials(self) -> str:
+        """Say whose partials it reads, or what has to be kept for it."""
+        if self.not_kept:
+            return f"keeps what no query keeps of the same rows yet: {_listed(self.not_kept)}"
+        return f"reads the same partials as {_listed(self.partials_with)}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
         found = {name: getattr(self, name) for name in self.__slots__}
-        return found | {"beside": list(self.beside), "partials_with": list(self.partials_with)}
+        lists = {name: list(found[name]) for name in ("beside", "partials_with", "not_kept")}
+        return found | lists
 
 
 def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strategy, standing: WovenSoFar) -> WhatIf:
@@ -71,13 +80,18 @@ def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strate
     [tree] = [t for t in wider.trees if any(d.id == new.id for d in t.definitions)]
     others = [d for d in tree.definitions if d.id != new.id]
     own, windows = [new.query.window], [d.query.window for d in others]
-    same = [d.name for d in others if _rows_of(d) == _rows_of(new)]
+    alike = [d for d in others if _rows_of(d) == _rows_of(new)]
+    same = [d.name for d in alike if set(new.typed.components) <= set(d.typed.components)]
+    kept = {component for d in alike for component in d.typed.components}
+    missing = [component for component in new.typed.components if component not in kept]
+    not_kept = [str(component) for component in missing if component.source == component]
     return WhatIf(
         new.query.stream,
         tree.name,
         not others,
         tuple(d.name for d in others),
         tuple(same),
+        tuple(not_kept),
         weaveability(windows, own) if others else 1.0,
         edge_rate(windows).value if others else 0.0,
         edge_rate([*windows, *own]).value,
@@ -99,6 +113,11 @@ def _cost(plan: Plan, standing: WovenSoFar) -> float:
 def _rows_of(definition: Definition) -> tuple[object, ...]:
     """Return what decides which partials a query reads."""
     return definition.query.keys, definition.typed.condition
+
+
+def _micros(micros: float) -> str:
+    """Write a cost, also one that is very small."""
+    return f"{micros:,.1f} µs" if micros >= 0.05 or micros <= 0 else "less than 0.1 µs"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,6 +34,9 @@ from penstock.spark.session.class_archive import archive_options
 from penstock.spark.session.exit_noise import without_dying_words
 from penstock.spark.session.local_files import set_permissions_within_java
 from penstock.spark.session.pools import fair_settings
+
+# Spark says so whenever a vectorised function is made beside pandas 3; Penstock hands it no data frame.
+warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 3)

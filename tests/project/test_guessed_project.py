@@ -1,0 +1,129 @@
+"""penstock init --from: what is proposed for files that somebody has; it is checked, tested and run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.errors import SourceError
+from penstock.project.folder import read_project
+from penstock.project.guessed_project import propose_project
+from tests.shell import Penstock, penstock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["penstock"]  # a fixture
+
+START = dt.datetime(2026, 1, 5, 14, 30)
+
+
+def make_csv(folder: Path, form: str = "%Y-%m-%d %H:%M:%S", separator: str = ",") -> None:
+    """Write trades of two days, each up to ten seconds late."""
+    draw = random.Random(1)
+    folder.mkdir(parents=True)
+    for day in range(2):
+        lines = [separator.join(["when", "symbol", "price", "volume"])]
+        for n in range(300):
+            at = START + dt.timedelta(days=day, seconds=2 * n - draw.random() * 12)
+            lines.append(separator.join([at.strftime(form), "ABC"[n % 3], f"{n / 7:.2f}", str(n % 9)]))
+        (folder / f"{day}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def make_json(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    first = int(START.replace(tzinfo=dt.UTC).timestamp() * 1000)
+    rows = [{"ts_ms": first + 1000 * n, "page": "/ab"[n % 3], "user": {"id": n, "tags": ["x"]}} for n in range(200)]
+    (folder / "part.json").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+
+def make_parquet(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    times = [START + dt.timedelta(minutes=n) for n in range(500)]
+    table = pa.table({"dep": pa.array(times, pa.timestamp("us")), "delay": [n % 50 for n in range(500)]})
+    pq.write_table(table, folder / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("form", "expression"),
+    [
+        ("%Y-%m-%d %H:%M:%S", None),
+        ("%Y-%m-%dT%H:%M:%SZ", None),
+        ("%d.%m.%Y %H:%M:%S", "to_timestamp(`when`, 'dd.MM.yyyy HH:mm:ss')"),
+        ("%m/%d/%Y %H:%M:%S", "to_timestamp(`when`, 'MM/dd/yyyy HH:mm:ss')"),
+    ],
+)
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_times_and_separators_of_csv_are_found(
+    tmp_path: Path, form: str, expression: str | None, separator: str
+) -> None:
+    make_csv(tmp_path / "data" / "trades", form, separator)
+    text = propose_project("p", tmp_path / "p", tmp_path / "data").files["penstock.yml"]
+    assert ("event_time: {type: TIMESTAMP" in text) == (expression is not None)
+    assert expression is None or expression in text
+    assert "    lateness: 10 s  # guessed" in text
+
+
+def test_a_proposal_names_streams_tables_and_what_it_guessed(tmp_path: Path, penstock: Penstock) -> None:
+    make_csv(tmp_path / "data" / "trades")
+    make_json(tmp_path / "data" / "clicks")
+    make_parquet(tmp_path / "data" / "flights" / "year=2026")
+    (tmp_path / "data" / "airports.csv").write_text("code,city\nX,Ex\nY,Why\n", encoding="utf-8")
+    done = penstock("init", tmp_path / "p", "--from", tmp_path / "data")
+    assert (done.code, done.err) == (0, "")
+    for says in (
+        "guessed  airports: a table of 1 csv file; no column looks like a time",
+        "guessed  clicks: a stream of 1 json file; event time is timestamp_millis(`ts_ms`), called event_time",
+        "guessed  trades: lateness 10 s, as its rows lie now; live rows may come later",
+        "guessed  the queries are about trades, which has the most bytes",
+    ):
+        assert says in done.out
+    project = read_project(tmp_path / "p")
+    assert [str(problem) for problem in project.problems] == []
+    assert sorted(one.item.name for one in project.settings.streams) == ["clicks", "flights", "trades"]
+    assert [one.item.name for one in project.settings.tables] == ["airports"]
+    assert len(project.queries) == 5
+    assert penstock("check", tmp_path / "p").out == "p: 3 streams, 1 table, 5 queries, 1 test, no mistakes\n"
+
+
+@pytest.mark.parametrize("make", [make_csv, make_json, make_parquet])
+def test_what_is_proposed_is_tested_and_runs(
+    penstock: Penstock, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: object
+) -> None:
+    assert callable(make)
+    make(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    assert penstock("init", "p", "--from", "data").code == 0
+    tested = penstock("test", "p")
+    assert (tested.code, tested.out.splitlines()[-1].split(" in ")[0]) == (0, "1 test: 1 passed"), tested
+    ran = penstock("run", "p", "--once", "--flush")
+    assert ran.code == 0, ran
+    assert list((tmp_path / "p" / "answers").rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "code,city\nX,Ex\nY,Why\n", "no column in .* looks like a time"),
+        ("a.txt", "code,city\n", "there are no rows of Parquet, CSV or JSON"),
+        ("a.parquet", "no parquet", "cannot read .*a.parquet"),
+    ],
+)
+def test_what_cannot_be_proposed_is_told(tmp_path: Path, name: str, text: str, says: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(SourceError, match=says):
+        propose_project("p", tmp_path / "p", tmp_path)
+
+
+def test_a_folder_that_is_none_is_told(tmp_path: Path, penstock: Penstock) -> None:
+    done = penstock("init", tmp_path / "p", "--from", tmp_path / "nowhere")
+    assert done.code == 4
+    assert "is not a folder" in done.err
+    assert not (tmp_path / "p").exists()
