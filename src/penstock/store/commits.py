@@ -139,6 +139,8 @@ class Commit:
     )  # windows of the past that are not answered: as in due, with runs
     taken: int = 0  # rows that continuous queries took of the batch
     past_taken: tuple[int, ...] = ()  # continuous queries that asked for the past, which is among their rows
+    before_us: int | None = None  # the watermark before it
+    in_order: bool = False  # its partials are of sessions too, and are put together with no other commit's
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -340,7 +342,7 @@ def _kept(commit: Commit, shape: str | None) -> KeptCommits:
 
 def _shape(commit: Commit, partials: pa.Table) -> str | None:
     """Name what partials must have in common to be put together; None: these stay alone."""
-    if commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
+    if commit.in_order or commit.kind not in ("batch", "heartbeat") or commit.edges or commit.highest is None:
         return None
     fed = f" {json.dumps(commit.feeding, sort_keys=True)}" if commit.feeding else ""
     woven = checksum(" ".join(f"{d}:{t}" for d, t in sorted(commit.trees.items())).encode()) if commit.trees else ""

@@ -22,14 +22,15 @@ from penstock.evaluate.windows.due import (
     last_held_end,
 )
 from penstock.evaluate.windows.due_together import WindowArrays
+from penstock.evaluate.windows.session_lane import SessionStore
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import Int64Array
 from penstock.model.derived import source_of
 from penstock.model.instants import Clock, wall_clock_us
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey, Plan, Tree
+from penstock.share.plan import LaneKey, Plan, Tree, is_session
 from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
@@ -58,8 +59,8 @@ class _Together:
 def _is_plain(definition: Definition) -> bool:
     """Tell whether nothing about a query's windows has to be looked at alone."""
     window = definition.query.window
-    alone = definition.query.grouped or definition.handover is not None or isinstance(window, RowsWindow)
-    return not alone and window.slide <= window.length
+    alone = definition.query.grouped or definition.handover is not None
+    return not alone and not isinstance(window, RowsWindow | SessionWindow) and window.slide <= window.length
 
 
 @dataclass(slots=True)
@@ -153,14 +154,24 @@ class DueWindows:
         watermark, number = self.progress.clock.watermark_us, 0
         if watermark is None or self.progress.clock.ended:
             return 0
+        number += self._open_sessions(layout)
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                if definition.id in self.progress.windows.paused:
+                if definition.id in self.progress.windows.paused or is_session(definition):
                     continue
                 last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, last)
                 if first is not None and last >= first:
                     number += (last - first) // definition.query.window.slide + 1
+        return number
+
+    def _open_sessions(self, layout: Layout) -> int:
+        """Count the sessions that are not final, those of several queries once for each."""
+        lanes, windows, number = self.synopsis.session_lanes(), self.progress.windows, 0
+        for definition in (d for tree in layout.plan.trees for d in tree.definitions if is_session(d)):
+            lane = lanes[next(t for t in layout.plan.trees if definition.id in t.lane_of).lane_key(definition)]
+            store = lane.stores.get(SessionStore(definition.query.window.length, windows.starts.get(definition.id)))
+            number += 0 if store is None or definition.id in windows.paused else len(store)
         return number
 
     def _due_together(self, plan: Plan, until_us: int) -> dict[int, Pending | None]:
@@ -216,6 +227,8 @@ class DueWindows:
         found, now_us, known = [], self.clock(), {} if known is None else known
         for tree in layout.plan.trees:
             for definition in tree.definitions:
+                if is_session(definition):
+                    continue
                 if definition.id in known:
                     if (listed := known[definition.id]) is not None:
                         found.append(listed)

@@ -66,7 +66,7 @@ class Pipeline:
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
-        self.continuous = parts.continuous
+        self.continuous, self.sessions = parts.continuous, parts.sessions
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -145,7 +145,9 @@ class Pipeline:
         with self._whole():
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
-            self.committer.commit(Step("heartbeat", due, self.clock()), layout)
+            self.sessions.close(layout, watermark_us)
+            self.committer.commit(Step("heartbeat", due, self.clock(), before_us=known), layout)
+            self.committer.answer_sessions(self.sessions.due, layout)
             self.answer_later(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
@@ -159,7 +161,9 @@ class Pipeline:
         self.drain()
         with self._whole():
             due, self.progress.clock.ended = self.due_windows.rest(layout), True
+            self.sessions.close(layout, None)
             self.committer.commit(Step("flush", due, self.clock()), layout)
+            self.committer.answer_sessions(self.sessions.due, layout)
             self.committer.answer(due, layout)
 
     def settle(self, snapshot: Snapshot) -> None:
@@ -275,13 +279,21 @@ class Pipeline:
                 for one in self.continuous.charge(taken):
                     self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
                 before = self.progress.clock.watermark_us
+                self.sessions.note_too_late(self.sessions.take(computed.layout, before))
                 due = self._advance(arrived, repeated, computed.layout, reached_us)
+                self.sessions.close_after_batch(computed.layout)
                 self._beat_us, self._steady_us = clock, self.steady()
                 self.progress.clock.source = source or self.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=batch_id)
-                step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
+                step = replace(
+                    step,
+                    before_us=before,
+                    taken=0 if taken.commit is None else taken.commit.rows,
+                    tables=taken.versions,
+                )
                 self.committer.commit(step, computed.layout)
                 self.continuous.deliver(taken, self.metrics)
+                self.committer.answer_sessions(self.sessions.due, computed.layout)
                 self.observing.batch(offered, step, number, arrived.rows, self.progress.clock.watermark_us)
                 compact, late = self._is_time_to_compact(), (arrived.touched, before)
                 tidying = self.leftovers.tidying(self.intake, snapshot.every, layout, compact=compact)
@@ -416,7 +428,7 @@ class Pipeline:
         ``columns`` tells those of the next batch, for which code is generated meanwhile.
         """
         last, layout, arrived = self.commits.last(), None, None
-        replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
+        replaying = Recovery(self.due_windows, self.sessions, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.continuous.recover(number, 0 if last is None else last.taken)
         self._looked = number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.evaluate.components.component import Component
-from penstock.evaluate.components.extremes import Greatest, Least
+from penstock.evaluate.components.extremes import FirstTime, Greatest, LastTime, Least
 from penstock.evaluate.components.four_moments import FourMoments
 from penstock.evaluate.components.moments import Moments
 from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum, SumPresence
@@ -21,6 +21,8 @@ KINDS: Final[tuple[type[Component], ...]] = (
     FloatSum,
     Least,
     Greatest,
+    FirstTime,
+    LastTime,
     Moments,
     FourMoments,
     FrequencyTable,
