@@ -37,6 +37,7 @@ class QueryWindows:
     asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     past_taken: set[int] = field(default_factory=set)  # queries without a window that have the past they asked for
+    sessions_since: dict[int, int] = field(default_factory=dict)  # the first row of a session that is not final
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     retimed: dict[int, int] = field(default_factory=dict)  # definition at another period → the first one of its query
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
@@ -70,7 +71,7 @@ class QueryWindows:
         self.failed_us.pop(number, None)
         known: dict[int, Any]
         counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered, self.asked, self.past
-        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.sessions_since, *counted):
             known.pop(number, None)
 
     def go_on(self, new: Definition) -> None:
@@ -196,7 +197,8 @@ class QueryWindows:
         typed, following = definition.typed, self.answers_next(definition.id)
         window, watermark = typed.query.window, self.clock.watermark_us
         if isinstance(window, SessionWindow):  # a granule may begin up to a gap before the first row of a session
-            return None if following is None else following - 2 * window.gap_us
+            since = self.sessions_since.get(definition.id)
+            return None if since is None else since - window.gap_us
         if watermark is None:
             return None if following is None else following - window.length
         if following is None or typed.revise_us:

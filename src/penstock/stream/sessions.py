@@ -15,7 +15,7 @@ import numpy as np
 from penstock.evaluate.components.numbers import pick
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.session_lane import SessionLane, SessionStore
-from penstock.evaluate.windows.sessions import BEFORE_ALL, Sessions
+from penstock.evaluate.windows.sessions import BEFORE_ALL, OpenSessions, Sessions
 from penstock.kernel.answering import DueSessions
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import BoolArray
@@ -97,16 +97,21 @@ class StreamSessions:
         closed = {name: store.close(watermark_us) for name, store in lane.stores.items()}
         for definition in members:
             name = self._store_of(definition)
-            self._note_next_end(definition, lane.stores[name].first_us, watermark_us)
+            self._note_next_end(definition, lane.stores[name], watermark_us)
             mine = self._answered(definition, closed[name])
             if len(mine):
                 found.append(DueSessions(definition, key, mine))
 
-    def _note_next_end(self, definition: Definition, first_us: int | None, watermark_us: int | None) -> None:
-        """Note a time at or before the end of the next session: none begins, or will begin, a gap before that."""
-        windows, gap_us = self.progress.windows, definition.query.window.length
-        earliest = [time for time in (first_us, None if watermark_us is None else watermark_us - gap_us)]
-        known = [time for time in earliest if time is not None and time > BEFORE_ALL]
+    def _note_next_end(self, definition: Definition, store: OpenSessions, watermark_us: int | None) -> None:
+        """Note when the next session ends at the earliest, and from when on partials are needed for a restart."""
+        windows, gap_us, known = self.progress.windows, definition.query.window.length, list[int]()
+        if watermark_us is not None and watermark_us > BEFORE_ALL:
+            known.append(watermark_us - gap_us)
+        if store.first_us is not None and store.begun_us is not None:
+            windows.sessions_since[definition.id] = min([store.first_us, *known])
+            known.append(store.begun_us)
+        elif known:
+            windows.sessions_since[definition.id] = known[0]
         if known:
             windows.next_ends[definition.id] = min(known) + gap_us
         if self.progress.clock.first_us is not None:
@@ -118,7 +123,7 @@ class StreamSessions:
         """Choose the sessions that a query answers: whole ones, before a pause, that no later definition answers."""
         windows = self.progress.windows
         until = windows.last_own_end(definition) - definition.query.window.length
-        chosen = (closed.starts >= windows.sessions_from(definition)) & (closed.starts <= until)
+        chosen = (closed.begun >= windows.sessions_from(definition)) & (closed.begun <= until)
         paused = windows.paused.get(definition.id)
         if paused is not None:
             chosen &= closed.ends <= paused.until_us
@@ -131,7 +136,8 @@ def chosen_of(sessions: Sessions, chosen: BoolArray) -> Sessions:
         return sessions
     rows = np.flatnonzero(chosen)
     values = {component: pick(one, rows) for component, one in sessions.values.items()}
-    return Sessions(sessions.starts[rows], sessions.ends[rows], sessions.groups[rows], values)
+    times = (one[rows] for one in (sessions.starts, sessions.begun, sessions.ends))
+    return Sessions(*times, sessions.groups[rows], values)
 
 
 def _trees(layout: Layout) -> Iterator[Tree]:

@@ -8,6 +8,9 @@ that, so it is a part of one session, from the time of its first row to that of 
 
 A session is final once the watermark has passed its end: then no row on time can join it. What is final is let go of,
 so what remains are the open ones, of each the first and last time and its merged components.
+
+Late rows may let an open session begin earlier. For whoever asks which sessions began before a time, such rows count
+as no earlier than a gap before the watermark that judged them: a row before that makes no session by itself.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ class Sessions:
     """Sessions in order of their ends, then of their groups and beginnings."""
 
     starts: Int64Array
+    begun: Int64Array  # when they began, late rows counted as no earlier than a gap before the watermark
     ends: Int64Array
     groups: Int64Array
     values: dict[Component, Values]
@@ -46,6 +50,7 @@ class OpenSessions:
         """Begin without sessions."""
         self.gap_us, self.components = gap_us, tuple(components)
         self._held = no_partials(self.components)  # labelled with their first times
+        self._begun = np.empty(0, np.int64)
         self.operations = 0  # partials merged
 
     def __len__(self) -> int:
@@ -56,6 +61,11 @@ class OpenSessions:
     def first_us(self) -> int | None:
         """Return when the earliest of them begins; None: there is none."""
         return int(self._held.labels.min()) if len(self._held) else None
+
+    @property
+    def begun_us(self) -> int | None:
+        """Return the same, with late rows counted as no earlier than a gap before the watermark."""
+        return int(self._begun.min()) if len(self._held) else None
 
     @property
     def groups(self) -> Int64Array:
@@ -96,6 +106,7 @@ class OpenSessions:
         concerned = np.isin(self._held.groups, partials.groups)
         whole = concatenate([self._held.take(concerned), partials])
         first, last = self._times(whole)
+        begun = np.append(self._begun[concerned], np.maximum(self._times(partials)[0], judged_us - self.gap_us))
         order = np.lexsort((first, whole.groups))
         whole, first, last = whole.take(order), first[order], last[order]
         starts = session_starts(whole.groups, first, last, self.gap_us)
@@ -103,7 +114,9 @@ class OpenSessions:
         planes = tuple(reduce_runs(c, p, starts) for c, p in zip(self.components, whole.planes, strict=True))
         merged = Partials(first[starts], whole.groups[starts], planes)
         late = self._times(merged)[1] + self.gap_us < judged_us
+        begun = np.minimum.reduceat(begun[order], starts)
         self._held = concatenate([self._held.take(~concerned), merged.take(~late)])
+        self._begun = np.append(self._begun[~concerned], begun[~late])
         rows = planes[self.components.index(ROWS)][0]
         return int(rows[late].sum())
 
@@ -111,7 +124,8 @@ class OpenSessions:
         """Let go of the sessions that a watermark has passed, and return them; None: of all."""
         ends = self._times(self._held)[1] + self.gap_us
         final = np.ones(len(ends), np.bool_) if watermark_us is None else ends < watermark_us
-        closed, self._held = self._sessions(final, ends), self._held.take(~final)
+        closed = self._sessions(final, ends)
+        self._held, self._begun = self._held.take(~final), self._begun[~final]
         return closed
 
     def _sessions(self, final: BoolArray, ends: Int64Array) -> Sessions:
@@ -120,7 +134,7 @@ class OpenSessions:
         order = np.lexsort((chosen.labels, chosen.groups, ends[final]))
         chosen = chosen.take(order)
         values = {c: c.values_from(p) for c, p in zip(self.components, chosen.planes, strict=True)}
-        return Sessions(chosen.labels, ends[final][order], chosen.groups, values)
+        return Sessions(chosen.labels, self._begun[final][order], ends[final][order], chosen.groups, values)
 
     def _times(self, partials: Partials) -> tuple[Int64Array, Int64Array]:
         """Return the first and the last time of each partial."""
