@@ -22,6 +22,7 @@ from tests.stream.sessions_by_hand import Asked, SessionModel, order
 LATENESS_S = 3
 WHERES = (None, None, "v > 3", "k = 'a'", "j = 1")
 HAVINGS = (None, None, None, "count(*) > 1", "sum(v) > 4")
+NOT_DONE: Callable[[], bool] = lambda: False  # noqa: E731
 AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)")
 
 
@@ -52,9 +53,7 @@ class Both:
         self.model, self.paused = SessionModel(LATENESS_S * SECOND), set[str]()
         self.kills = 0
 
-    def step(
-        self, do: Callable[[], object], dies_at: int | None = None, done: Callable[[], bool] | None = None
-    ) -> None:
+    def step(self, do: Callable[[], object], dies_at: int | None, done: Callable[[], bool] = NOT_DONE) -> None:
         """Do something; if the process ends meanwhile, it begins anew and does it again unless it is done."""
         faults.hook = Moments(dies_at)
         try:
@@ -63,7 +62,7 @@ class Both:
             self.kills += 1
             faults.hook = None
             self.made.reopen()
-            if done is None or not done():
+            if not done():
                 do()
         finally:
             faults.hook = None
