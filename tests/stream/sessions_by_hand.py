@@ -72,6 +72,7 @@ class Answering:
     until: int = NEVER  # sessions that begin then are another definition's
     open: dict[Group, list[Open]] = field(default_factory=dict)
     paused: bool = False
+    left: bool = False  # it was replaced, and has answered its last session
     too_late: int = 0
     said: list[tuple[Any, ...]] = field(default_factory=list)  # end, start, keys, aggregates
 
@@ -127,7 +128,7 @@ class SessionModel:
         new = Answering(asked)
         if self.seen_until is not None:
             new.start = self.seen_until + asked.gap_us
-            alike = [one for known in self.queries.values() for one in known if one.asked.same_rows(asked)]
+            alike = [one for one in self.all if one.asked.same_rows(asked) and not one.left]
             if alike and not alter:
                 oldest = min(alike, key=lambda one: one.start)
                 new.start = oldest.start
@@ -136,8 +137,7 @@ class SessionModel:
             for before in self.queries[name]:
                 before.until = min(before.until, new.start if self.seen_until is not None else -NEVER)
         self.queries.setdefault(name, []).append(new)
-        if self.watermark is not None:
-            self.retire()
+        self.retire()
 
     def batch(self, rows: Sequence[Row]) -> None:
         valid = [row for row in rows if row["ts"] is not None]
@@ -155,9 +155,14 @@ class SessionModel:
         self.watermark = watermark
         for one in self.all:
             one.close(watermark)
+        self.retire()
 
     def retire(self) -> None:
-        """Nothing: a definition that is replaced answers nothing once it has left."""
+        """Let definitions that were replaced leave when no session can begin for them any more."""
+        for one in self.all if self.watermark is not None else ():
+            begun = [session.begun for some in one.open.values() for session in some]
+            assert self.watermark is not None
+            one.left |= min([self.watermark - one.asked.gap_us, *begun]) >= one.until
 
     def flush(self) -> None:
         for one in self.all:

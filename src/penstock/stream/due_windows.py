@@ -22,7 +22,6 @@ from penstock.evaluate.windows.due import (
     last_held_end,
 )
 from penstock.evaluate.windows.due_together import WindowArrays
-from penstock.evaluate.windows.session_lane import SessionStore
 from penstock.kernel.pending import Pending
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import Int64Array
@@ -154,7 +153,7 @@ class DueWindows:
         watermark, number = self.progress.clock.watermark_us, 0
         if watermark is None or self.progress.clock.ended:
             return 0
-        number += self._open_sessions(layout)
+        number += sum(self.progress.windows.open_sessions.get(d.id, 0) for d in layout.plan.definitions)
         for tree in layout.plan.trees:
             for definition in tree.definitions:
                 if definition.id in self.progress.windows.paused or is_session(definition):
@@ -163,15 +162,6 @@ class DueWindows:
                 first = self.progress.windows.first_end(definition, last)
                 if first is not None and last >= first:
                     number += (last - first) // definition.query.window.slide + 1
-        return number
-
-    def _open_sessions(self, layout: Layout) -> int:
-        """Count the sessions that are not final, those of several queries once for each."""
-        lanes, windows, number = self.synopsis.session_lanes(), self.progress.windows, 0
-        for definition in (d for tree in layout.plan.trees for d in tree.definitions if is_session(d)):
-            lane = lanes[next(t for t in layout.plan.trees if definition.id in t.lane_of).lane_key(definition)]
-            store = lane.stores.get(SessionStore(definition.query.window.length, windows.starts.get(definition.id)))
-            number += 0 if store is None or definition.id in windows.paused else len(store)
         return number
 
     def _due_together(self, plan: Plan, until_us: int) -> dict[int, Pending | None]:

@@ -38,6 +38,7 @@ class QueryWindows:
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     past_taken: set[int] = field(default_factory=set)  # queries without a window that have the past they asked for
     sessions_since: dict[int, int] = field(default_factory=dict)  # the first row of a session that is not final
+    open_sessions: dict[int, int] = field(default_factory=dict)  # how many are not final
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     retimed: dict[int, int] = field(default_factory=dict)  # definition at another period → the first one of its query
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
@@ -70,8 +71,18 @@ class QueryWindows:
         self.retimed.pop(number, None)
         self.failed_us.pop(number, None)
         known: dict[int, Any]
-        counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered, self.asked, self.past
-        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, self.sessions_since, *counted):
+        counted = (
+            self.sessions_since,
+            self.open_sessions,
+            self.paused,
+            self.silences,
+            self.too_late,
+            self.skipped,
+            self.unanswered,
+            self.asked,
+            self.past,
+        )
+        for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
 
     def go_on(self, new: Definition) -> None:

@@ -114,6 +114,7 @@ class StreamSessions:
             windows.sessions_since[definition.id] = known[0]
         if known:
             windows.next_ends[definition.id] = min(known) + gap_us
+        windows.open_sessions[definition.id] = len(store)
         if self.progress.clock.first_us is not None:
             start = windows.starts.get(definition.id)
             begins = self.progress.clock.first_us if start is None else start
