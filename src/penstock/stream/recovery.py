@@ -20,7 +20,7 @@ from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.store.answer_files import Span
 from penstock.store.answers import AnswerLog
-from penstock.store.commits import Commit
+from penstock.store.commits import Commit, by_commit
 from penstock.stream.corrections import NO_LATE_ROWS
 from penstock.stream.defect_isolation import Place, pause_users, users_of
 from penstock.stream.due_windows import DueWindows
@@ -51,9 +51,15 @@ class Recovery:
             arrived = self.synopsis.rebuild(rebuilt, partials, edges)
         elif partials is not None:
             check_described(partials, layout, self.stream)
-            arrived = self.synopsis.ingest(layout, partials, edges)
         self.progress.restore(commit)
-        self.sessions.replay(layout, commit)
+        if partials is not None and commit.kind != "backfill":
+            for before_us, watermark_us, part in by_commit(commit, partials):
+                arrived = self.synopsis.ingest(layout, part, edges)
+                self.sessions.replay(layout, before_us, watermark_us)
+        else:
+            self.sessions.replay(layout, commit.before_us, commit.watermark_us)
+        if commit.ended:
+            self.sessions.replay_end(layout, flushed=commit.kind == "flush")
         found, self.synopsis.defects = self.synopsis.defects, {}
         self._broken |= {place: (self.progress.clock.seen_until_us, defect) for place, defect in found.items()}
         return arrived

@@ -21,7 +21,6 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import BoolArray
 from penstock.share.layout import Layout
 from penstock.share.plan import SESSIONS, LaneKey, Tree
-from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
 
@@ -52,15 +51,19 @@ class StreamSessions:
             self.synopsis.on_lane(key, "sessions were ended", self._close, key, lane, members, watermark_us, found)
         self.due = found
 
-    def replay(self, layout: Layout, commit: Commit) -> None:
-        """Do as was done for a commit, which progress stands at again."""
-        if commit.before_us is not None:
-            self.close(layout, commit.before_us)
-        self.take(layout, commit.before_us)
-        if commit.ended or commit.watermark_us is not None:
-            self.close(layout, None if commit.ended else commit.watermark_us)
-        if commit.ended and commit.kind != "flush":  # what was open was answered when the stream ended
-            self.due = ()
+    def replay(self, layout: Layout, before_us: int | None, watermark_us: int | None) -> None:
+        """Do as was done for a commit, by the watermark before and after it."""
+        if before_us is not None:  # heartbeats may have come before it
+            self.close(layout, before_us)
+        self.take(layout, before_us)
+        self.due = ()
+        if watermark_us is not None:
+            self.close(layout, watermark_us)
+
+    def replay_end(self, layout: Layout, *, flushed: bool) -> None:
+        """End the open sessions, as when the stream ended: with a commit before, or with this one."""
+        self.close(layout, None)
+        self.due = self.due if flushed else ()
 
     def note_too_late(self, late: dict[int, int]) -> None:
         """Count rows that came too late."""
