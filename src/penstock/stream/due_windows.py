@@ -29,7 +29,7 @@ from penstock.model.derived import source_of
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey, Plan, Tree, is_session
+from penstock.share.plan import SESSIONS, LaneKey, Plan, Tree
 from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
@@ -156,7 +156,7 @@ class DueWindows:
         number += sum(self.progress.windows.open_sessions.get(d.id, 0) for d in layout.plan.definitions)
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                if definition.id in self.progress.windows.paused or is_session(definition):
+                if definition.id in self.progress.windows.paused or tree.space == SESSIONS:
                     continue
                 last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, last)
@@ -216,9 +216,9 @@ class DueWindows:
         """List each query's windows up to a time of its own; those of some are known."""
         found, now_us, known = [], self.clock(), {} if known is None else known
         for tree in layout.plan.trees:
+            if tree.space == SESSIONS:
+                continue
             for definition in tree.definitions:
-                if is_session(definition):
-                    continue
                 if definition.id in known:
                     if (listed := known[definition.id]) is not None:
                         found.append(listed)

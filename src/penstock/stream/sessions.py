@@ -20,7 +20,7 @@ from penstock.kernel.answering import DueSessions
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import BoolArray
 from penstock.share.layout import Layout
-from penstock.share.plan import SESSIONS, LaneKey, Tree
+from penstock.share.plan import SESSIONS, LaneKey
 from penstock.stream.progress import Progress
 
 
@@ -73,8 +73,9 @@ class StreamSessions:
 
     def _lanes(self, layout: Layout) -> Iterator[tuple[LaneKey, SessionLane, Sequence[Definition]]]:
         """List the lanes of sessions with their queries; each has the stores that these need."""
-        lanes = self.synopsis.session_lanes()
-        for key, members in (item for tree in _trees(layout) for item in tree.lanes.items()):
+        trees = [tree for tree in layout.plan.trees if tree.space == SESSIONS]
+        lanes = self.synopsis.session_lanes() if trees else {}
+        for key, members in (item for tree in trees for item in tree.lanes.items()):
             lanes[key].settle(map(self._store_of, members))
             yield key, lanes[key], members
 
@@ -142,8 +143,3 @@ def chosen_of(sessions: Sessions, chosen: BoolArray) -> Sessions:
     values = {component: pick(one, rows) for component, one in sessions.values.items()}
     times = (one[rows] for one in (sessions.starts, sessions.begun, sessions.ends))
     return Sessions(*times, sessions.groups[rows], values)
-
-
-def _trees(layout: Layout) -> Iterator[Tree]:
-    """List the tree of sessions, if there is one."""
-    return (tree for tree in layout.plan.trees if tree.space == SESSIONS)

@@ -11,7 +11,7 @@ from penstock.kernel.described import about
 from penstock.kernel.pending import DueRecord, Pending
 from penstock.share.grouping_rollup import to_record
 from penstock.share.layout import Layout
-from penstock.share.plan import is_session
+from penstock.share.plan import SESSIONS
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
 from penstock.stream.batch_job import BatchPartials
@@ -79,7 +79,7 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         kind=step.kind,
         judged_us=step.judged_us,
         before_us=step.before_us if step.kind in ("batch", "heartbeat") else progress.clock.watermark_us,
-        in_order=any(is_session(d) for d in layout.plan.definitions),
+        in_order=any(tree.space == SESSIONS for tree in layout.plan.trees),
         backfilled=step.backfilled,
         answered=answered,
         trees=layout.plan.woven,
