@@ -190,6 +190,8 @@ def lifted(layout: Layout, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def lifted_parts(component: Component, rows: Sequence[Row]) -> list[Any]:
+    if component.kind in ("first_time", "last_time"):
+        return [(min if component.kind == "first_time" else max)((row["ts"] for row in rows), default=None)]
     values = [v for v in (row[str(component.argument).strip("`")] for row in rows) if v is not None]
     match component.kind:
         case "count":

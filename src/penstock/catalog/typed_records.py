@@ -15,13 +15,14 @@ from penstock.evaluate.typed import Definition, Retimed, TypedQuery, with_window
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.function import Function
 from penstock.model.query import Aggregate, Join, Output, Query, SortKey
-from penstock.model.window import EachRow, RowsWindow, Window
+from penstock.model.window import EachRow, RowsWindow, SessionWindow, Window
 
 Types = tuple[pa.DataType, ...]
 
 _ROLES: Final = ("key", "argument", "output", "order")
 FORM: Final = 2  # of what is written here; a query of another form is bound and typed anew from its text
 WITHOUT_WINDOW: Final = 3  # the form of queries without a window: a version that does not know them reads their text
+OF_SESSIONS: Final = 4  # the form of queries over sessions, for the same reason
 
 
 def write_typed(typed: TypedQuery) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def write_typed(typed: TypedQuery) -> dict[str, Any]:
     query |= {name: [_fields(one) for one in query[name]] for name in ("joins", "aggregates", "outputs", "order")}
     types = _types(typed.key_types, typed.argument_types, typed.output_types, typed.order_types)
     form = WITHOUT_WINDOW if typed.query.is_continuous else FORM
+    form = OF_SESSIONS if isinstance(typed.query.window, SessionWindow) else form
     told: dict[str, Any] = {"form": form, "types": types, "columns": sorted(typed.columns)}
     told |= {"attributes": [astuple(a) for a in typed.attributes], "fallible": sorted(typed.fallible)}
     told |= {"where": typed.where}
@@ -38,7 +40,7 @@ def write_typed(typed: TypedQuery) -> dict[str, Any]:
 
 def has_typed(record: Mapping[str, Any]) -> bool:
     """Tell whether a record holds a query that need not be bound and typed anew."""
-    return record.get("typed", {}).get("form") in (FORM, WITHOUT_WINDOW)
+    return record.get("typed", {}).get("form") in (FORM, WITHOUT_WINDOW, OF_SESSIONS)
 
 
 def read_typed(record: Mapping[str, Any], own: Mapping[str, Function] | None = None) -> TypedQuery:
@@ -89,6 +91,8 @@ def as_recorded(definition: Definition, record: Mapping[str, Any]) -> Definition
 def _window_record(window: Window) -> dict[str, Any]:
     """Write a window by the names that state folders have had from the first; of one of rows they count rows."""
     lengths = {"range_us": window.length, "slide_us": window.slide, "offset_us": window.offset}
+    if isinstance(window, SessionWindow):
+        return lengths | {"session": True}
     return lengths | ({"partition": window.partition} if isinstance(window, RowsWindow) else {})
 
 
@@ -97,7 +101,7 @@ def _window(record: Mapping[str, Any]) -> Window:
     lengths = record["range_us"], record["slide_us"], record["offset_us"]
     if "partition" in record:
         return RowsWindow(*lengths, partition=tuple(record["partition"]))
-    return Window(*lengths)
+    return SessionWindow(*lengths) if "session" in record else Window(*lengths)
 
 
 def _aggregate(record: Mapping[str, Any]) -> Aggregate:

@@ -13,7 +13,7 @@ from penstock.language.options import option_us, priority_of, urgency_words
 from penstock.model.derived import is_line, source_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
-from penstock.model.window import RowsWindow, Window
+from penstock.model.window import RowsWindow, SessionWindow, Window
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
 from penstock.stream.progress import BackfillProgress, Progress
@@ -297,6 +297,8 @@ def _open_windows(definition: Definition, status: QueryStatus, progress: Progres
     """Count a query's windows that have begun by the greatest time seen and are not final."""
     if status.next_end_us is None or progress.clock.last_us is None:
         return 0
+    if isinstance(definition.query.window, SessionWindow):
+        return progress.windows.open_sessions.get(definition.id, 0)
     window: Window = definition.query.window
     latest = window.end_after(progress.clock.last_us + window.length) - window.slide  # begins by the greatest time
     latest = min(latest, progress.windows.last_own_end(definition))

@@ -9,12 +9,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.evaluate.components.extremes import FIRST_OF_SESSION, LAST_OF_SESSION
 from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.functions.binding import BoundAggregate
 from penstock.language.options import keep_us, option_us
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
-from penstock.model.window import Window
+from penstock.model.window import SessionWindow, Window
 from penstock.printable import block, shown
 
 # What stands before the outputs of a query without a window: when a row happened, which commit brought it, which of the
@@ -82,7 +83,8 @@ class TypedQuery:
         if self.where is None:
             object.__setattr__(self, "where", self.query.where)
         object.__setattr__(self, "condition", _condition(self.query.joins, self.where))
-        found = [ROWS, *(c for a in self.aggregates for c in a.components)]
+        times = (FIRST_OF_SESSION, LAST_OF_SESSION) if isinstance(self.query.window, SessionWindow) else ()
+        found = [ROWS, *times, *(c for a in self.aggregates for c in a.components)]
         object.__setattr__(self, "components", tuple(dict.fromkeys(found)))
         lengths = {"revise_us": "revise_for", "retain_us": "retain", "rows_us": "retain_rows"}
         for name, option in lengths.items():

@@ -23,6 +23,7 @@ from penstock.evaluate.subtotals import subtotals
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.evaluate.windows.partials import Merged
+from penstock.evaluate.windows.sessions import Sessions
 from penstock.evaluate.windows.sweeps import Swept
 from penstock.kernel.due_evaluations import Due, EvaluatedWindows
 from penstock.kernel.finished_answers import AnswerKind, Failure, MergedWindows, finished_answers
@@ -32,7 +33,7 @@ from penstock.language.options import says_changes
 from penstock.model.window import RowsWindow
 from penstock.share.plan import LaneKey
 
-__all__ = ["Answering", "Due", "Failure", "Spent"]
+__all__ = ["Answering", "Due", "DueSessions", "Failure", "Spent"]
 
 MUCH: Final = 20_000  # answers of one lane that are worth a thread
 
@@ -45,6 +46,15 @@ class Spent:
     windows: int
     seconds: float
     evaluated: EvaluatedWindows | None = None  # of all of their queries; None: of that one only
+
+
+@dataclass(frozen=True, slots=True)
+class DueSessions:
+    """Sessions of one query to be answered now."""
+
+    definition: Definition
+    lane: LaneKey
+    sessions: Sessions
 
 
 class Answering:
@@ -91,6 +101,26 @@ class Answering:
         finished = finished_answers(parts, self.ask_spark)
         self._note(parts, time.perf_counter() - began)
         return finished
+
+    def answer_sessions(self, due: Sequence[DueSessions]) -> tuple[list[pa.Table], list[Failure]]:
+        """Finish the sessions of queries; those that fail are left out and reported."""
+        parts = [self._finishing(one) for one in due]
+        self.evaluations += sum(len(one.sessions) for one in due)
+        began = time.perf_counter()
+        finished = finished_answers(parts, self.ask_spark)
+        self._note(parts, time.perf_counter() - began)
+        return finished
+
+    def _finishing(self, due: DueSessions) -> MergedWindows:
+        """Describe the sessions of a query as windows that are merged already, each of them evaluated once."""
+        sessions, kind = due.sessions, self._kind(due.definition)
+        every = np.arange(len(sessions))
+        numbers = np.full(len(sessions), due.definition.id, np.int64)
+        bounds = np.array([0, len(sessions)], np.int64)
+        windows = EvaluatedWindows(numbers, sessions.starts, sessions.ends, every, every, bounds)
+        components = kind.finisher.typed.components
+        merged = Merged(every, sessions.groups, tuple(sessions.values[c] for c in components))
+        return MergedWindows([kind], windows, merged, components, self.synopsis.groups(due.lane), None)
 
     def spent(self) -> list[Spent]:
         """Return what it took to answer windows since this was last asked for."""

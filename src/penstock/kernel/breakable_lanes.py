@@ -11,8 +11,9 @@ from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Merged
+from penstock.evaluate.windows.session_lane import SessionLane
 from penstock.kernel.defects import Defect, defect_of
-from penstock.share.plan import LaneKey
+from penstock.share.plan import SESSIONS, LaneKey
 
 Kernel = Literal["fast", "scan"]
 GroupingKey = tuple[str, tuple[str, ...]]  # space of the trees, keys
@@ -37,6 +38,8 @@ class BreakableLanes:
 
     def _empty_lane(self, key: LaneKey, components: tuple[Component, ...]) -> Lane:
         """Make a lane of the kernel's kind; predicates without keys are columns of one bundle."""
+        if key.tree == SESSIONS:
+            return SessionLane(components)
         if self.kernel == "scan":
             return ScanLane(components)
         if key.keys or any(component.is_state for component in components):

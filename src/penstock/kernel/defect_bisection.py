@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.kernel.answering import Answering, Due, Failure
+from penstock.kernel.answering import Answering, Due, DueSessions, Failure
 from penstock.kernel.defects import Defect, defect_of
 
 Found = tuple[list[pa.Table], list[Failure]]
@@ -52,3 +52,16 @@ def _lost(answering: Answering, due: Sequence[Due]) -> tuple[list[Due], list[Fai
 def _failure(due: Due, defect: Defect) -> Failure:
     """Charge a defect to a query, from the first window that is due on."""
     return Failure(due.definition.id, int(due.ends[0]), defect.reason, defect)
+
+
+def answer_sessions_apart(answering: Answering, due: Sequence[DueSessions]) -> Found:
+    """Answer sessions; a defect is charged to the queries that it concerns."""
+    try:
+        return answering.answer_sessions(due)
+    except Exception as error:
+        defect = defect_of(error, "its sessions were answered")
+    if len(due) == 1:
+        only = due[0]
+        return [], [Failure(only.definition.id, int(only.sessions.ends[0]), defect.reason, defect)]
+    found = [answer_sessions_apart(answering, [one]) for one in due]
+    return [table for some, _ in found for table in some], [failure for _, some in found for failure in some]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import EndRuns
-from penstock.kernel.answering import Due
+from penstock.kernel.answering import Due, DueSessions
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import BoolArray, FloatArray, Int64Array
 from penstock.share.plan import LaneKey
@@ -104,6 +104,12 @@ class Pending:
         if self.first_row is not None:
             starts = np.maximum(ends - self.definition.query.window.length, self.first_row)
         return Due(self.definition, self.lane, ends, starts)
+
+
+def pending_of(due: DueSessions, now_us: int) -> Pending:
+    """Describe sessions as windows that end one by one, for whoever observes what is answered."""
+    ends = due.sessions.ends
+    return Pending(due.definition, due.lane, EndRuns.listed(ends), int(ends[-1]), final_us=now_us)
 
 
 class Rounds:

@@ -14,6 +14,7 @@ from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Distinct, Order, sort_pairs
+from penstock.evaluate.windows.session_lane import SessionLane
 from penstock.kernel.added_partials import AddedPartials
 from penstock.kernel.arrived import Arrived, by_grouping, keys_told_apart, statistics
 from penstock.kernel.breakable_lanes import BreakableLanes, Kernel, components_of, named
@@ -83,6 +84,14 @@ class Synopsis(BreakableLanes):
     def bytes_by_lane(self) -> dict[LaneKey, int]:
         """Return about how much memory each lane takes."""
         return {key: lane.nbytes for key, lane in list(self.lanes.items())}
+
+    def session_lanes(self) -> dict[LaneKey, SessionLane]:
+        """Return the lanes of sessions."""
+        found: dict[LaneKey, SessionLane] = {}
+        for key, lane in self.lanes.items():
+            if isinstance(lane, SessionLane):
+                found[key] = lane
+        return found
 
     def groups(self, key: LaneKey) -> Groups:
         """Return the groups of a lane's grouping."""

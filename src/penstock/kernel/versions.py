@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ class ShownVersions:
     begins_us: int  # of the last version: it answers the windows that begin then or later
     by: Mapping[int, Sequence[str]]  # version → columns that tell groups, where its answers are to be put in order
     order: Mapping[int, Sequence[SortedBy]]  # version → its ORDER BY, where its answers may have been revised
+    alone: Collection[int] = ()  # versions whose answers no later one gives again: those of sessions
 
     def answers(self, version: Version = None, *, revisions: bool = False) -> pa.Table:
         """Show the answers as they stand, those of one version, or all with the version of each."""
@@ -56,7 +57,10 @@ class ShownVersions:
 
     def _still_standing(self, version: int) -> list[pa.Table]:
         """Keep a version's answers of windows that begin before those of every later version."""
-        later = [_first_start(self.said[one]) for one in self.said if version < one < max(self.said)]
+        if version in self.alone:
+            return [table for table in self.said[version] if table.num_rows]
+        between = [one for one in self.said if version < one < max(self.said) and one not in self.alone]
+        later = [_first_start(self.said[one]) for one in between]
         limit = min([self.begins_us, *(start for start in later if start is not None)])
         kept = [table.filter(pa.array(_starts(table) < limit)) for table in self.said[version]]
         return [table for table in kept if table.num_rows]

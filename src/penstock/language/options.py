@@ -189,6 +189,8 @@ NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "r
 KEPT_US: Final = 3_600_000_000  # how long rows of a query without a window are kept, if it does not say
 # windows of rows refuse them
 NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep")
+# sessions refuse them: they are answered once, when they are final, from the rows to come
+NOT_FOR_SESSIONS: Final = ("emit", "late", "revise_for", "from", "changed_files", "retain")
 OPTIONS: Final = {option.name: option for option in _LISTED}
 
 

@@ -1,4 +1,4 @@
-"""Defines windows of time and of rows: when each is evaluated, and where it starts and ends; or that there is none."""
+"""Defines windows of time, of rows and of sessions: when each is evaluated, and where it starts and ends; or none."""
 
 from __future__ import annotations
 
@@ -51,6 +51,29 @@ class EachRow(Window):
     def __str__(self) -> str:
         """Say what stands in a window's place; the language writes nothing."""
         return "each row"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SessionWindow(Window):
+    """Sessions: rows of a group that follow each other at most the gap apart, up to the last of them and the gap.
+
+    Both lengths are the gap. Partials are kept by granules that are no longer, so that those of one granule are parts
+    of one session.
+    """
+
+    @staticmethod
+    def of(gap_us: int) -> SessionWindow:
+        """Return the sessions that end after a gap."""
+        return SessionWindow(gap_us, gap_us)
+
+    @property
+    def gap_us(self) -> int:
+        """Return how long after its last row a session ends."""
+        return self.length
+
+    def __str__(self) -> str:
+        """Print the window as the language writes it."""
+        return f"[SESSION {format_duration(self.length)}]"
 
 
 @dataclass(frozen=True, slots=True, order=True)

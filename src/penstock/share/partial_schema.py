@@ -21,6 +21,9 @@ LATE_COUNT: Final = "late"
 CORRECTED_COUNT: Final = "corrected"
 TOUCHED_COUNT: Final = "touched"
 DOUBTED: Final = "doubted"
+OF_COMMIT: Final = "of_commit"
+BEFORE: Final = "before_us"
+AFTER: Final = "watermark_us"
 BUCKET: Final = "__bucket"
 FAILURE_PARTS: Final = ("first", "last", "rows")
 COUNTED_ONCE: Final = (BASE_COUNT, LATE_COUNT, CORRECTED_COUNT)  # of every row, however many parts have a copy of it
@@ -57,6 +60,9 @@ COLUMNS: Final = (
     PartialColumn("fN_first", pa.int64(), "time of the first row on which definition N failed"),
     PartialColumn("fN_last", pa.int64(), "time of the last row on which definition N failed"),
     PartialColumn("fN_rows", pa.int64(), "rows on which definition N failed"),
+    PartialColumn(OF_COMMIT, pa.int64(), "number of the commit that brought it, where the order of commits matters"),
+    PartialColumn(BEFORE, pa.int64(), "the watermark before that commit"),
+    PartialColumn(AFTER, pa.int64(), "the watermark after that commit"),
     PartialColumn(CELL, pa.int64(), "number of the cell, before it becomes a signature", kept=False),
     PartialColumn("eN", pa.int64(), "rows on which tried expression N failed", kept=False),
     PartialColumn(DOUBTED, pa.int64(), "rows of which a computed column could not be", kept=False),

@@ -13,12 +13,13 @@ from penstock.evaluate.typed import Condition, Definition
 from penstock.model.duration import SECOND
 from penstock.model.query import Join
 from penstock.model.strategy import STRATEGIES, Strategy
-from penstock.model.window import Window
+from penstock.model.window import SessionWindow, Window
 from penstock.share.slices import SliceManager, Slicing
 
 __all__ = [
     "BITS_PER_WORD",
     "ONE_TREE",
+    "SESSIONS",
     "STRATEGIES",
     "Condition",
     "Grouping",
@@ -27,10 +28,12 @@ __all__ = [
     "Strategy",
     "Tree",
     "condition_of",
+    "is_session",
     "plan_queries",
     "tree_of",
 ]
 
+SESSIONS: Final = "sessions"  # the name of the tree of sessions, and of their space: granules are all they share
 ONE_TREE: Final = "all"  # the name of the tree that all queries are in, and of the space that woven trees share
 RETAINED_GRANULE: Final = Window(SECOND, SECOND)  # what retain keeps partials by, for windows to come
 MOST_GROWN: Final = 256  # queries put into the trees of the plan before; more are planned anew with all the others
@@ -179,8 +182,15 @@ def condition_of(definition: Definition) -> Condition:
     return definition.typed.condition
 
 
+def is_session(definition: Definition) -> bool:
+    """Tell whether a query answers sessions, which are planned in a tree of their own."""
+    return isinstance(definition.query.window, SessionWindow)
+
+
 def tree_of(definition: Definition, strategy: Strategy) -> str:
     """Name the tree that a query is put into; of woven ones, the space that all of them share."""
+    if is_session(definition):
+        return SESSIONS
     if strategy == "fragments":  # of one window: predicates are shared, slices are not (Krishnamurthy et al. 2006, §4)
         return str(definition.query.window)
     return ONE_TREE if strategy.startswith(("shared", "weave")) else f"q{definition.id}"
@@ -241,7 +251,8 @@ def _woven(definitions: Sequence[Definition], names: Mapping[int, str], version:
     known = {} if before is None else {tree.name: tree for tree in before.trees}
     by_tree: dict[str, list[Definition]] = {}
     for definition in definitions:
-        by_tree.setdefault(names[definition.id], []).append(definition)
+        name = SESSIONS if is_session(definition) else names[definition.id]
+        by_tree.setdefault(name, []).append(definition)
     trees = tuple(_regrown(known.get(name), name, tuple(members)) for name, members in by_tree.items())
     return Plan(version, "weave", _distinct_joins(definitions), trees)
 
@@ -249,7 +260,7 @@ def _woven(definitions: Sequence[Definition], names: Mapping[int, str], version:
 def _regrown(before: Tree | None, name: str, members: tuple[Definition, ...]) -> Tree:
     """Return a woven tree, made of the one before if that has but fewer queries."""
     if before is None or members[: len(before.definitions)] != before.definitions:
-        return _tree(name, "paired", members, ONE_TREE)
+        return _tree(name, "paired", members, SESSIONS if name == SESSIONS else ONE_TREE)
     added = members[len(before.definitions) :]
     return before.grown(added) if added else before
 
@@ -263,6 +274,8 @@ def _tree(name: str, slicing: Slicing, members: tuple[Definition, ...], space: s
 def _windows(members: Sequence[Definition]) -> tuple[Window, ...]:
     """List the windows whose edges cut a tree's slices."""
     windows = [d.query.window for d in members]
+    if gaps := [window.gap_us for window in windows if isinstance(window, SessionWindow)]:
+        return (Window(min(gaps), min(gaps)),)  # rows of one granule are less than any gap apart
     if any(d.typed.retain_us for d in members):
         windows.append(RETAINED_GRANULE)
     return tuple(windows)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.share.partial_schema import AFTER, BEFORE, OF_COMMIT
 from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import (
@@ -29,6 +32,9 @@ from penstock.store.manifest import KeptCommits, Manifest, check_files, later_nu
 FORMAT: Final = 3
 LISTS_DUE: Final = 3  # the format from which on a query may have windows due from several batches
 READABLE: Final = (1, 2, 3)  # a commit of format 1 lacks fields that have defaults
+
+IN_ORDER: Final = "in order "  # what the shape of partials of sessions begins with
+TOLD_APART: Final = [OF_COMMIT, BEFORE, AFTER]  # columns of such partials once they are put together
 
 Kind = Literal["batch", "heartbeat", "backfill", "change", "flush"]
 
@@ -139,6 +145,8 @@ class Commit:
     )  # windows of the past that are not answered: as in due, with runs
     taken: int = 0  # rows that continuous queries took of the batch
     past_taken: tuple[int, ...] = ()  # continuous queries that asked for the past, which is among their rows
+    before_us: int | None = None  # the watermark before it
+    in_order: bool = False  # its partials are of sessions too, so those of several commits are told apart
     covers: int | None = None  # the first of the commits whose partials were put together with this one's
 
     def to_record(self) -> dict[str, Any]:
@@ -180,6 +188,19 @@ def last_commit(folder: Path) -> Commit | None:
     """Read the last commit of a stream whose engine may be running; nothing is changed."""
     records = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".json"]
     return read_commit(folder / records[-1])[0] if records else None
+
+
+def by_commit(commit: Commit, partials: pa.Table) -> Iterator[tuple[int | None, int | None, pa.Table]]:
+    """Part partials by the commits that brought them; return the watermark before and after each, too."""
+    if OF_COMMIT not in partials.column_names:
+        yield commit.before_us, commit.watermark_us, partials
+        return
+    numbers = partials[OF_COMMIT].to_numpy()
+    bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+    for first, end in pairwise(bounds):
+        part = partials.slice(first, end - first)
+        before, after = (part[name][0].as_py() for name in (BEFORE, AFTER))
+        yield before, after, part.drop_columns(TOLD_APART)
 
 
 class CommitLog(Protocol):
@@ -320,7 +341,7 @@ class DiskCommitLog:
         """Write the partials of neighbours as one file, under a name of its own, step by step."""
         tables = list[pa.Table]()
         for one in files:
-            tables.append(self._table(one))
+            tables.append(self._told_apart(one))
             yield
         content = arrow_file(needed(pa.concat_tables(tables).combine_chunks()))
         yield
@@ -330,6 +351,16 @@ class DiskCommitLog:
         assert merged.partials is not None
         write_whole(self.folder / merged.partials, lambda file: file.write(content), "compaction.partials")
         return merged
+
+    def _told_apart(self, kept: KeptCommits) -> pa.Table:
+        """Read the partials of a commit; where their order matters, each says of which commit it is."""
+        table = self._table(kept)
+        if kept.first != kept.number or not (kept.shape or "").startswith(IN_ORDER):
+            return table
+        commit, _ = read_commit(self.folder / kept.record)
+        for name, value in zip(TOLD_APART, (commit.number, commit.before_us, commit.watermark_us), strict=True):
+            table = table.append_column(name, pa.array([value] * table.num_rows, pa.int64()))
+        return table
 
     def _table(self, kept: KeptCommits) -> pa.Table:
         """Read the partials of a commit."""
@@ -364,4 +395,5 @@ def _shape(commit: Commit, partials: pa.Table) -> str | None:
         return None
     fed = f" {json.dumps(commit.feeding, sort_keys=True)}" if commit.feeding else ""
     woven = checksum(" ".join(f"{d}:{t}" for d, t in sorted(commit.trees.items())).encode()) if commit.trees else ""
-    return f"{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"
+    ordered = IN_ORDER if commit.in_order else ""
+    return f"{ordered}{commit.catalog_version}{woven} {','.join(map(str, commit.attempts))} {shape_of(partials)}{fed}"

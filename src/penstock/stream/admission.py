@@ -12,7 +12,7 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.language.options import accepts_changed_files, says_changes, since_of
 from penstock.model.schema import Table
 from penstock.share.layout import Layout, lay_out
-from penstock.share.plan import LaneKey, condition_of, tree_of
+from penstock.share.plan import LaneKey, condition_of, is_session, tree_of
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.due_windows import DueWindows
 from penstock.stream.grouping_plan import GroupingChooser
@@ -84,7 +84,8 @@ class Admission:
         asked = self._asked(new, covered, [d for d in same_tree if d.id != new.id])
         if isinstance(asked, _Nothing):
             self._not_before(new)
-            stored = covered != progress.clock.seen_until_us
+            begins = progress.clock.seen_until_us + (new.query.window.length if is_session(new) else 0)
+            stored = covered != begins
             why = "stored partials cover it" if stored else "its partials are kept from now on"
             if new.begins_us is not None and new.begins_us == covered:
                 why = "the windows that begin before it are answered by the definition before"
@@ -288,6 +289,8 @@ class Admission:
         since, first, seen_until = since_of(new.query), self.progress.clock.first_us, self.progress.clock.seen_until_us
         assert first is not None
         assert seen_until is not None
+        if is_session(new):  # they begin with the rows to come
+            return NOTHING
         if covered is None or new.retimed is not None:  # one at another period goes on with what the one before began
             return NOTHING
         if isinstance(since, int):

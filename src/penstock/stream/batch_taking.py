@@ -65,13 +65,17 @@ class BatchTaking:
                 arrived = self._file(offer, rows, number, computed, snapshot)
                 self._charge(rows, computed, arrived, taken)
                 before = pipeline.progress.clock.watermark_us
+                pipeline.sessions.note_too_late(pipeline.sessions.take(computed.layout, before))
                 due = self._advance(arrived, repeated, computed.layout, offer.reached_us)
+                pipeline.sessions.close_after_batch(computed.layout)
                 pipeline.note_sign_of_life(clock)
                 pipeline.progress.clock.source = offer.source or pipeline.progress.clock.source
                 step = Step("batch", due, clock, computed, arrived.highest, before, batch=offer.number)
-                step = replace(step, taken=0 if taken.commit is None else taken.commit.rows, tables=taken.versions)
+                rows_taken = 0 if taken.commit is None else taken.commit.rows
+                step = replace(step, before_us=before, taken=rows_taken, tables=taken.versions)
                 pipeline.committer.commit(step, computed.layout)
                 pipeline.continuous.deliver(taken, pipeline.metrics)
+                pipeline.committer.answer_sessions(pipeline.sessions.due, computed.layout)
                 watermark = pipeline.progress.clock.watermark_us
                 pipeline.observing.batch(offer.began, step, number, arrived.rows, watermark)
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)

@@ -17,7 +17,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Failure
 from penstock.kernel.defects import Defect, Traced, defect_of
 from penstock.model.derived import source_of
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey
 from penstock.store.answers import DEFINITION
@@ -106,7 +106,8 @@ def pause_users(
         window, known = definition.query.window, progress.windows.paused.get(definition.id)
         resume = -NEVER if since_us is None else window.end_at_or_after(since_us + window.length)
         if since_us is not None and not isinstance(window, RowsWindow):
-            progress.windows.starts[definition.id] = since_us
+            opens = window.length if isinstance(window, SessionWindow) else 0  # an earlier one may have begun before
+            progress.windows.starts[definition.id] = since_us + opens
         if known is None:
             progress.windows.paused[definition.id] = Paused(-NEVER, resume, since_us or 0, defect.reason)
             new += [definition] if definition.id < RULERS else []

@@ -27,9 +27,9 @@ from penstock.kernel.synopsis import Synopsis
 from penstock.model.arrays import Int64Array
 from penstock.model.derived import source_of
 from penstock.model.instants import Clock, wall_clock_us
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
-from penstock.share.plan import LaneKey, Plan, Tree
+from penstock.share.plan import SESSIONS, LaneKey, Plan, Tree
 from penstock.store.commits import Commit
 from penstock.stream.progress import Progress
 
@@ -58,8 +58,8 @@ class _Together:
 def _is_plain(definition: Definition) -> bool:
     """Tell whether nothing about a query's windows has to be looked at alone."""
     window = definition.query.window
-    alone = definition.query.grouped or definition.handover is not None or isinstance(window, RowsWindow)
-    return not alone and window.slide <= window.length
+    alone = definition.query.grouped or definition.handover is not None
+    return not alone and not isinstance(window, RowsWindow | SessionWindow) and window.slide <= window.length
 
 
 @dataclass(slots=True)
@@ -153,9 +153,10 @@ class DueWindows:
         watermark, number = self.progress.clock.watermark_us, 0
         if watermark is None or self.progress.clock.ended:
             return 0
+        number += sum(self.progress.windows.open_sessions.get(d.id, 0) for d in layout.plan.definitions)
         for tree in layout.plan.trees:
             for definition in tree.definitions:
-                if definition.id in self.progress.windows.paused:
+                if definition.id in self.progress.windows.paused or tree.space == SESSIONS:
                     continue
                 last = min(self._last_end(tree, definition), self.progress.windows.last_own_end(definition))
                 first = self.progress.windows.first_end(definition, last)
@@ -215,6 +216,8 @@ class DueWindows:
         """List each query's windows up to a time of its own; those of some are known."""
         found, now_us, known = [], self.clock(), {} if known is None else known
         for tree in layout.plan.trees:
+            if tree.space == SESSIONS:
+                continue
             for definition in tree.definitions:
                 if definition.id in known:
                     if (listed := known[definition.id]) is not None:

@@ -19,7 +19,7 @@ from penstock.model.schema import Table
 from penstock.share.explain.explain import BY_EXECUTORS, ObservedStream
 from penstock.share.grouping_rollup import Estimate, Feeders, Feeding, choose_feeders, from_record
 from penstock.share.layout import Layout, lay_out
-from penstock.share.plan import Tree, tree_of
+from penstock.share.plan import SESSIONS, Tree, tree_of
 from penstock.spark.job.group_estimates import is_large
 from penstock.spark.job.writer import Bounds
 from penstock.store.buckets import GroupingName
@@ -182,7 +182,7 @@ class GroupingChooser:
             for name, definitions in _keyed(tree):
                 if name in self.spread or name in self._stays or self._size(tree, name) <= self.max_driver_groups:
                     continue
-                if len(layout.plan.trees) > 1 and layout.plan.strategy == "weave":
+                if _woven_trees(layout) > 1 and layout.plan.strategy == "weave":
                     self._waiting = True
                     continue
                 before()
@@ -246,9 +246,14 @@ class GroupingChooser:
             )
 
 
+def _woven_trees(layout: Layout) -> int:
+    """Count the trees but for that of sessions, which nothing is woven into."""
+    return sum(tree.name != SESSIONS for tree in layout.plan.trees)
+
+
 def _keyed(tree: Tree) -> Iterator[tuple[GroupingName, list[Definition]]]:
-    """List the groupings of a tree that have keys, with their queries."""
-    for grouping in tree.groupings:
+    """List the groupings of a tree that have keys, with their queries; those of sessions stay in the driver."""
+    for grouping in tree.groupings if tree.name != SESSIONS else ():
         if grouping.keys:
             yield (tree.space, grouping.keys), [d for d in tree.definitions if d.query.keys == grouping.keys]
 

@@ -8,7 +8,7 @@ answered again, for a query of that name to come.
 from __future__ import annotations
 
 from penstock.evaluate.typed import Definition
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import Plan
 from penstock.stream.progress import Progress
@@ -22,6 +22,8 @@ def has_left(progress: Progress, definition: Definition) -> bool:
     if definition.id in progress.windows.asked:
         return False
     last, revise_us = progress.windows.last_own_end(definition), definition.typed.revise_us
+    if isinstance(definition.query.window, SessionWindow):  # its next end is known; it goes when no earlier one is open
+        return following is not None and following > last
     listed = watermark > last if following is None else following > last
     return listed and (not revise_us or watermark - revise_us >= last)
 
@@ -31,7 +33,7 @@ def said_before(progress: Progress, definition: Definition) -> int | None:
     window, following = definition.query.window, progress.windows.next_ends.get(definition.id)
     if (
         following is None
-        or isinstance(window, RowsWindow)
+        or isinstance(window, RowsWindow | SessionWindow)
         or following == progress.windows.first_ends.get(definition.id)
     ):
         return None

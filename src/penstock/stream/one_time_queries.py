@@ -22,7 +22,7 @@ from penstock.model.instants import format_instant
 from penstock.model.schema import Table
 from penstock.model.window import Window
 from penstock.share.layout import Layout, lay_out
-from penstock.share.plan import LaneKey, Tree, condition_of, plan_queries
+from penstock.share.plan import SESSIONS, LaneKey, Tree, condition_of, plan_queries
 from penstock.spark.answers.finish import finish
 from penstock.store.answers import DEFINITION
 from penstock.stream.defect_isolation import log_defect
@@ -53,6 +53,8 @@ class OneTimeQueries:
         asked, layout = Definition(ASKED, typed), self.pipeline.layout
         missing: list[str] = []
         for tree in layout.plan.trees if layout is not None else ():
+            if tree.space == SESSIONS:  # they keep no slices
+                continue
             end = self._end_in(tree, asked, watermark, missing)
             if end is not None:
                 lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))

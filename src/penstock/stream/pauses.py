@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.catalog import Control
 from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Failure
+from penstock.model.window import SessionWindow
 from penstock.store.answers import DEFINITION
 from penstock.store.commits import BY_HAND, Paused
 from penstock.stream.derived.row_times import RULERS
@@ -23,6 +24,7 @@ def pause_for_rows(progress: Progress, definition: Definition, first_us: int, la
     """Pause a query that failed on rows: no window that holds one is answered."""
     window = definition.query.window
     resume = window.end_at_or_after(last_us + 1 + window.length)
+    first_us -= isinstance(window, SessionWindow)  # a row at its end belongs to a session
     progress.windows.failed_us[definition.id] = max(last_us + 1, progress.windows.failed_us.get(definition.id, last_us))
     known = progress.windows.paused.get(definition.id)
     if known is not None:  # rows go on failing while it is paused
@@ -46,6 +48,7 @@ def pause_for_window(progress: Progress, definition: Definition, failure: Failur
 def pause_by_hand(progress: Progress, definition: Definition, reason: str = BY_HAND) -> None:
     """Pause a query whatever its rows: windows that end from now on are not answered."""
     since = -NEVER if progress.clock.watermark_us is None else progress.clock.watermark_us
+    since -= isinstance(definition.query.window, SessionWindow)  # one that ends at the watermark is not final
     progress.windows.paused.setdefault(definition.id, Paused(since, since, since, reason))
 
 
@@ -67,6 +70,8 @@ def resume(progress: Progress, definition: Definition) -> None:
     """Let a query answer again: windows that ended meanwhile are not answered."""
     paused = progress.windows.paused.pop(definition.id, None)
     if paused is None:
+        return
+    if isinstance(definition.query.window, SessionWindow):  # what became final meanwhile is gone
         return
     harmless = paused.until_us == paused.resume_end_us  # no row has failed, before or meanwhile
     if definition.id not in progress.windows.next_ends and harmless:  # its first window is still open

@@ -63,7 +63,7 @@ class Pipeline:
         self.executor_state, self.computing, self.groupings = parts.executor_state, parts.computing, parts.groupings
         self.weaving, self.failures, self.admission = parts.weaving, parts.failures, parts.admission
         self.committer, self.leftovers, self.code_ahead = parts.committer, parts.leftovers, parts.code_ahead
-        self.continuous = parts.continuous
+        self.continuous, self.sessions = parts.continuous, parts.sessions
         self.layout: Layout | None = None  # in force; None before the first batch
         self.upkeep = self.leftovers.upkeep  # to be done when no answer waits
         self.half_done = False  # a step failed in the middle: memory is not what was committed
@@ -154,7 +154,9 @@ class Pipeline:
         with self._whole():
             due = self.due_windows.due(layout, watermark_us)
             self.progress.clock.watermark_us = watermark_us
-            self.committer.commit(Step("heartbeat", due, self.clock()), layout)
+            self.sessions.close(layout, watermark_us)
+            self.committer.commit(Step("heartbeat", due, self.clock(), before_us=known), layout)
+            self.committer.answer_sessions(self.sessions.due, layout)
             self.answer_later(due, layout)
         LOG.debug("heartbeat", extra={"event": "heartbeat", "stream": self.stream.name})
         return True
@@ -168,7 +170,9 @@ class Pipeline:
         self.drain()
         with self._whole():
             due, self.progress.clock.ended = self.due_windows.rest(layout), True
+            self.sessions.close(layout, None)
             self.committer.commit(Step("flush", due, self.clock()), layout)
+            self.committer.answer_sessions(self.sessions.due, layout)
             self.committer.answer(due, layout)
 
     def settle(self, snapshot: Snapshot) -> None:
@@ -354,7 +358,7 @@ class Pipeline:
         ``columns`` tells those of the next batch, for which code is generated meanwhile.
         """
         last, layout, arrived = self.commits.last(), None, None
-        replaying = Recovery(self.due_windows, self.admission.lanes_of, self.stream.name)
+        replaying = Recovery(self.due_windows, self.sessions, self.admission.lanes_of, self.stream.name)
         self.intake.forget_after(number := -1 if last is None else last.number)
         self.continuous.recover(number, 0 if last is None else last.taken)
         self._taking.begin_after(number)

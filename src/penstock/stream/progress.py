@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.typed import Definition
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, condition_of
 from penstock.store.commits import Commit
@@ -65,11 +65,36 @@ class Progress:
         if isinstance(new.query.window, RowsWindow):  # its rows are numbered from here on
             self.windows.begin(new, self.clock.seen_until_us)
             return
+        if isinstance(new.query.window, SessionWindow):
+            self.windows.begin(new, self._sessions_since(new, holders))
+            holders.add(new, self.windows.whole_since(new))
+            return
         covered = None if self.clock.seen_until_us is None else self._covered_since(new, holders, lane, floor_us)
         if new.begins_us is not None and self.clock.seen_until_us is not None:  # windows before it were another one's
             covered = new.begins_us if covered is None else max(covered, new.begins_us)
         self.windows.begin(new, covered)
         holders.add(new, self.windows.whole_since(new))
+
+    def _sessions_since(self, new: Definition, holders: Holders) -> int | None:
+        """Return from when on the sessions that begin are known whole; None: all of them.
+
+        Those that other queries have begun to keep serve a new one, too. Otherwise one that begins within a gap after
+        the last row may have begun with rows before the query, so it is not answered.
+        """
+        if (seen_until := self.clock.seen_until_us) is None:
+            return None
+        if new.begins_us is not None:  # sessions before it are another definition's
+            return max(new.begins_us, seen_until + new.query.window.length)
+        alike = [d for d in holders.members if self._keeps_sessions(d, new)]
+        if not alike:
+            return seen_until + new.query.window.length
+        starts = [self.windows.starts[d.id] for d in alike]
+        return None if None in starts else min(start for start in starts if start is not None)
+
+    def _keeps_sessions(self, known: Definition, new: Definition) -> bool:
+        """Tell whether the sessions of a query hold all that a new one asks for; rows that failed are in none."""
+        alike = known.query.window == new.query.window and _rows_of(known) == _rows_of(new)
+        return alike and known.id not in self.windows.failed_us and {*known.typed.components} >= {*new.typed.components}
 
     def holders(self, members: Iterable[Definition]) -> Holders:
         """Tell from when on the partials that some queries have begun to need are whole."""
@@ -101,9 +126,11 @@ class Holders:
     def __init__(self) -> None:
         """Begin without queries."""
         self._since: dict[object, dict[Component, int | None]] = {}  # by rows and keys; None: from the first row on
+        self.members: list[Definition] = []
 
     def add(self, holder: Definition, since_us: int | None) -> None:
         """Take a query whose partials are whole since a time; None: from the first row on."""
+        self.members.append(holder)
         known = self._since.setdefault(_rows_of(holder), {})
         for component in holder.typed.components:
             before = known.get(component, since_us)

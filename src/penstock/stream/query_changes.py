@@ -13,6 +13,7 @@ from penstock.language.options import moment_us, since_of
 from penstock.model.derived import beginning_at, is_apart, is_line, join_of, source_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
+from penstock.model.window import SessionWindow
 from penstock.stream.admitted import Admitted
 from penstock.stream.derived.columns import columns_of_answers, refuse_past, refuse_resuming, stream_made_by
 from penstock.stream.handover import begins_after, said_before
@@ -178,7 +179,13 @@ def _begins_at(before: Definition, typed: TypedQuery, streams: Mapping[str, Stre
     stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
     by_row = typed.query.is_continuous
     known = None if stream is None or by_row or since_of(typed.query) is not None else stream
-    return None if known is None else begins_after(known.pipeline.progress, before)
+    return None if known is None else _first_begin(typed, begins_after(known.pipeline.progress, before))
+
+
+def _first_begin(typed: TypedQuery, seen_until_us: int | None) -> int | None:
+    """Return the time from which on a new query's windows begin: a session must not have begun before the query."""
+    is_session = isinstance(typed.query.window, SessionWindow)
+    return seen_until_us + typed.query.window.length if is_session and seen_until_us is not None else seen_until_us
 
 
 def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
@@ -201,7 +208,9 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
         same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
         return progress.clock.seen_until_us if same else None
     change_us = begins_after(progress, before)
-    return min(change_us, since) if isinstance(since, int) and change_us is not None else change_us
+    if isinstance(since, int) and change_us is not None:
+        return min(change_us, since)
+    return _first_begin(typed, change_us)
 
 
 def _said_before(typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:

@@ -11,6 +11,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.revisions import ROW, SortedBy, is_revised
 from penstock.kernel.versions import ShownVersions
 from penstock.model.window import RowsWindow
+from penstock.share.plan import is_session
 from penstock.store.answers import answers_of
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_windows import NEVER
@@ -28,7 +29,9 @@ def shown_versions(
     order = {version: _order_of(catalog.edition(number)) for version, number in apart.items()}
     begins = NEVER if by_rows else pipeline.progress.windows.starts.get(definition.id)
     begins_us = -NEVER if begins is None else begins
-    return ShownVersions(dict(sorted(said.items())), definition.typed.schema, begins_us, by, order)
+    editions = {version: catalog.edition(number) for version, number in own.items()}
+    sessions = {version for version, one in editions.items() if one is not None and is_session(one)}
+    return ShownVersions(dict(sorted(said.items())), definition.typed.schema, begins_us, by, order, sessions)
 
 
 def _is_sorted_anew(answers: pa.Table) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE, Silence
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan
 from penstock.store.commits import AskedPast, Commit, Paused
@@ -37,6 +37,8 @@ class QueryWindows:
     asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     past_taken: set[int] = field(default_factory=set)  # queries without a window that have the past they asked for
+    sessions_since: dict[int, int] = field(default_factory=dict)  # the first row of a session that is not final
+    open_sessions: dict[int, int] = field(default_factory=dict)  # how many are not final
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
     retimed: dict[int, int] = field(default_factory=dict)  # definition at another period → the first one of its query
     departed: dict[str, int] = field(default_factory=dict)  # name of a query that is gone → windows before it were said
@@ -46,7 +48,13 @@ class QueryWindows:
         window = new.query.window
         self.starts[new.id] = start_us
         self.silences.pop(new.id, None)
-        if start_us is not None and isinstance(window, RowsWindow):  # its first window has as many rows as it slides by
+        if isinstance(window, SessionWindow):
+            first_us = self.clock.first_us if start_us is None else start_us
+            if first_us is not None:  # the first session cannot end before
+                self.next_ends[new.id] = first_us + window.gap_us
+        elif start_us is not None and isinstance(
+            window, RowsWindow
+        ):  # its first window has as many rows as it slides by
             self.next_ends[new.id] = window.end_after(start_us)
         elif start_us is not None and self.clock.first_us is not None:
             begun = window.end_at_or_after(start_us + window.length)
@@ -63,7 +71,17 @@ class QueryWindows:
         self.retimed.pop(number, None)
         self.failed_us.pop(number, None)
         known: dict[int, Any]
-        counted = self.paused, self.silences, self.too_late, self.skipped, self.unanswered, self.asked, self.past
+        counted = (
+            self.sessions_since,
+            self.open_sessions,
+            self.paused,
+            self.silences,
+            self.too_late,
+            self.skipped,
+            self.unanswered,
+            self.asked,
+            self.past,
+        )
         for known in (self.starts, self.next_ends, self.first_ends, self.resumed_ends, *counted):
             known.pop(number, None)
 
@@ -122,6 +140,12 @@ class QueryWindows:
             first = max(first, window.end_after(self.clock.watermark_us))
         return first if first <= watermark_us else None
 
+    def sessions_from(self, definition: Definition) -> int:
+        """Return the time from which on sessions begin that a query answers: they hold no row that it failed on."""
+        start, failed = self.starts.get(definition.id), self.failed_us.get(definition.id)
+        begins = -NEVER if start is None else start
+        return begins if failed is None else max(begins, failed + definition.query.window.length)
+
     def answers_next(self, number: int) -> int | None:
         """Return the end of the next window that a definition is to answer, final or not; None: not known yet."""
         return self.past.get(number, self.unanswered.get(number, self.next_ends.get(number)))
@@ -153,8 +177,9 @@ class QueryWindows:
         """Return the time by which the windows end that no later definition of the query answers; NEVER: all are."""
         if definition.handover is None:
             return NEVER
-        by_rows = isinstance(definition.query.window, RowsWindow)  # numbers, of which the successor tells its first
-        begins = [] if by_rows else [definition.handover.at_us]
+        # The successor tells the first number of rows, and when its sessions begin.
+        told = isinstance(definition.query.window, RowsWindow | SessionWindow)
+        begins = [] if told else [definition.handover.at_us]
         successors = {definition.handover.successor, *self._later(definition)} & self.starts.keys()
         for start in (self.starts[number] for number in successors):  # a backfill may have moved it
             begins.append(-NEVER if start is None else start)
@@ -168,6 +193,8 @@ class QueryWindows:
     def lost_ends(self, definition: Definition, watermark_us: int) -> tuple[int, int]:
         """Return the first and last window end of a query that late rows are too late for: final, and not revised."""
         window, start = definition.query.window, self.starts.get(definition.id)
+        if isinstance(window, SessionWindow):  # those that are too late for sessions are counted as these take them
+            return NEVER, -NEVER
         last = min(watermark_us, self.last_own_end(definition))
         if definition.typed.revise_us:
             last = min(last, max(watermark_us - definition.typed.revise_us, self.revised_from(definition) - 1))
@@ -180,6 +207,9 @@ class QueryWindows:
         """
         typed, following = definition.typed, self.answers_next(definition.id)
         window, watermark = typed.query.window, self.clock.watermark_us
+        if isinstance(window, SessionWindow):  # a granule may begin up to a gap before the first row of a session
+            since = self.sessions_since.get(definition.id)
+            return None if since is None else since - window.gap_us
         if watermark is None:
             return None if following is None else following - window.length
         if following is None or typed.revise_us:

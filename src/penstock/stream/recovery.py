@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
+from penstock.kernel.answering import DueSessions
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.defects import Defect
 from penstock.kernel.described import check_described
@@ -19,10 +20,11 @@ from penstock.model.window import RowsWindow
 from penstock.share.layout import Layout
 from penstock.store.answer_files import Span
 from penstock.store.answers import AnswerLog
-from penstock.store.commits import Commit
+from penstock.store.commits import Commit, by_commit
 from penstock.stream.corrections import NO_LATE_ROWS
 from penstock.stream.defect_isolation import Place, pause_users, users_of
 from penstock.stream.due_windows import DueWindows
+from penstock.stream.sessions import StreamSessions
 from penstock.stream.step_committer import StepCommitter
 
 LanesOf = Callable[[Collection[int], Layout], Layout]
@@ -31,10 +33,11 @@ LanesOf = Callable[[Collection[int], Layout], Layout]
 class Recovery:
     """Reads commits back, oldest first, and knows of lanes that broke since when each of them is whole."""
 
-    def __init__(self, due_windows: DueWindows, lanes_of: LanesOf, stream: str) -> None:
+    def __init__(self, due_windows: DueWindows, sessions: StreamSessions, lanes_of: LanesOf, stream: str) -> None:
         """Read back into an agenda's synopsis and progress; ``lanes_of`` lays out the lanes of some queries alone."""
         self.due_windows, self.lanes_of, self.stream = due_windows, lanes_of, stream
         self.synopsis, self.progress = due_windows.synopsis, due_windows.progress
+        self.sessions = sessions
         self._broken: dict[Place, tuple[int | None, Defect]] = {}
         self._made: list[Span] = []  # answers after the last commit
 
@@ -48,8 +51,15 @@ class Recovery:
             arrived = self.synopsis.rebuild(rebuilt, partials, edges)
         elif partials is not None:
             check_described(partials, layout, self.stream)
-            arrived = self.synopsis.ingest(layout, partials, edges)
         self.progress.restore(commit)
+        if partials is not None and commit.kind != "backfill":
+            for before_us, watermark_us, part in by_commit(commit, partials):
+                arrived = self.synopsis.ingest(layout, part, edges)
+                self.sessions.replay(layout, before_us, watermark_us)
+        else:
+            self.sessions.replay(layout, commit.before_us, commit.watermark_us)
+        if commit.ended:
+            self.sessions.replay_end(layout, flushed=commit.kind == "flush")
         found, self.synopsis.defects = self.synopsis.defects, {}
         self._broken |= {place: (self.progress.clock.seen_until_us, defect) for place, defect in found.items()}
         return arrived
@@ -69,6 +79,7 @@ class Recovery:
         committer.past.enlist(self._of_the_past(layout, last))
         revised = any(span.corrected or span.older for span in self._made)
         late = (arrived.touched, last.judged_us) if arrived is not None and last.kind == "batch" else NO_LATE_ROWS
+        committer.answer_sessions(self._sessions_left(), layout)
         due, left = self._unanswered(layout, last), NO_LATE_ROWS if revised else late
         self._count_skipped(layout, last)
         if any(span.older and not span.complete for span in self._made):
@@ -85,6 +96,11 @@ class Recovery:
         recorded, covered = self.due_windows.recorded(layout, last), self._covered()
         left = [one.after(covered[d]) if (d := one.definition.id) in covered else one for one in recorded]
         return [one for one in left if len(one.ends)]
+
+    def _sessions_left(self) -> list[DueSessions]:
+        """List the sessions that the last commit ended, but for those in the log: a query's are answered together."""
+        covered = self._covered()
+        return [one for one in self.sessions.due if one.definition.id not in covered]
 
     def _covered(self) -> dict[int, int]:
         """Tell up to which end each query was answered after the last commit."""

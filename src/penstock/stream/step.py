@@ -11,6 +11,7 @@ from penstock.kernel.described import about
 from penstock.kernel.pending import DueRecord, Pending
 from penstock.share.grouping_rollup import to_record
 from penstock.share.layout import Layout
+from penstock.share.plan import SESSIONS
 from penstock.store.checkpoints import checkpoint_id
 from penstock.store.commits import Commit, Counts, Kind
 from penstock.stream.batch_job import BatchPartials
@@ -26,7 +27,8 @@ class Step:
     clock_us: int
     computed: BatchPartials | None = None
     highest: int | None = None  # slice among the partials
-    judged_us: int | None = None  # the watermark before it
+    judged_us: int | None = None  # the watermark before it, of a batch
+    before_us: int | None = None  # the same, of any step
     batch: int | None = None  # Spark's number; None: no batch of Spark's
     backfilled: tuple[int, ...] = ()  # definitions whose lanes were rebuilt
     waiting: Sequence[Pending] = ()  # that steps before made final, and that are not answered yet
@@ -76,6 +78,8 @@ def commit_of(step: Step, layout: Layout, progress: Progress, checkpoint: Path, 
         highest=step.highest,
         kind=step.kind,
         judged_us=step.judged_us,
+        before_us=step.before_us if step.kind in ("batch", "heartbeat") else progress.clock.watermark_us,
+        in_order=any(tree.space == SESSIONS for tree in layout.plan.trees),
         backfilled=step.backfilled,
         answered=answered,
         trees=layout.plan.woven,

@@ -11,12 +11,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.kernel.answering import Answering, Due, Failure, Spent
+from penstock.kernel.answering import Answering, Due, DueSessions, Failure, Spent
 from penstock.kernel.arrived import first_time
-from penstock.kernel.defect_bisection import answer_apart
+from penstock.kernel.defect_bisection import answer_apart, answer_sessions_apart
 from penstock.kernel.defects import defect_of
 from penstock.kernel.emit_changes import EmitChanges, saying_changes
-from penstock.kernel.pending import ItemKey, Pending, Rounds
+from penstock.kernel.pending import ItemKey, Pending, Rounds, pending_of
 from penstock.share.layout import Layout
 from penstock.store.answer_files import AnswerPart
 from penstock.store.answer_parts import alike_together
@@ -183,6 +183,28 @@ class StepCommitter:
             self._defective = False
             last = self.commits.last()
             self.commit(Step("change", (), 0 if last is None else last.clock_us), layout)
+
+    def answer_sessions(self, due: Sequence[DueSessions], layout: Layout) -> None:
+        """Answer sessions that became final, all together."""
+        if not due:
+            return
+        with self.metrics.timed("answer"):
+            began, number, self._failed = self.observing.begin(), self._next_number(), False
+            tables, failures = answer_sessions_apart(self.answering, due)
+            tables = alike_together(self._settled(tables, failures, layout))
+            self.metrics.evaluations = self.answering.evaluations
+            rows = sum(table.num_rows for table in tables)
+            if tables:
+                covered = {one.definition.id: int(one.sessions.ends[-1]) for one in due}
+                with self.metrics.timed("log"):
+                    self.answers.append(number, tables, (), Made(self.progress.clock.number, covered))
+                self.metrics.answers += rows
+                with self.metrics.timed("sink"):
+                    self.targets.deliver(number, tables)
+            ended = self._before_failures([pending_of(one, self.order.clock()) for one in due])
+            logged, watermark_us = (number, rows) if tables else (None, 0), self.progress.clock.watermark_us
+            spent = self.order.learn()
+            self.observing.group(began, "windows", logged, ended, self.order, spent, watermark_us, {})
 
     def find_failures(self, due: Sequence[Pending], layout: Layout, late: LateRows) -> None:
         """Answer again what is in the log, to know which queries failed: format 2 tells only that some did."""

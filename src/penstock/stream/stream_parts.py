@@ -21,6 +21,7 @@ from penstock.stream.leftovers import Leftovers
 from penstock.stream.metrics import Metrics, Observing
 from penstock.stream.progress import Progress
 from penstock.stream.row_failures import RowFailures
+from penstock.stream.sessions import StreamSessions
 from penstock.stream.step_committer import StepCommitter
 from penstock.stream.tree_planner import TreePlanner
 from penstock.stream.unanswered import UnansweredWindows
@@ -43,6 +44,7 @@ class StreamParts:
     leftovers: Leftovers
     code_ahead: CodeAhead
     continuous: ContinuousQueries
+    sessions: StreamSessions
 
 
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observing: Observing) -> StreamParts:
@@ -88,4 +90,5 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
         Leftovers(given, committer, continuous),
         CodeAhead(settings.session, given.stream, settings.catalog, computing),
         continuous,
+        StreamSessions(synopsis, progress),
     )

@@ -18,7 +18,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.derived import is_line
 from penstock.model.strategy import Strategy
-from penstock.share.plan import ONE_TREE
+from penstock.share.plan import ONE_TREE, SESSIONS, is_session
 from penstock.share.weave.costs import MeasuredCosts, Rates
 from penstock.share.weave.incremental import CostCurve, IncrementalPlanner
 from penstock.share.weave.queries import WORTH, Numbers, ObservedLoad, WovenSoFar, named, planner_of
@@ -69,6 +69,7 @@ class TreePlanner:
 
         Commits name the trees of queries that are not in the one that all begin with; so commits of shared trees fit.
         """
+        definitions = [d for d in definitions if not is_session(d)]
         self._definitions = {d.id: d for d in definitions}
         if not self.woven:
             return None
@@ -121,6 +122,7 @@ class TreePlanner:
 
     def restore(self, definitions: Sequence[Definition]) -> None:
         """Go on with the trees of the last commit."""
+        definitions = [d for d in definitions if not is_session(d)]
         self._definitions = {d.id: d for d in definitions}
         if not self.woven or self._is_one_tree():
             return
@@ -168,7 +170,7 @@ class TreePlanner:
 
     def seen(self) -> ObservedLoad:
         """Tell what the stream brings: rows and batches a second, groups, how rows fill them, fragments a condition."""
-        groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes)}
+        groups = {key.keys: len(self.synopsis.groups(key)) for key in list(self.synopsis.lanes) if key.tree != SESSIONS}
         conditions = self._lanes()
         sent = self.computing.sent
         fragments = max(0.0, sent.signatures - 1) / conditions if sent is not None and conditions > 1 else 1.0

@@ -63,7 +63,7 @@ class Folded(Component):
                 numbers = np.where(column.valid, numbers, never)
             return [typed(runs.best(numbers, self.operation), held, column.array.type)]
         wanted = np.ones(len(column.array), np.bool_) if column.valid is None else column.valid
-        rows = picked_rows(runs, wanted, column.ranks, last=self.kind == Greatest.kind)
+        rows = picked_rows(runs, wanted, column.ranks, last=self.ordering is np.maximum)
         return [column.array.take(pa.array(rows))]
 
     def read(self, columns: Sequence[Column]) -> Values:
@@ -202,6 +202,40 @@ class BitXor(Bits):
     def _never(self) -> Any:
         """Return no bit."""
         return 0
+
+
+class FirstTime(Least):
+    """The time of the first row, in microseconds: where a session begins."""
+
+    __slots__ = ()
+    kind: ClassVar = "first_time"
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Let Spark pick the first time."""
+        return [f"min({time})"]
+
+    def row_texts(self, value: Written, time: str) -> list[str] | None:
+        """Write the time itself."""
+        return [time]
+
+
+class LastTime(Greatest):
+    """The time of the last row, in microseconds: a gap after it, a session ends."""
+
+    __slots__ = ()
+    kind: ClassVar = "last_time"
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Let Spark pick the last time."""
+        return [f"max({time})"]
+
+    def row_texts(self, value: Written, time: str) -> list[str] | None:
+        """Write the time itself."""
+        return [time]
+
+
+FIRST_OF_SESSION: Final = FirstTime(None, pa.int64())
+LAST_OF_SESSION: Final = LastTime(None, pa.int64())
 
 
 def _pick_objects(better: np.ufunc, a: Planes, b: Planes) -> Planes:

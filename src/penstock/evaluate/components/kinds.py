@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.evaluate.components.collected import CollectedValues
 from penstock.evaluate.components.component import Component
-from penstock.evaluate.components.extremes import BitAnd, BitOr, BitXor, Greatest, Least
+from penstock.evaluate.components.extremes import BitAnd, BitOr, BitXor, FirstTime, Greatest, LastTime, Least
 from penstock.evaluate.components.four_moments import FourMoments
 from penstock.evaluate.components.moments import Moments, PairMoments
 from penstock.evaluate.components.numbers import Count, ExactSum, FloatSum, SumPresence
@@ -25,6 +25,8 @@ KINDS: Final[tuple[type[Component], ...]] = (
     BitAnd,
     BitOr,
     BitXor,
+    FirstTime,
+    LastTime,
     Moments,
     PairMoments,
     FourMoments,

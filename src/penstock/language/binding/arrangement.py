@@ -19,7 +19,7 @@ from penstock.language.binding.spark_window import is_window
 from penstock.language.grammar.cursor import place_of, placed
 from penstock.language.options import Value, revises
 from penstock.model.query import Output
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 
 SELECT_IT: Final = "Select what you order by."
 _CONSTANTS: Final = (exp.Literal, exp.Null, exp.Boolean)
@@ -127,6 +127,9 @@ class ArrangementChecks:
         if isinstance(window, RowsWindow) and window.partition and self._is_arranged():
             what = "DISTINCT, ORDER BY or LIMIT over a window with PARTITION BY"
             self._refuse(what, "An answer is of one part; within it, take top(k, x, weight).", place)
+        if isinstance(window, SessionWindow) and self._is_arranged():
+            what = "DISTINCT, ORDER BY or LIMIT over sessions"
+            self._refuse(what, "A session is of one group; within it, take top(k, x, weight).", place)
         if arranged.distinct and (revised or ("emit", "change") in self.options):
             what = f"SELECT DISTINCT beside {'late' if revised else 'emit'} = '{'revise' if revised else 'change'}'"
             self._refuse(what, "Select all that you group by: then answers differ anyway.", place)

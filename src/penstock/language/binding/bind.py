@@ -36,11 +36,11 @@ from penstock.language.functions.sql_functions import Functions, expand_select
 from penstock.language.grammar.cursor import place_of
 from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import check_text
-from penstock.language.options import NOT_FOR_ROWS, check_options, refuse_options, revises
+from penstock.language.options import NOT_FOR_ROWS, NOT_FOR_SESSIONS, OPTIONS, check_options, refuse_options, revises
 from penstock.language.statements import Select
 from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query, SortKey
-from penstock.model.window import EachRow, RowsWindow
+from penstock.model.window import EachRow, RowsWindow, SessionWindow
 
 __all__ = ["Names", "bind"]
 
@@ -88,6 +88,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_sets(grouping, read, revises(options))
     over = _Placeholders(read, keys, bool(grouping.sets))
     _check_rows(read, over, select)
+    _check_sessions(read, grouping, select)
     refuse_explode(select)
     outputs = tuple(Output(item.name, over.write(item.value)) for item in items)
     having_text = over.write_all(having) if having else None
@@ -135,6 +136,19 @@ def _check_rows(read: From, over: _Placeholders, select: Select) -> None:
             detail, hint = "an answer names the part whose rows it is of", f"Add {column} to GROUP BY."
             place = (0, len(select.text))
             raise LanguageError(what, text=select.text, place=place, detail=detail, hint=hint)
+
+
+def _check_sessions(read: From, grouping: Keys, select: Select) -> None:
+    """Refuse what has no meaning for sessions, or is not there for them; defaults may be said."""
+    if not isinstance(read.window, SessionWindow):
+        return
+    for clause in select.options:
+        if clause.name in NOT_FOR_SESSIONS and str(clause.value).lower() != OPTIONS[clause.name].default:
+            what = f"option {clause.name} of a query with sessions is not available"
+            raise Unsupported(what, text=select.text, place=clause.place, hint="Leave it out, or write RANGE.")
+    if grouping.sets:
+        what = "sessions with ROLLUP, CUBE or GROUPING SETS are not available"
+        complain(what, grouping.nodes[0], grouping.read, Unsupported, "Write a query for each grouping set.")
 
 
 # The SELECT list.

@@ -68,7 +68,7 @@ NO_PARENTHESES: Final = word_set(
 
 NOT_YET: Final = word_set("count_min_sketch histogram_numeric hll_union_agg percentile_cont percentile_disc product")
 _TIMES: Final = word_set(
-    """curdate current_date current_time current_timestamp current_timezone localtime localtimestamp now session_window
+    """curdate current_date current_time current_timestamp current_timezone localtime localtimestamp now
     unix_timestamp"""
 )
 _CHANCE: Final = word_set("rand randn random randstr shuffle uniform uuid")
@@ -79,7 +79,8 @@ _PLACE_OF_RUN: Final = word_set(
 _UNSAFE: Final = word_set("assert_true java_method raise_error reflect try_reflect http_request read_files")
 _ROWS: Final = word_set(
     """explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
-    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number window window_time"""
+    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number session_window window
+    window_time"""
 )
 _SHAPED: Final = word_set(
     """aggregate exists filter forall map_filter map_zip_with reduce transform transform_keys transform_values zip_with

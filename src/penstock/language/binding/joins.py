@@ -12,13 +12,13 @@ from sqlglot import exp
 from penstock.errors import LanguageError, UnknownColumn, UnknownStream, UnknownTable, Unsupported, nearest
 from penstock.language.binding.canonical import conjuncts, render, strip
 from penstock.language.binding.scope import Scope, Source, bound, resolve, source_number
-from penstock.language.binding.spark_window import is_window, take_window
+from penstock.language.binding.spark_window import CALL, SESSION_CALL, is_window, take_window
 from penstock.language.grammar.cursor import place_of
 from penstock.language.grammar.dialect import WindowClause, window_of
 from penstock.language.grammar.literals import quote
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
-from penstock.model.window import EachRow, RowsWindow, Window
+from penstock.model.window import EachRow, RowsWindow, SessionWindow, Window
 
 
 class Names(Protocol):
@@ -78,7 +78,8 @@ def read_from(select: exp.Select, names: Names, text: str, asked: bool = False) 
     _refuse_streams([join.this for join in select.args.get("joins") or []], names, text)
     select, by_function = take_window(select, stream, _all_columns(select, stream, names), text)
     if asked and by_function is not None:
-        what, hint = "GROUP BY window(…) in a one-time query is not available", _ask_hint(table)
+        call = SESSION_CALL if isinstance(by_function, SessionWindow) else CALL
+        what, hint = f"GROUP BY {call}(…) in a one-time query is not available", _ask_hint(table)
         raise Unsupported(what, text=text, place=place_of(table.this), hint=hint)
     window = by_function or (_asked_window if asked else _window)(window_of(table), table, stream, text)
     source = Source("stream", stream.name, table.alias_or_name, tuple(c.name for c in stream.columns))
@@ -129,6 +130,8 @@ def _window(clause: WindowClause | None, table: exp.Table, stream: Stream, text:
         raise Unsupported(what, text=text, place=clause.place, detail=detail, hint=hint)
     if clause.kind == "ROWS":
         return RowsWindow(clause.length, clause.slide, partition=_partition(clause, stream, text))
+    if clause.kind == "SESSION":
+        return SessionWindow.of(clause.length)
     return Window(clause.length, clause.slide, clause.offset_us)
 
 
@@ -149,8 +152,8 @@ def _asked_window(clause: WindowClause | None, table: exp.Table, stream: Stream,
     if clause is None:
         what = "a one-time query needs a window"
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_ask_hint(table))
-    if clause.kind == "ROWS":
-        what = "ROWS windows of a one-time query are not available"
+    if clause.kind in ("ROWS", "SESSION"):
+        what = f"{clause.kind} windows of a one-time query are not available"
         raise Unsupported(what, text=text, place=clause.place, hint=_ask_hint(table))
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"

@@ -13,13 +13,13 @@ from penstock.language.binding.functions import NO_PARENTHESES
 from penstock.language.binding.grouping_sets import write_element
 from penstock.language.binding.joins import From
 from penstock.language.binding.scope import source_number
-from penstock.language.binding.spark_window import CALL, is_window
+from penstock.language.binding.spark_window import SESSION_CALL, call_of, is_window
 from penstock.language.grammar.dialect import Penstock, partition_by
 from penstock.language.grammar.literals import is_plain_word, quote, shortened
 from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OptionClause, Value
 from penstock.model.duration import format_duration
-from penstock.model.window import EachRow, RowsWindow
+from penstock.model.window import EachRow, RowsWindow, SessionWindow
 
 _NO_NAMES: Final = RESERVED | NO_PARENTHESES  # words that stand in backquotes where they are names
 
@@ -54,7 +54,7 @@ class Arrangement:
 
 def write_name(name: str) -> str:
     """Write a name, in backquotes only where it needs them."""
-    keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != CALL
+    keyword = name.upper() in Penstock.Tokenizer.KEYWORDS and name.lower() != "window"
     reserved = keyword or name.lower() in _NO_NAMES
     return name if is_plain_word(name) and not reserved else quote(name)
 
@@ -132,19 +132,22 @@ def _window_clause(read: From) -> str:
 def _window_call(read: From, labels: Sequence[str]) -> str:
     """Write window(ts, range, slide, startTime), without what Spark takes for granted."""
     window = read.window
+    time = f"{write_name(labels[0])}.{write_name(read.time)}" if read.joins else write_name(read.time)
+    if isinstance(window, SessionWindow):
+        return f"{SESSION_CALL}({time}, '{format_duration(window.gap_us)}')"
     start_us = (window.offset - window.length) % window.slide
     lengths = [window.length, window.slide, start_us]
     if not start_us:
         lengths = lengths[: 1 if window.slide == window.length else 2]
-    time = f"{write_name(labels[0])}.{write_name(read.time)}" if read.joins else write_name(read.time)
     written = [f"'{format_duration(length)}'" for length in lengths]
-    return f"{CALL}({', '.join([time, *written])})"
+    return f"{call_of(window)}({', '.join([time, *written])})"
 
 
 def _window_name(read: From, labels: Sequence[str]) -> str:
     """Name the window of GROUP BY: by its name, unless some source has a column of that name."""
-    taken = any(source.find(CALL) for source in read.scope.sources)
-    return _window_call(read, labels) if taken else CALL
+    called = call_of(read.window)
+    taken = any(source.find(called) for source in read.scope.sources)
+    return _window_call(read, labels) if taken else called
 
 
 def _item(item: Item, naming: Naming) -> str:
@@ -184,7 +187,7 @@ def _naming(labels: Sequence[str], window: str, always: bool) -> Naming:
 def _joins(read: From, labels: Sequence[str]) -> list[str]:
     """Write the joins with ON."""
     parts = []
-    naming = _naming(labels, CALL, always=True)
+    naming = _naming(labels, call_of(read.window), always=True)
     for number, joined in enumerate(read.joins, 1):
         source, label = read.scope.sources[number], labels[number]
         alias = "" if label == source.name else f" AS {write_name(label)}"

@@ -205,8 +205,8 @@ def _range_us(table: exp.Table, text: str) -> int:
     if clause is None:
         what = f'"{table.alias_or_name}" has no range in a join of two streams'
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_FORM)
-    if clause.kind == "ROWS":
-        what = "ROWS windows in a join of two streams are not available"
+    if clause.kind in ("ROWS", "SESSION"):
+        what = f"{clause.kind} windows in a join of two streams are not available"
         raise Unsupported(what, text=text, place=clause.place, hint="Write [RANGE 5 MIN].")
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"

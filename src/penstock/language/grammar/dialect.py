@@ -46,7 +46,7 @@ class WindowClause:
     ``partition`` are the columns within whose values rows are counted apart.
     """
 
-    kind: Literal["RANGE", "ROWS"]
+    kind: Literal["RANGE", "ROWS", "SESSION"]
     length: int
     slide: int | None
     offset_us: int = 0
@@ -57,7 +57,7 @@ class WindowClause:
         """Print the window as the language writes it."""
         written = str if self.kind == "ROWS" else format_duration
         text = partition_by(self.partition) + f"{self.kind} {written(self.length)}"
-        if self.slide is not None:
+        if self.slide is not None and self.kind != "SESSION":
             text += f" SLIDE {written(self.slide)}"
         return f"[{text} OFFSET {format_duration(self.offset_us)}]" if self.offset_us else f"[{text}]"
 
@@ -250,12 +250,15 @@ class SelectGrammar(OrderByGrammar):
         if first is None:
             return None
         partition = self._partition()
+        if not partition and self._take_word("SESSION"):
+            return self._session(first)
         rows = self._take_word("ROWS")
         if partition and not rows:
             self._fail(f"expected ROWS after PARTITION BY, found {self._shown()}", hint=_PARTITION_HINT)
         if not rows and not self._take_word("RANGE") and not self._take_word("WINDOW"):
             self._fail(
-                f"expected RANGE, WINDOW or ROWS, found {self._shown()}", hint="Write [RANGE 12 MIN SLIDE 5 MIN]."
+                f"expected RANGE, WINDOW, ROWS or SESSION, found {self._shown()}",
+                hint="Write [RANGE 12 MIN SLIDE 5 MIN].",
             )
         length = self._count() if rows else self._length("range")
         slide = None
@@ -280,6 +283,12 @@ class SelectGrammar(OrderByGrammar):
             hint = "Ask for windows of an hour, and add up those of a day where answers are read."
             self._refuse("windows in a time zone", self._place_of_words(2), hint=hint, detail=detail)
 
+    def _session(self, first: Token) -> WindowClause:
+        """Read the gap that ends a session."""
+        gap_us = self._length("gap", "sessions")
+        self._expect(TokenType.R_BRACKET, "]")
+        return WindowClause("SESSION", gap_us, gap_us, 0, (first.start, self._prev.end + 1))
+
     def _partition(self) -> tuple[str, ...]:
         """Read PARTITION BY and its columns, if they are there."""
         if not self._take_word("PARTITION", "BY"):
@@ -297,13 +306,13 @@ class SelectGrammar(OrderByGrammar):
             self._invalid("a number of rows must be a positive integer", (token.start, token.end + 1))
         return int(token.text)
 
-    def _length(self, what: str) -> int:
-        """Read a range or slide: more than nothing, less than a century."""
+    def _length(self, what: str, of: str = "a window") -> int:
+        """Read a range, slide or gap: more than nothing, less than a century."""
         length_us, place = self._duration()
         if length_us <= 0:
-            self._invalid(f"the {what} of a window must be longer than zero", place)
+            self._invalid(f"the {what} of {of} must be longer than zero", place)
         if length_us > LONGEST_WINDOW_US:
-            self._invalid(f"the {what} of a window must be at most 100 years", place)
+            self._invalid(f"the {what} of {of} must be at most 100 years", place)
         return length_us
 
     def _duration(self) -> tuple[int, tuple[int, int]]:

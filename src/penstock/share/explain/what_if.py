@@ -11,7 +11,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.strategy import Strategy
 from penstock.model.window import RowsWindow
 from penstock.printable import shown
-from penstock.share.plan import Plan, plan_queries
+from penstock.share.plan import Plan, is_session, plan_queries
 from penstock.share.weave.density import edge_rate, weaveability
 from penstock.share.weave.queries import Numbers, WovenSoFar
 from penstock.share.weave.tree_costs import beside
@@ -68,10 +68,12 @@ def what_if(definitions: Sequence[Definition], new: Definition, strategy: Strate
     """Plan with one query more, and compare."""
     if isinstance(new.query.window, RowsWindow):
         raise Unsupported("the cost of a window of rows cannot be estimated", hint="Write a window of time.")
+    if is_session(new):
+        raise Unsupported("the cost of sessions cannot be estimated", hint="Write a window of time.")
     if new.query.is_continuous:
         what = "the cost of a query without a window cannot be estimated"
         raise Unsupported(what, hint="EXPLAIN SELECT … shows with whom it shares conditions.")
-    definitions = [d for d in definitions if not d.query.is_continuous]
+    definitions = [d for d in definitions if not (d.query.is_continuous or is_session(d))]
     woven = strategy == "weave"
     before = standing.woven(definitions) if woven else None
     after = replace(standing, trees=before or {}).woven((*definitions, new)) if woven else None

@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.typed import Condition, Definition
+from penstock.model.window import SessionWindow
 from penstock.share.plan import ONE_TREE
 from penstock.share.weave.costs import DEFAULT_RATES, Load, MeasuredCosts, Rates
 from penstock.share.weave.incremental import IncrementalPlanner
@@ -112,8 +113,9 @@ class WovenSoFar:
     def woven(self, definitions: Sequence[Definition]) -> dict[int, str]:
         """Name the tree of every query; those in none so far are woven in, or all from scratch.
 
-        Of a stream that has brought nothing yet, all are in one.
+        Of a stream that has brought nothing yet, all are in one. Sessions are in none.
         """
+        definitions = [d for d in definitions if not isinstance(d.query.window, SessionWindow)]
         known = [d for d in definitions if d.id in self.trees]
         if self.seen.rows_per_second is None and len(set(self.trees.values()) | {ONE_TREE}) == 1:
             return {d.id: ONE_TREE for d in definitions}

@@ -13,7 +13,7 @@ from penstock.language.options import says_changes
 from penstock.model.derived import TIME, answers_stream, rows_stream
 from penstock.model.query import Query
 from penstock.model.schema import Column, Stream
-from penstock.model.window import RowsWindow
+from penstock.model.window import RowsWindow, SessionWindow
 from penstock.store.commits import Paused
 
 REFUSED: Final = {  # options of a query whose answers are a stream
@@ -81,6 +81,9 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
         if definition.query.is_continuous:
             what = f'query "{definition.name}" has no window, and has answered the rows since it came'
             raise Unsupported(what, hint="Create it anew WITH (from = 'beginning').")
+        if isinstance(definition.query.window, SessionWindow):
+            what = f'query "{definition.name}" answers sessions, which begin with the rows to come'
+            raise Unsupported(what, hint="Name queries with windows of time.")
         if isinstance(definition.query.window, RowsWindow):
             what = f'query "{definition.name}" has a window of rows, which has no past'
             raise Unsupported(what, hint="Name queries with windows of time.")

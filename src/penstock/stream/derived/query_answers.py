@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import TIME
+from penstock.model.window import SessionWindow
 from penstock.spark.sources.rows import frame_of
 from penstock.store.answers import DEFINITION
 from penstock.stream.derived.derived_stream import DerivedStream
@@ -62,6 +63,10 @@ def last_final_end(progress: Progress, definition: Definition) -> int | None:
         progress.windows.next_ends.get(definition.id),
         progress.clock.watermark_us,
     )
+    if isinstance(window, SessionWindow):  # all that are to come end at the watermark or later
+        if watermark is None or progress.clock.last_us is None:
+            return None
+        return progress.clock.last_us + window.gap_us if progress.clock.ended else watermark - 1
     if following is None or watermark is None or following == progress.windows.first_ends.get(definition.id):
         return None
     last = following - window.slide
