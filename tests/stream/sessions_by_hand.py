@@ -172,9 +172,9 @@ class SessionModel:
     def all(self) -> list[Answering]:
         return [one for known in self.queries.values() for one in known]
 
-    def said(self, name: str) -> list[tuple[Any, ...]]:
-        """List the answers of a query in order of their ends."""
-        return sorted((row for one in self.queries[name] for row in one.said), key=order)
+    def said(self, name: str) -> list[list[tuple[Any, ...]]]:
+        """List the answers of each definition of a query in order of their ends."""
+        return [sorted(one.said, key=order) for one in self.queries[name]]
 
 
 def order(row: tuple[Any, ...]) -> tuple[Any, ...]:

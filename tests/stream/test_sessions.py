@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.kernel.revisions import shown_answers
 from penstock.store import faults
+from penstock.store.answers import answers_of
 from tests.always.judged import Killed
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
@@ -51,7 +53,12 @@ class Both:
     def __init__(self, folder: Path, strategy: Any = "shared paired") -> None:
         self.made = MadeStream(folder, lateness_us=LATENESS_S * SECOND, strategy=strategy)
         self.model, self.paused = SessionModel(LATENESS_S * SECOND), set[str]()
-        self.kills = 0
+        self.kills = self._names = 0
+
+    def new_name(self) -> str:
+        """Name a query as none was before."""
+        self._names += 1
+        return f"q{self._names}"
 
     def step(self, do: Callable[[], object], dies_at: int | None, done: Callable[[], bool] = NOT_DONE) -> None:
         """Do something; if the process ends meanwhile, it begins anew and does it again unless it is done."""
@@ -110,20 +117,26 @@ class Both:
                 assert too_late == self.model.queries[name][0].too_late
 
 
-def said(made: MadeStream, name: str) -> list[tuple[Any, ...]]:
-    """List a query's answers: end, start, and its columns."""
-    table = made.runner.results(made.catalog.query(name), {}, None, revisions=False)
-    ends, starts = (table[one].cast(pa.int64()).to_pylist() for one in ("window_end", "window_start"))
-    assert ends == sorted(ends)
-    rows = zip(ends, starts, *(column.to_pylist() for column in table.columns[2:]), strict=True)
-    return sorted(rows, key=order)
+def said(made: MadeStream, name: str) -> list[list[tuple[Any, ...]]]:
+    """List the answers of each definition of a query: end, start, and its columns."""
+    found = []
+    for number in made.catalog.editions(name):
+        definition = made.catalog.edition(number)
+        assert definition is not None
+        log = answers_of(made.pipeline.answers, [number])
+        table = shown_answers(log, definition.typed.schema, revisions=False)
+        ends, starts = (table[one].cast(pa.int64()).to_pylist() for one in ("window_end", "window_start"))
+        assert ends == sorted(ends)
+        rows = zip(ends, starts, *(column.to_pylist() for column in table.columns[2:]), strict=True)
+        found.append(sorted(rows, key=order))
+    return found
 
 
 def run(draw: random.Random, folder: Path, *, dies: bool) -> int:
     """Take drawn steps, and compare on the way and in the end."""
     both, clock_s = Both(folder, draw.choice(["shared paired", "weave", "unshared paired", "fragments"])), 0.0
-    for name in "pqr"[: draw.randint(1, 3)]:
-        both.create(name, drawn(draw))
+    for _ in range(draw.randint(1, 3)):
+        both.create(both.new_name(), drawn(draw))
     for _ in range(draw.randint(4, 12)):
         clock_s += draw.choice([0.5, 2, 3, 6, 20])
         both.feed(drawn_rows(draw, clock_s), draw.randrange(12) if dies and draw.random() < 0.5 else None)
@@ -140,11 +153,11 @@ def happens(draw: random.Random, both: Both, *, dies: bool) -> None:
     known = sorted(both.model.queries)
     match draw.randrange(9):
         case 0 if len(known) < 4:
-            both.create(next(n for n in "pqrst" if n not in known), drawn(draw), 0 if dies else None)
+            both.create(both.new_name(), drawn(draw), 0 if dies else None)
         case 1 if known:  # the same rows as another: their sessions are shared
             asked = both.model.queries[draw.choice(known)][-1].asked
             if len(known) < 5:
-                both.create(next(n for n in "pqrst" if n not in known), asked)
+                both.create(both.new_name(), asked)
         case 2 if known:
             both.alter(draw.choice(known), drawn(draw))
         case 3 if known:

@@ -27,12 +27,12 @@ from penstock.share.explain.explanation import (
     StreamPlan,
     TreePlan,
 )
-from penstock.share.explain.together import TogetherPlanner
+from penstock.share.explain.together import NOT_PLANNED, TogetherPlanner
 from penstock.share.explain.weave import WeavePlan, explain_weave
 from penstock.share.fresh_periods import PeriodGroup, period_groups
 from penstock.share.layout import lay_out
 from penstock.share.locate import Locating
-from penstock.share.plan import Grouping, Plan, Strategy, Tree, condition_of, plan_queries
+from penstock.share.plan import SESSIONS, Grouping, Plan, Strategy, Tree, condition_of, plan_queries
 from penstock.share.slices import SliceManager
 from penstock.share.weave.queries import ASSUMED_RATE, WovenSoFar
 
@@ -72,7 +72,8 @@ def explain_plan(
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)
-    woven = explain_weave(plan, standing) if is_woven and len(plan.trees) > 1 else {}
+    weighed = replace(plan, trees=tuple(tree for tree in plan.trees if tree.space != SESSIONS))
+    woven = explain_weave(weighed, standing) if is_woven and len(weighed.trees) > 1 else {}
     joins = tuple(JoinPlan(j.id, j.table, j.kind, j.stream_keys) for j in plan.joins)
     layout = lay_out(plan, "")
     cells = tell_apart(layout, seen.families.copy())
@@ -143,7 +144,7 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
             tuple(map(QueryPlan.of, members[c])),
             c.where,
             tuple(j.table for j in c.joins),
-            planner.lane(members[c], in_executors=away),
+            NOT_PLANNED if tree.space == SESSIONS else planner.lane(members[c], in_executors=away),
         )
         for c in grouping.conditions
     )
