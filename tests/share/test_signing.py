@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.kernel.signing import FEW_NUMBERS, by_number, distinct_rows
+from penstock.kernel.signing import by_number, distinct_rows
 
 
-@pytest.mark.parametrize("count", [1, 7, FEW_NUMBERS, FEW_NUMBERS + 5])
+@pytest.mark.parametrize("count", [1, 7, 1 << 15, (1 << 15) + 5, 1 << 16, (1 << 16) + 5])  # 16 bits and more
 def test_rows_are_ordered_by_number_and_then_as_they_came(count: int) -> None:
     numbers = np.random.default_rng(count).integers(0, count, 500)
     numbers[:2] = count - 1, 0

@@ -31,7 +31,8 @@ from penstock.model.derived import MADE, PAIRS, join_of, leaders_of, same_line, 
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
-from penstock.store.changes import FORGOTTEN, Change, ChangeLog
+from penstock.store.changes import ChangeLog
+from penstock.store.packed_changes import FORGOTTEN, Change
 
 Origin = Literal["", "added"]
 Since = Mapping[str, int | None]

@@ -13,10 +13,11 @@ from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
 from penstock.language.statements import Select
 from penstock.model.instants import wall_clock_us
-from penstock.store.changes import Change, ChangeLog, read_changes
+from penstock.store.changes import ChangeLog, read_changes
 from penstock.store.commits import Commit
 from penstock.store.files import read_record
 from penstock.store.journal import read_journal
+from penstock.store.packed_changes import Change
 from penstock.stream.progress import Progress
 
 ATTEMPTS = 5  # an engine that runs may put a newer commit in the place of the one that is being read

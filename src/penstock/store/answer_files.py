@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, Protocol, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -174,7 +174,7 @@ class EncodedAnswers:
         return EncodedAnswers(stream, checksum(stream), look_at(table))
 
 
-Written = pa.Table | EncodedAnswers  # what becomes a part of a file
+Written: TypeAlias = pa.Table | EncodedAnswers  # what becomes a part of a file
 
 
 @dataclass(frozen=True, slots=True)

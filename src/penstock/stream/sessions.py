@@ -141,5 +141,5 @@ def chosen_of(sessions: Sessions, chosen: BoolArray) -> Sessions:
         return sessions
     rows = np.flatnonzero(chosen)
     values = {component: pick(one, rows) for component, one in sessions.values.items()}
-    times = (one[rows] for one in (sessions.starts, sessions.begun, sessions.ends))
-    return Sessions(*times, sessions.groups[rows], values)
+    starts, begun, ends = sessions.starts[rows], sessions.begun[rows], sessions.ends[rows]
+    return Sessions(starts, begun, ends, sessions.groups[rows], values)

@@ -63,7 +63,7 @@ class Folded(Component):
                 numbers = np.where(column.valid, numbers, never)
             return [typed(runs.best(numbers, self.operation), held, column.array.type)]
         wanted = np.ones(len(column.array), np.bool_) if column.valid is None else column.valid
-        rows = picked_rows(runs, wanted, column.ranks, last=self.ordering is np.maximum)
+        rows = picked_rows(runs, wanted, column.ranks, last=self.operation is np.maximum)
         return [column.array.take(pa.array(rows))]
 
     def read(self, columns: Sequence[Column]) -> Values:
@@ -94,10 +94,10 @@ class Folded(Component):
         with np.errstate(all="ignore"):
             if values.size >= WIDE * len(values):
                 pairs = list(zip(lo.tolist(), hi.tolist(), strict=True))
-                best = np.stack([self.ordering.reduce(values[a:b], axis=0) for a, b in pairs])
+                best = np.stack([self.operation.reduce(values[a:b], axis=0) for a, b in pairs])
                 return (best, np.stack([present[a:b].any(axis=0) for a, b in pairs]))
             edges = np.stack([lo, hi], axis=1).reshape(-1)  # between two windows, what nobody reads is combined
-            best = self.ordering.reduceat(values, edges)[::2]
+            best = self.operation.reduceat(values, edges)[::2]
             return (best, np.logical_or.reduceat(present, edges)[::2])
 
     @property
