@@ -19,10 +19,10 @@ class NotingSink(ParquetSink):
 
     def __init__(self, folder: Path, note: Note, stream: str) -> None:
         """Write into a folder."""
-        super().__init__(folder)
+        super().__init__(folder, layout="columns")
         self._note, self._stream = note, stream
 
-    def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
+    def open(self, stream: str, memory: Progressing) -> SinkWriter:
         """Open the writer of one stream."""
         writer: SinkWriter = super().open(stream, memory)
         return _NotingWriter(writer, self._note) if stream == self._stream else writer

@@ -64,7 +64,7 @@ def measure(workload: Workload, say: Callable[[str], None]) -> Figures:
     with scratch_folder() as scratch:
         files = scratch / "files"
         files.mkdir()
-        sinks = [ParquetSink(scratch / "answers")]
+        sinks = [ParquetSink(scratch / "answers", layout="columns")]
         with Engine(scratch / "state", spark=embedded(), sinks=sinks) as engine:
             engine.execute(stream(files))
             stays = "; ".join(f"CREATE QUERY stays{n} AS {query(draw)}" for n in range(workload.staying))

@@ -135,7 +135,7 @@ def run_penstock(bench: Bench[Workload], conditions: Sequence[str]) -> Ran:
     """Answer all filters with a fresh state folder, until the Parquet sink has every row."""
     with scratch_folder() as scratch:
         state, answers = scratch / "state", scratch / "answers"
-        with Engine(state, spark=bench.session, sinks=[ParquetSink(answers)]) as engine:
+        with Engine(state, spark=bench.session, sinks=[ParquetSink(answers, layout="columns")]) as engine:
             engine.execute(
                 f"CREATE STREAM trades ({COLUMNS}) USING parquet OPTIONS (path = '{bench.scratch / 'trades'}', "
                 "maxFilesPerTrigger = '1') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"

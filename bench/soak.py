@@ -84,7 +84,7 @@ def measure(workload: Workload, say: Callable[[str], None]) -> tuple[Figures, li
     with scratch_folder() as scratch:
         files, state = scratch / "files", scratch / "state"
         files.mkdir()
-        sinks = [ParquetSink(scratch / "answers")]
+        sinks = [ParquetSink(scratch / "answers", layout="columns")]
         with Engine(state, spark=embedded(memory="1g"), sinks=sinks) as engine:
             engine.execute(stream(files))
             engine.execute("; ".join(f"CREATE QUERY stays{n} AS {query(draw, KEEP)}" for n in range(workload.staying)))

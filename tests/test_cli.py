@@ -117,7 +117,7 @@ def test_a_run_reports_as_json_and_fills_its_sinks(
     assert (stream["queries"], stream["answers"], stream["open_windows"]) == (1, 1, 2)
     lines = [json.loads(line) for f in (tmp_path / "j").glob("*.jsonl") for line in f.read_text().splitlines()]
     assert [(line["window_end"], line["n"]) for line in lines] == [("2026-01-05T14:31:00.000000Z", 1_200)]
-    assert sum(pq.read_metadata(f).num_rows for f in (tmp_path / "p").glob("*.parquet")) == 1
+    assert sum(pq.read_metadata(f).num_rows for f in (tmp_path / "p").rglob("*.parquet")) == 1
 
 
 def test_streams_of_a_state_folder_end_only_where_somebody_says_so(

@@ -71,7 +71,7 @@ def test_every_row_is_read_and_every_query_answers(small: tuple[Figures, Path, s
     found, out, _ = small
     assert found.rows == 6_000
     assert [b.measured for b in found.batches] == [False, False, True, True, True, True]
-    assert found.answers == sum(t.num_rows for t in map(pq.read_table, (out / "answers").glob("*.parquet")))
+    assert found.answers == sum(t.num_rows for t in map(pq.read_table, (out / "answers").rglob("*.parquet")))
     assert {q.name for q in found.explanation.queries} == {"one_more", *(q.name for q in draw_queries(10, 7))}
     trades = sum(found.results["turnover_1"]["trades"].to_pylist())
     assert trades == 6_000 * 5  # every row is in five windows of 5 min every minute

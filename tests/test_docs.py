@@ -135,7 +135,17 @@ def tables_as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "name", ["continuous-queries.md", "extending.md", "python.md", "sharing.md", "testing.md", "weave.md"]
+    "name",
+    [
+        "answers.md",
+        "changing.md",
+        "continuous-queries.md",
+        "extending.md",
+        "python.md",
+        "sharing.md",
+        "testing.md",
+        "weave.md",
+    ],
 )
 def test_python_pages_run(
     name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None

@@ -39,7 +39,8 @@ def run(session: SparkSession, stream: Stream, queries: Sequence[Query], strateg
     """Process all files with a fresh state folder; timed until the Parquet sink holds every answer."""
     with scratch_folder() as scratch:
         folder = scratch / "answers"
-        with Engine(scratch / "state", spark=session, strategy=strategy, sinks=[ParquetSink(folder)]) as engine:
+        sink = ParquetSink(folder, layout="columns")
+        with Engine(scratch / "state", spark=session, strategy=strategy, sinks=[sink]) as engine:
             engine.execute(";\n".join([stream.declared, *(query.statement for query in queries)]))
             pipeline = engine.stream("s").pipeline
             began = time.perf_counter()

@@ -15,7 +15,8 @@ from penstock.sinks.parquet import ParquetSink
 def run(session: SparkSession, trades: Trades, case: Case, folder: Path) -> PeerRun:
     """Create all queries, then process all files; timed from then until the sink holds every answer."""
     began = time.perf_counter()
-    with Engine(folder / "state", spark=session, sinks=[ParquetSink(folder / "answers")]) as engine:
+    sink = ParquetSink(folder / "answers", layout="columns")
+    with Engine(folder / "state", spark=session, sinks=[sink]) as engine:
         engine.execute(script(trades, case))
         engine.stream("trades")  # opens logs and sinks
         created = time.perf_counter()

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "CallbackSink",
     "Engine",
     "JsonLinesSink",
     "Market",
     "MemorySink",
     "ParquetSink",
     "PenstockError",
+    "SinkBatch",
     "TerminalSink",
     "__version__",
     "aggregate",
     "function",
+    "sink",
     "write_trades",
 ]
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.errors import PenstockError
     from penstock.language.functions.python_aggregates import aggregate
     from penstock.language.functions.python_functions import function
+    from penstock.sinks.callback import CallbackSink, SinkBatch, sink
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
@@ -32,15 +36,18 @@ if TYPE_CHECKING:
     from penstock.spark.market import write_trades
 
 _PLACES = {
+    "CallbackSink": "penstock.sinks.callback",
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
     "Market": "penstock.sources.trades",
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
+    "SinkBatch": "penstock.sinks.callback",
     "TerminalSink": "penstock.sinks.terminal",
     "aggregate": "penstock.language.functions.python_aggregates",
     "function": "penstock.language.functions.python_functions",
+    "sink": "penstock.sinks.callback",
     "write_trades": "penstock.spark.market",
 }
 

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -74,6 +74,7 @@ from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
+from penstock.stream.source_changes import SourceChanges
 from penstock.stream.trace_recorder import TraceRecorder
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class Engine(Registering):
         self._functions = UserFunctions(self.catalog, typer)
         self._binder = QueryBinder(self.catalog, typer, self._functions, windows_at_a_time)
         questions = Questions(self.catalog, self.strategy, self._binder, self.streams)
-        hands = self._sources, self._functions, self._changes, self.streams
+        self._source_changes = SourceChanges(self.catalog, self._sources, self.streams)
+        hands = self._sources, self._functions, self._changes, self.streams, self._source_changes
         self._execution = Execution(self.catalog, self._binder, questions, *hands)
         self._serving = None if self._folder is None else Serving(self, self._folder.path)
         self.catalog.restore(self._binder.typed)
@@ -178,17 +180,31 @@ class Engine(Registering):
         idle: str | None = None,
         dedup: Sequence[str] = (),
         retain_rows: str | None = None,
+        replace: bool = False,
     ) -> None:
-        """Take a streaming DataFrame of the program itself as a stream; the options are those of CREATE STREAM."""
+        """Take a streaming DataFrame of the program itself as a stream; the options are those of CREATE STREAM.
+
+        ``replace``: a stream of that name goes on with it, perhaps with more columns or another lateness.
+        """
         lengths = parse_duration(lateness), parse_duration(max_ahead)
         idle_us, rows_us = (0 if length is None else parse_duration(length) for length in (idle, retain_rows))
         stream = Stream(name, sources.columns_of_stream(name, source), time, *lengths)
-        stream = replace(stream, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
-        self._sources.enter_frame(stream, source)
+        stream = dataclasses.replace(stream, idle_us=idle_us, dedup=tuple(dedup), retain_rows_us=rows_us)
+        if replace:
+            self._source_changes.replace_frame(stream, source)
+        else:
+            self._sources.enter_frame(stream, source)
 
-    def create_table(self, name: str, source: DataFrame | pa.Table) -> None:
-        """Take a DataFrame or Arrow table of the program itself as a table."""
-        self._sources.enter_table(name, source)
+    def create_table(self, name: str, source: DataFrame | pa.Table, *, replace: bool = False) -> None:
+        """Take a DataFrame or Arrow table of the program itself as a table; ``replace``: in place of the one before."""
+        if replace:
+            self._source_changes.replace_table(name, source)
+        else:
+            self._sources.enter_table(name, source)
+
+    def replace_source(self, script: str) -> list[str]:
+        """Carry out a CREATE STREAM or CREATE TABLE; one that is there goes on so. Return what differs from before."""
+        return self._execution.replaced(parse_script(script))
 
     def create_query(self, name: str, text: str, *, origin: Origin = "") -> Admitted:
         """Enter a query at any time, between two batches; say from which window on it is answered."""
@@ -298,6 +314,8 @@ class Engine(Registering):
     @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
+        if self.streams.changing:
+            return True
         return bool(self.streams.runners) and all(stream.running for stream in self.streams.runners.values())
 
     def results(

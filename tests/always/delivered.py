@@ -49,7 +49,7 @@ def _micros(text: str) -> int:
 def tables_in(folder: Path) -> Delivered:
     """Read what a Parquet sink shows."""
     found: Delivered = Counter()
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         table = pq.read_table(path, partitioning=None)
         for name in ("window_start", "window_end"):
             table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))

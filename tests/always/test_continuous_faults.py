@@ -7,9 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.sinks.jsonl import JsonLinesSink
+from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Sink
 from penstock.store import faults
 from penstock.store.faults import MOMENTS
 from penstock.testing import TestBed
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-POINTS = ("taken", "taken.plan", "taken.fragments", "taken.record", "partials", "commit", "sink.jsonl", "sink.progress")
+POINTS = (
+    *("taken", "taken.plan", "taken.fragments", "taken.record", "partials", "commit", "sink.jsonl", "sink.progress"),
+    *("sink.parquet", "sink.parquet.columns", "sink.parquet.reach"),
+)
 QUERIES: dict[str, tuple[str, Callable[[int], bool]]] = {
     "big": ("SELECT id, v FROM s WHERE v > 5", lambda v: v > 5),
     "some": ("SELECT id, v FROM s WHERE v IN (1, 7, 8)", lambda v: v in (1, 7, 8)),
@@ -47,7 +53,11 @@ class Dying:
         self.bed.query("n", "SELECT count(*) AS n FROM s [RANGE 5 s SLIDE 5 s]")
 
     def opened(self) -> TestBed:
-        return TestBed(self.spark, state=self.folder / "state", sinks=[JsonLinesSink(self.folder / "lines")])
+        sinks: list[Sink] = [
+            JsonLinesSink(self.folder / "lines"),
+            ParquetSink(self.folder / "tables", roll_seconds=0.0),
+        ]
+        return TestBed(self.spark, state=self.folder / "state", sinks=sinks)
 
     def reached(self, moment: str) -> None:
         if moment == self.armed:
@@ -84,6 +94,7 @@ class Dying:
         there = {name for name, _ in found}
         assert found == Counter({key: n for key, n in self.expected.items() if key[0] in there})
         assert delivered(self.folder / "lines") == self.expected
+        assert in_folders(self.folder / "tables") == self.expected
 
 
 def delivered(folder: Path) -> Counter[tuple[str, int]]:
@@ -94,6 +105,13 @@ def delivered(folder: Path) -> Counter[tuple[str, int]]:
             row: dict[str, Any] = json.loads(line)
             found.update((name, row["id"]) for name in row.get("queries") or [row["query_name"]])
     return found
+
+
+def in_folders(folder: Path) -> Counter[tuple[str, int]]:
+    """Count what the folders of queries have."""
+    files = (path for path in folder.rglob("*.parquet") if path.name.startswith("s-each"))
+    rows = (row for path in files for row in pq.read_table(path).to_pylist())
+    return Counter((row["query_name"], row["id"]) for row in rows)
 
 
 @pytest.fixture(autouse=True)

@@ -189,7 +189,7 @@ def whole_statements() -> Iterator[Attack]:
         "REDUCE symbol USING 'cat'", "CREATE TABLE t (a int) USING csv LOCATION '/etc'",
         "CREATE EXTERNAL TABLE t (a int) STORED AS TEXTFILE", "CREATE TABLE t LIKE listing",
         "CREATE INDEX i ON listing (symbol)", "DROP DATABASE default CASCADE", "DROP VIEW v",
-        "DROP TABLE listing PURGE", "DROP STREAM trades CASCADE", "ALTER TABLE listing ADD COLUMN x int",
+        "DROP TABLE listing PURGE", "DROP STREAM trades CASCADE", "ALTER TABLE listing RENAME TO x",
         "SHOW GRANTS", "SHOW TBLPROPERTIES t", "KILL 1", "SHUTDOWN", "ATTACH '/etc/passwd'", "PRAGMA x",
         "INSTALL httpfs", "EXPORT DATABASE '/tmp'", "VACUUM t", "OPTIMIZE t", "RESTORE TABLE t", "! ls", "\\! ls",
         ".shell ls", "%sh ls",

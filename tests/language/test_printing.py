@@ -12,7 +12,9 @@ from penstock.language.grammar.readings import RESERVED
 from penstock.language.options import OPTIONS, OptionClause
 from penstock.language.statements import (
     STATEMENTS,
+    AddColumns,
     AlterQuery,
+    AlterSource,
     CreateFunction,
     CreateQuery,
     CreateStream,
@@ -20,11 +22,14 @@ from penstock.language.statements import (
     CreateTable,
     Describe,
     Drop,
+    DropColumns,
     Explain,
     Expression,
     Pause,
     Resume,
     Select,
+    SetLateness,
+    SetOptions,
     Show,
     ShowCreate,
     Statement,
@@ -184,11 +189,18 @@ FUNCTIONS = st.builds(
 )
 KINDS = st.sampled_from(["query", "stream", "table", "function"])
 FLAGS = st.sampled_from([(False, False), (True, False), (False, True)])
+TABLES = st.builds(Table, NAMES, COLUMNS, FORMATS, SOURCE_OPTIONS)
+SOURCE_CHANGES = st.one_of(
+    st.builds(AddColumns, COLUMNS.filter(bool)),
+    st.builds(DropColumns, st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
+    st.builds(SetOptions, SOURCE_OPTIONS.map(lambda options: tuple(options.items()))),
+)
+LATENESS = st.builds(SetLateness, NAMES, st.integers(0, 10**12))
 BY_KIND: dict[str, st.SearchStrategy[Statement]] = {
     "SELECT": SELECTS,
-    "CREATE STREAM": st.builds(CreateStream, streams(), st.booleans()),
+    "CREATE STREAM": st.builds(lambda stream, flags: CreateStream(stream, *flags), streams(), FLAGS),
     "CREATE STREAM AS": st.builds(CreateStreamAs, NAMES, SELECTS, st.booleans()),
-    "CREATE TABLE": st.builds(CreateTable, st.builds(Table, NAMES, COLUMNS, FORMATS, SOURCE_OPTIONS), st.booleans()),
+    "CREATE TABLE": st.builds(lambda table, flags: CreateTable(table, *flags), TABLES, FLAGS),
     "CREATE QUERY": st.builds(lambda name, select, flags: CreateQuery(name, select, *flags), NAMES, SELECTS, FLAGS),
     "CREATE FUNCTION": FUNCTIONS,
     "DROP": st.builds(Drop, KINDS, NAMES, st.booleans()),
@@ -197,6 +209,8 @@ BY_KIND: dict[str, st.SearchStrategy[Statement]] = {
     "ALTER QUERY SET": st.builds(AlterQuery, NAMES, OPTION_LISTS),
     "ALTER QUERY PAUSE": st.builds(AlterQuery, NAMES, st.just(Pause())),
     "ALTER QUERY RESUME": st.builds(AlterQuery, NAMES, st.just(Resume())),
+    "ALTER STREAM": st.builds(AlterSource, st.just("stream"), NAMES, SOURCE_CHANGES | LATENESS),
+    "ALTER TABLE": st.builds(AlterSource, st.just("table"), NAMES, SOURCE_CHANGES),
     "EXPLAIN": st.just(Explain()),
     "EXPLAIN QUERY": st.builds(Explain, NAMES),
     "EXPLAIN SELECT": st.builds(Explain, SELECTS),

@@ -43,6 +43,8 @@ WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS
 
 HEADS = "SELECT, CREATE, DROP, ALTER, EXPLAIN, SHOW or DESCRIBE"
 WINDOW_EXPECTED = 'expected a window such as [RANGE 12 MIN SLIDE 5 MIN], found "5"'
+COMPUTED_REFUSED = "computed columns in ALTER STREAM are not available"
+SOURCE_CHANGE_EXPECTED = "expected ADD COLUMN, DROP COLUMN, SET OPTIONS or WATERMARK, found the end"
 SHOW_EXPECTED = 'expected STREAMS, TABLES, QUERIES, FUNCTIONS or CREATE, found "EVERYTHING"'
 
 
@@ -164,7 +166,7 @@ def test_clauses_that_make_statements_safe_to_repeat() -> None:
         CREATE TABLE IF NOT EXISTS t USING csv; DROP FUNCTION IF EXISTS f; DROP STREAM IF EXISTS s"""
     )
     flags = [(getattr(s, "if_not_exists", None), getattr(s, "or_replace", None)) for s in statements]
-    assert flags[:5] == [(True, False), (False, True), (True, False), (False, True), (True, None)]
+    assert flags[:5] == [(True, False), (False, True), (True, False), (False, True), (True, False)]
     assert statements[5:] == [Drop("function", "f", True), Drop("stream", "s", True)]
 
 
@@ -226,8 +228,11 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
         ("CREATE TABLE s (a int) USING csv OPTIONS (a)", MalformedSQL, 'expected a string, found ")"'),
         ("CREATE TABLE s AS SELECT 1", Unsupported, "CREATE TABLE … AS SELECT statements are not available"),
         ("CREATE STREAM s AS SELECT 1", MalformedSQL, "expected FROM and a stream, found the end"),
-        ("CREATE OR REPLACE STREAM s (a int)", Unsupported, "OR REPLACE clauses for a stream are not available"),
-        ("CREATE OR REPLACE TABLE s (a int)", Unsupported, "OR REPLACE clauses for a table are not available"),
+        (
+            "CREATE OR REPLACE STREAM s AS SELECT 1",
+            Unsupported,
+            "OR REPLACE clauses for a stream that a query makes are not available",
+        ),
         ("CREATE TEMPORARY TABLE s (a int)", Unsupported, "TEMPORARY names are not available"),
         ("CREATE TEMP VIEW s AS SELECT 1", Unsupported, "TEMPORARY names are not available"),
         (
@@ -241,9 +246,21 @@ def test_an_error_in_a_script_points_into_the_whole_script() -> None:
         ("ALTER QUERY q SET WINDOW 5 s", MalformedSQL, WINDOW_EXPECTED),
         ("ALTER QUERY q", MalformedSQL, "expected AS, SET, PAUSE or RESUME, found the end"),
         ("ALTER QUERY q PAUSE 5 min", MalformedSQL, 'unexpected "5"'),
-        ("ALTER STREAM s PAUSE", Unsupported, "ALTER STREAM statements are not available"),
+        ("ALTER STREAM s PAUSE", MalformedSQL, SOURCE_CHANGE_EXPECTED.replace("the end", '"PAUSE"')),
+        ("ALTER STREAM s", MalformedSQL, SOURCE_CHANGE_EXPECTED),
+        ("ALTER STREAM s ADD COLUMN a INT, A INT", MalformedSQL, 'column "A" is added twice'),
+        (
+            "ALTER STREAM s ADD COLUMN a INT GENERATED ALWAYS AS (b)",
+            Unsupported,
+            "computed columns in ALTER STREAM are not available",
+        ),
+        (
+            "ALTER TABLE s WATERMARK FOR ts",
+            MalformedSQL,
+            SOURCE_CHANGE_EXPECTED.replace(" or WATERMARK", "").replace("the end", '"WATERMARK"'),
+        ),
         ("ALTER QUERY q RENAME TO r", Unsupported, "ALTER QUERY … RENAME statements are not available"),
-        ("ALTER STREAM s SET x", Unsupported, "ALTER STREAM statements are not available"),
+        ("ALTER STREAM s SET x", MalformedSQL, SOURCE_CHANGE_EXPECTED.replace("the end", '"SET"')),
         ("ALTER FUNCTION f", Unsupported, "ALTER FUNCTION statements are not available"),
         ("ALTER QUERY q RESUME now", MalformedSQL, 'unexpected "now"'),
         ("SHOW EVERYTHING", MalformedSQL, SHOW_EXPECTED),

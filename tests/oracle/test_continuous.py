@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.sinks.jsonl import JsonLinesSink
+from penstock.sinks.parquet import ParquetSink
+from penstock.sinks.protocol import Sink
 from penstock.testing import TestBed
 from tests.oracle.spark_batch import SETTINGS
 from tests.oracle.test_predicates import SCHEMA, make_rows, predicate
@@ -112,8 +115,9 @@ class Scene:
         self.opened()
 
     def opened(self) -> None:
-        sink = JsonLinesSink(self.folder / "sink")
-        self.bed = TestBed(self.spark, state=self.folder / "state", sinks=[sink])
+        self.tables = ParquetSink(self.folder / "tables", roll_seconds=self.draw.choice([0.0, 60.0]))
+        sinks: list[Sink] = [JsonLinesSink(self.folder / "sink"), self.tables]
+        self.bed = TestBed(self.spark, state=self.folder / "state", sinks=sinks)
         if self.number == 0:
             self.bed.stream("r", SCHEMA, lateness=f"{LATENESS_S} s")
             self.bed.engine.execute("CREATE FUNCTION twice(x INT) RETURNS BIGINT RETURN CAST(x AS BIGINT) * 2")
@@ -180,6 +184,7 @@ class Scene:
                 assert ordinals.setdefault(ident, (commit, ordinal)) == (commit, ordinal)
                 shown[name, commit, ident] += 1
         self.check_sink(shown)
+        self.check_tables(shown)
 
     def check_sink(self, shown: Counter[tuple[str, int, int]]) -> None:
         """Compare what the sink has: a row once with its queries, or by itself for each that explodes."""
@@ -195,6 +200,18 @@ class Scene:
                     delivered[name, row["commit"], row["id"]] += 1
         mine = Counter({key: count for key, count in delivered.items() if key[0] in self.live})
         assert mine == shown
+
+    def check_tables(self, shown: Counter[tuple[str, int, int]]) -> None:
+        """Compare what each query's folder has: its rows alone, in its own columns."""
+        self.bed.engine.stream("r").delivery.roll()
+        for name in self.live:
+            mine = Counter({key: count for key, count in shown.items() if key[0] == name})
+            files = sorted(self.tables.folder_of(name).rglob("*.parquet"))
+            tables = [pq.read_table(file, partitioning=None) for file in files]
+            rows = [row for table in tables for row in table.to_pylist()]
+            assert Counter((row["query_name"], row["commit"], row["id"]) for row in rows) == mine
+            columns = ["query_name", "query_version", *self.bed.results(name).column_names]
+            assert all(table.column_names == columns for table in tables)
 
 
 def play(spark: SparkSession, folder: Path, seed: int, *, queries: int, batches: int) -> None:

@@ -179,8 +179,13 @@ def test_a_state_folder_follows_the_files_of_queries(penstock: Penstock, spark: 
     settings = (market / "penstock.yml").read_text().replace("lateness: 5 s", "lateness: 9 s")
     add(market, "penstock.yml", settings)
     changed = penstock("run", "--once", "--state", "state")
-    assert changed.code == 1
-    assert "is not as in penstock.yml" in changed.err
+    assert changed.code == 0, changed.err
+    assert 'stream "trades" goes on with changes: lateness\n' in changed.out
+    add(market, "penstock.yml", settings.replace("lateness: 9 s", "lateness: 9 s\n    dedup: [symbol]"))
+    refused = penstock("run", "--once", "--state", "state")
+    assert refused.code == 1
+    assert 'penstock.yml: of stream "trades", dedup is none: that cannot change' in refused.err
+    assert "  trades:" in refused.err
 
 
 def test_a_run_stops_when_its_streams_have_reached_a_time(

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.project.folder import read_project
 from penstock.project.python_functions import PythonFunction
+from penstock.sinks.protocol import names_of
 from tests.project.making import TRADES, write_project
 from tests.shell import Penstock, penstock
 
@@ -135,3 +136,11 @@ def test_a_marked_class_without_its_parts_is_a_mistake_of_the_file(tmp_path: Pat
     (problem,) = project.problems
     assert problem.file == "functions.py"
     assert 'aggregate "span" has no lower' in str(problem)
+
+
+def test_a_function_that_is_marked_as_a_sink_is_one_of_the_project(tmp_path: Path) -> None:
+    python = "import penstock\n\n@penstock.sink\ndef keep(batch):\n    return batch\n"
+    settings = f"{TRADES}\nsinks:\n  - jsonl: answers\n"
+    project = read_project(write(write_project(tmp_path, settings), python))
+    assert project.problems == ()
+    assert names_of(project.sinks()) == [f"jsonl {tmp_path / 'answers'}", "function keep"]

@@ -30,9 +30,9 @@ class Remembering:
         self.progress = dict(progress)
 
 
-def answers(*numbers: int, column: str = "n") -> pa.Table:
+def answers(*numbers: int, column: str = "n", query: str = "q") -> pa.Table:
     """Make a table of answers as a sink gets it."""
-    names = pa.array(["q"] * len(numbers)).dictionary_encode()
+    names = pa.array([query] * len(numbers)).dictionary_encode()
     return pa.table({"query_name": names, column: pa.array(numbers, pa.int64())})
 
 

@@ -66,9 +66,10 @@ def test_a_sink_that_lags_catches_up_and_the_others_do_not_hear_twice(tmp_path: 
     again.roll()
     state.release()
     assert [line["n"] for line in lines(tmp_path / "a")] == [0, 1, 2, 3]
-    (file,) = (tmp_path / "b").glob("*.parquet")
-    assert pq.read_table(file)["n"].to_pylist() == [0, 1, 2, 3]
-    assert pq.read_table(file)["query_name"].to_pylist() == ["one", "one", "one", "two"]
+    (one,) = (tmp_path / "b" / "one").glob("*.parquet")
+    (two,) = (tmp_path / "b" / "two").glob("*.parquet")
+    assert (pq.read_table(one)["n"].to_pylist(), pq.read_table(two)["n"].to_pylist()) == ([0, 1, 2], [3])
+    assert pq.read_table(one)["query_name"].to_pylist() == ["one"] * 3
 
 
 # -- sinks that fail ---------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def test_whatever_fails_each_answer_is_in_the_sink_once(
     line.delivery.roll()
     state.release()
     expected = list(range(1, line.number))
-    written = [n for file in sorted((folder / "p").glob("*.parquet")) for n in pq.read_table(file)["n"].to_pylist()]
+    written = [n for file in sorted((folder / "p").rglob("*.parquet")) for n in pq.read_table(file)["n"].to_pylist()]
     assert (written, numbers(folder / "j")) == (expected, expected)
 
 
@@ -313,8 +314,8 @@ def half_a_minute(number: int) -> list[tuple[int, str, int]]:
     return [(30 * number + i, f"é{i % 7}", i) for i in range(30)]
 
 
-def test_executors_write_large_answers(spark: SparkSession, tmp_path: Path) -> None:
-    with open_bed(spark, tmp_path, ParquetSink(tmp_path / "out", large_rows=1)) as bed:
+def test_executors_write_large_answers_that_queries_share(spark: SparkSession, tmp_path: Path) -> None:
+    with open_bed(spark, tmp_path, ParquetSink(tmp_path / "out", layout="columns", large_rows=1)) as bed:
         for name in ("by", "same"):
             bed.query(name, "SELECT k, sum(x) AS total, max(ts) AS last FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
         for number in range(2):
@@ -337,6 +338,20 @@ def test_executors_write_large_answers(spark: SparkSession, tmp_path: Path) -> N
         assert mine.to_pylist() == expected
 
 
+def test_executors_write_large_answers_into_the_folder_of_their_query(spark: SparkSession, tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path / "out", layout="query/day", large_rows=5)
+    with open_bed(spark, tmp_path, sink) as bed:
+        bed.query("by", "SELECT k, sum(x) AS total FROM s [RANGE 10 s SLIDE 10 s] GROUP BY k")
+        bed.query("few", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+        bed.feed("s", half_a_minute(0))
+        bed.flush()
+        expected = {name: bed.answers(name) for name in ("by", "few")}
+    assert len(list(sink.folder_of("by").rglob("*.parquet"))) == spark.sparkContext.defaultParallelism
+    for name, answers in expected.items():
+        read = spark.read.parquet(str(sink.folder_of(name))).orderBy(*list(answers[0])[1:])
+        assert read.drop("query_name", "query_version", "day").toArrow().to_pylist() == answers
+
+
 def test_a_restart_writes_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(3):
         sinks = ParquetSink(tmp_path / "a", large_rows=20), JsonLinesSink(tmp_path / "b", roll_bytes=1_000)
@@ -344,7 +359,7 @@ def test_a_restart_writes_nothing_twice(spark: SparkSession, tmp_path: Path) -> 
             bed.query("n", "SELECT k, count(*) AS n FROM s [RANGE 5 s SLIDE 5 s] GROUP BY k")
             bed.feed("s", half_a_minute(number))
             expected = bed.answers("n")
-    written = [row for file in (tmp_path / "a").iterdir() for row in pq.read_table(file).to_pylist()]
+    written = [row for file in (tmp_path / "a" / "n").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sorted((r["window_end"], r["k"]) for r in written) == [(r["window_end"], r["k"]) for r in expected]
     assert [(line["k"], line["n"]) for line in lines(tmp_path / "b")] == [(r["k"], r["n"]) for r in expected]
 

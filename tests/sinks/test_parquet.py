@@ -1,4 +1,4 @@
-"""Files by list of columns, rolled by size or time, each answer once."""
+"""Files by list of columns, or in a folder for each query, rolled by size or time, each answer once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import SinkError
-from penstock.sinks import parquet
-from penstock.sinks.parquet import ParquetSink
+from penstock.sinks import rolling
+from penstock.sinks.parquet import LAYOUTS, ParquetSink
 from penstock.sinks.protocol import WriteLarge
 from tests.sinks.remembering import Died, Remembering, answers
 
 
 def visible(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith("."))
+    return sorted(folder.rglob("*.parquet"))
 
 
 def numbers(folder: Path) -> list[int]:
@@ -42,7 +42,7 @@ def in_parts(number: Callable[[], int]) -> WriteLarge:
 
 
 def test_queries_and_batches_with_equal_columns_share_a_file(tmp_path: Path) -> None:
-    writer = ParquetSink(tmp_path).open("s", Remembering())
+    writer = ParquetSink(tmp_path, layout="columns").open("s", Remembering())
     for commit in range(10):
         writer.deliver(commit, [answers(commit, 100 + commit), answers(commit, column="m")])
     assert visible(tmp_path) == []
@@ -55,9 +55,9 @@ def test_queries_and_batches_with_equal_columns_share_a_file(tmp_path: Path) -> 
 
 def test_files_roll_by_size_and_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(parquet, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(rolling, "time", SimpleNamespace(monotonic=lambda: now[0]))
     size = answers(0).nbytes
-    writer = ParquetSink(tmp_path, roll_bytes=3 * size, roll_seconds=60).open("s", Remembering())
+    writer = ParquetSink(tmp_path, layout="columns", roll_bytes=3 * size, roll_seconds=60).open("s", Remembering())
     for commit in range(7):
         writer.deliver(commit, [answers(commit)])
     assert [pq.read_metadata(file).num_rows for file in visible(tmp_path)] == [3, 3]
@@ -73,7 +73,7 @@ def test_files_roll_by_size_and_by_time(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_crash_between_rename_and_record_gives_no_duplicates(tmp_path: Path) -> None:
     memory = Remembering()
-    writer = ParquetSink(tmp_path).open("s", memory)
+    writer = ParquetSink(tmp_path, layout="columns").open("s", memory)
     writer.deliver(0, [answers(0)])
     writer.roll()
     for commit in (1, 2):
@@ -93,12 +93,12 @@ def test_a_crash_between_rename_and_record_gives_no_duplicates(tmp_path: Path) -
 STEPS = st.lists(st.sampled_from(["deliver", "deliver", "roll", "die", "restart", "cores"]), max_size=25)
 
 
-@given(STEPS, st.integers(1, 9), st.integers(1, 200))
+@given(STEPS, st.integers(1, 9), st.integers(1, 200), st.sampled_from([LAYOUTS[0], LAYOUTS[-1]]))
 def test_every_answer_is_there_once_wherever_the_process_dies(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[str], large_rows: int, roll_bytes: int
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], large_rows: int, roll_bytes: int, layout: str
 ) -> None:
     folder, memory, cores, commits = tmp_path_factory.mktemp("out"), Remembering(), 2, 0
-    sink = ParquetSink(folder, roll_bytes=roll_bytes, large_rows=large_rows)
+    sink = ParquetSink(folder, layout=layout, roll_bytes=roll_bytes, large_rows=large_rows)
     sink.write_large = in_parts(lambda: cores)
     writer = sink.open("s", memory)
     for step in [*steps, "restart", "roll"]:

@@ -57,7 +57,8 @@ def example_of(kind: str, setting: Any) -> tuple[Any, str]:
             return Path(f"out-{kind}"), f"out-{kind}"
         case WholeForm():
             return setting.form.least, str(setting.form.least)
-    return "http://localhost/", "http://localhost/"
+    text = "query/day" if setting.name == "layout" else "http://localhost/"
+    return text, text
 
 
 def declared_in(folder: Path, text: str) -> list[DeclaredSink]:

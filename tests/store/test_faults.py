@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError, SinkError, StateError
+from penstock.sinks.delivery import for_sinks
 from penstock.sinks.jsonl import JsonLinesSink
 from penstock.sinks.parquet import ParquetSink
 from penstock.sinks.protocol import Sink, SinkWriter
@@ -74,7 +75,7 @@ class Work:
     def catch_up(self) -> None:
         for sink in self.sinks:
             for number, tables in self.answers.batches(sink.delivered):
-                sink.deliver(number, tables)
+                sink.deliver(number, [for_sinks(table, str, int) for table in tables])
 
     def step(self) -> None:
         """Go on with the first number that is not committed, or not answered."""
@@ -106,7 +107,7 @@ class Work:
         ]
         assert [line["n"] for line in lines if "n" in line] == every
         assert [line["m"] for line in lines if "m" in line] == every
-        rows = [row for p in (self.folder / "files").glob("*.parquet") for row in pq.read_table(p).to_pylist()]
+        rows = [row for p in (self.folder / "files").rglob("*.parquet") for row in pq.read_table(p).to_pylist()]
         assert sorted(row["n"] for row in rows if "n" in row) == sorted(row["m"] for row in rows if "m" in row) == every
 
 

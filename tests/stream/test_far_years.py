@@ -101,7 +101,7 @@ def test_windows_beyond_the_years_1_to_9999_are_answered_and_written(
     }
     assert f"counts  {BEFORE} – 0001-01-01T00:05:00.000000Z  k=a n=2\n" in out.getvalue()
     bed.engine.stream("s").delivery.roll()
-    written = [pq.read_table(file) for file in (tmp_path / "parquet").glob("*.parquet")]
+    written = [pq.read_table(file) for file in (tmp_path / "parquet").rglob("*.parquet")]
     assert min(min(table["window_start"].cast(pa.int64()).to_pylist()) for table in written) == FIRST - 300_000_000
     assert f"window_start=9999-12-31T23:55:00.000000Z  window_end={BEYOND}  k=a  n=1" in shown_text(bed.engine, 1)
     assert shown_answers(bed.engine, 1)["counts"][0]["window_end"] == BEYOND

@@ -52,7 +52,7 @@ def test_a_restart_between_any_two_batches_changes_nothing(spark: SparkSession, 
             rows += found.num_rows
     lines = sum(len(p.read_text().splitlines()) for p in (tmp_path / "jsonl").glob("*.jsonl"))
     assert lines == rows
-    assert sum(pq.read_metadata(p).num_rows for p in (tmp_path / "parquet").glob("*.parquet")) == rows
+    assert sum(pq.read_metadata(p).num_rows for p in (tmp_path / "parquet").rglob("*.parquet")) == rows
 
 
 def test_an_ended_stream_takes_no_more_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def run(spark: SparkSession, folder: Path, size: int | None, monkeypatch: pytest
     found |= {"paused": {name: bed.paused(name) for name in QUERIES}, "counts": bed.counts("s")}
     bed.close()
     found["jsonl"] = Counter(line for file in (folder / "j").iterdir() for line in file.read_text().splitlines())
-    tables = [pq.read_table(file, partitioning=None) for file in (folder / "p").glob("*.parquet")]
+    tables = [pq.read_table(file, partitioning=None) for file in (folder / "p").rglob("*.parquet")]
     found["parquet"] = Counter(repr(sorted(row.items())) for table in tables for row in table.to_pylist())
     assert not verify_state(folder / "state").problems
     return found

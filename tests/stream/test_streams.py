@@ -102,7 +102,7 @@ def test_a_running_engine_takes_queries_and_new_columns(spark: SparkSession, tmp
         assert [(r["window_start"], r["symbol"], r["p"]) for r in found.to_pylist()] == [
             e for e in expected if e[0] >= first
         ]
-    rows = sum(pq.read_metadata(p).num_rows for p in (tmp_path / "out").glob("*.parquet"))
+    rows = sum(pq.read_metadata(p).num_rows for p in (tmp_path / "out").rglob("*.parquet"))
     assert rows == found.num_rows + counted.num_rows
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from penstock.catalog.evolution import Readers, check_stream, check_table, columns_of_table, with_since
 from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import (
     Kind,
@@ -27,10 +28,11 @@ from penstock.language.options import URGENCY, option_us
 from penstock.language.own_names import check_own_name
 from penstock.language.statements import Select
 from penstock.language.stream_options import with_checked_dedup
-from penstock.model.derived import MADE, PAIRS, join_of, leaders_of, same_line, since_line, source_of, text_of
+from penstock.model.derived import EACH_ROW, MADE, PAIRS, join_of, leaders_of, same_line, since_line, source_of, text_of
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
+from penstock.model.stream_join import needs_of
 from penstock.store.changes import ChangeLog
 from penstock.store.packed_changes import FORGOTTEN, Change
 
@@ -117,6 +119,60 @@ class Catalog(Lookup):
             self._require_free(table.name, "table")
             self._carry_out(self._change("create", "table", table.name, table=plain(table)))
             return True
+
+    def replace_source(self, source: Stream | Table, since_us: int | None = None) -> bool:
+        """Let a stream or table go on as another definition says; one that is the same changes nothing.
+
+        Columns that a stream gains are there from an event time on; None: from its first row on.
+        """
+        with self._lock:
+            source = with_checked_dedup(source) if isinstance(source, Stream) else source
+            known = self.check_source(source)
+            if same(known, source):
+                return False
+            if not isinstance(known, Stream) or not isinstance(source, Stream):
+                self._carry_out(self._change("alter", "table", source.name, table=plain(source)))
+                return True
+            followers = [
+                replace(one, lateness_us=source.lateness_us)
+                for one in self._streams.values()
+                if one.format == EACH_ROW and known.name in leaders_of(one)
+            ]
+            taken = [with_since(known, source, since_us), *followers]
+            changes = [self._change("alter", "stream", one.name, stream=plain(one)) for one in taken]
+            for ahead, change in enumerate(changes):
+                change["version"] = self.version + 1 + ahead
+            self._carry_out(*changes)
+            return True
+
+    def check_source(self, source: Stream | Table) -> Stream | Table:
+        """Refuse what a stream or table cannot become; return what it is."""
+        with self._lock:
+            if isinstance(source, Table):
+                table = self.known_table(source.name)
+                check_table(table, source, self._readers_of_table(table))
+                return table
+            stream = self.known_stream(source.name)
+            check_stream(stream, with_checked_dedup(source), self._readers_of_stream(stream))
+            return stream
+
+    def _readers_of_stream(self, stream: Stream) -> Readers:
+        """List who reads which columns of a stream."""
+        entries = [entry for entry in self._in_force() if source_of(entry.stream) == stream.name]
+        found = {f'query "{e.name}"': self._timeline.read(e).typed.columns for e in entries}
+        joined = [s for s in self._streams.values() if s.format == PAIRS and stream.name in leaders_of(s)]
+        needs = {f'stream "{s.name}"': needs_of(stream.name, [j]) for s in joined if (j := join_of(s)) is not None}
+        return found | {name: frozenset(need.columns) for name, need in needs.items() if need is not None}
+
+    def _readers_of_table(self, table: Table) -> Readers:
+        """List who reads which columns of a table."""
+        found: dict[str, frozenset[str]] = {}
+        for entry in self._in_force():
+            definition = self._timeline.read(entry)
+            joins = [join for join in definition.query.joins if join.table == table.name]
+            if joins:
+                found[f'query "{entry.name}"'] = columns_of_table(definition, table)
+        return found
 
     def create_function(self, function: Function, or_replace: bool = False) -> bool:
         """Enter a function; the same one again changes nothing."""
@@ -370,6 +426,11 @@ class Catalog(Lookup):
             case "create", "stream":
                 self._streams[name.lower()] = read_stream(change["stream"])
                 self._timeline.changed(name, self.version)
+            case "alter", "stream":
+                self._streams[name.lower()] = read_stream(change["stream"])
+                self._timeline.changed(name, self.version)
+            case "alter", "table":
+                self._tables[name.lower()] = read_table(change["table"])
             case "create", "table":
                 self._tables[name.lower()] = read_table(change["table"])
             case "create", "function":

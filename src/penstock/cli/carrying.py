@@ -56,7 +56,6 @@ def opened(place: Place) -> Iterator[Engine]:
         if project is None:
             engine = Engine(place.folder)
         else:
-            sinks = [sink.make() for sink in project.settings.sinks]
-            engine = open_engine(project, state=place.folder, sinks=sinks)
+            engine = open_engine(project, state=place.folder, sinks=project.sinks())
     with engine:
         yield engine

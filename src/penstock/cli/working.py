@@ -78,14 +78,14 @@ def working(
     project = sound_project(path)
     if not project.queries:
         raise ProjectError(f"{project.name} has no queries", hint="Put one into queries/, a file each.")
-    own_sinks = [sink.make() for sink in project.settings.sinks] if keep else []
+    own_sinks = project.sinks() if keep else []
     own_state = state or (project.settings.state if keep else None)
     with starting_spark():
         engine = open_engine(project, state=own_state, sinks=[*own_sinks, *sinks], strategy=strategy)
     with engine:
-        enter_sources(project, engine)
+        changes = enter_sources(project, engine)
         try:
-            changes = enter_queries(project, engine)
+            changes += enter_queries(project, engine)
         except LanguageError:
             end_with(type_problems(project, engine))
             raise

@@ -16,7 +16,7 @@ from penstock.control.requests import VERBS, Request, RequestBox
 from penstock.errors import PenstockError, RequestFailed, Unsupported
 from penstock.evaluate.expressions.ddl import type_name
 from penstock.language.grammar.parse import parse_script
-from penstock.language.statements import AlterQuery, Question
+from penstock.language.statements import AlterQuery, AlterSource, Question
 from penstock.sinks.row_values import plain_rows
 
 LOG: Final = logging.getLogger("penstock")
@@ -243,8 +243,8 @@ def _changed(engine: Served, request: Request) -> dict[str, Any]:
 def _executed(engine: Served, script: str) -> list[pa.Table]:
     """Carry out questions and changes of queries, and nothing else."""
     for statement in parse_script(script):
-        if not isinstance(statement, Question | AlterQuery):
-            what = "a running engine takes SHOW, DESCRIBE, EXPLAIN and ALTER QUERY here"
+        if not isinstance(statement, Question | AlterQuery | AlterSource):
+            what = "a running engine takes SHOW, DESCRIBE, EXPLAIN and ALTER here"
             raise Unsupported(what, hint="Add and drop queries with penstock add and penstock drop.")
     return engine.execute(script)
 

@@ -123,18 +123,18 @@ def _created(head: str, kind: str, item: Stream | Table, options: Mapping[str, s
         raise Unsupported(what, hint=f"DESCRIBE {kind.upper()} {write_name(item.name)} shows its columns.")
     text = f"{head} {write_name(item.name)}"
     if item.columns:
-        text += f" ({', '.join(_column(column) for column in item.columns)})"
+        text += f" ({', '.join(write_column(column) for column in item.columns)})"
     text += f" USING {'.'.join(write_name(part) for part in item.format.split('.'))}"
-    return text + (f" OPTIONS ({', '.join(_option(*pair) for pair in options.items())})" if options else "")
+    return text + (f" OPTIONS ({', '.join(write_option(*pair) for pair in options.items())})" if options else "")
 
 
-def _column(column: Column) -> str:
+def write_column(column: Column) -> str:
     """Write one column."""
     computed = f" GENERATED ALWAYS AS ({column.expression})" if column.expression else ""
     return f"{write_name(column.name)} {column.type}{computed}"
 
 
-def _option(key: str, value: str) -> str:
+def write_option(key: str, value: str) -> str:
     """Write one option of a source."""
     bare = bool(key) and all(is_plain_word(part) for part in key.split("."))
     return f"{key if bare else write_string(key)} = {write_string(value)}"

@@ -9,10 +9,20 @@ from sqlglot import exp
 
 from penstock.language.binding.query_text import write_name
 from penstock.language.grammar.dialect import WindowClause
+from penstock.language.grammar.literals import write_string
 from penstock.language.options import OptionClause
-from penstock.language.printing import write_definition, write_expression, write_select, write_stream, write_table
+from penstock.language.printing import (
+    write_column,
+    write_definition,
+    write_expression,
+    write_option,
+    write_select,
+    write_stream,
+    write_table,
+)
+from penstock.model.duration import format_duration
 from penstock.model.function import Parameter
-from penstock.model.schema import Stream, Table
+from penstock.model.schema import Column, Stream, Table
 
 Kind = Literal["query", "stream", "table", "function"]
 Listed = Literal["streams", "tables", "queries", "functions"]
@@ -65,10 +75,12 @@ class CreateStream:
 
     stream: Stream
     if_not_exists: bool = False
+    or_replace: bool = False
 
     def __str__(self) -> str:
         """Print the statement."""
-        return write_stream(self.stream, _head("CREATE STREAM", self.if_not_exists))
+        head = "CREATE OR REPLACE STREAM" if self.or_replace else "CREATE STREAM"
+        return write_stream(self.stream, _head(head, self.if_not_exists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +102,12 @@ class CreateTable:
 
     table: Table
     if_not_exists: bool = False
+    or_replace: bool = False
 
     def __str__(self) -> str:
         """Print the statement."""
-        return write_table(self.table, _head("CREATE TABLE", self.if_not_exists))
+        head = "CREATE OR REPLACE TABLE" if self.or_replace else "CREATE TABLE"
+        return write_table(self.table, _head(head, self.if_not_exists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +199,69 @@ class AlterQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AddColumns:
+    """What ALTER STREAM name ADD COLUMN asks for."""
+
+    columns: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        """Print the action."""
+        return f"ADD COLUMN {', '.join(map(write_column, self.columns))}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns:
+    """What ALTER STREAM name DROP COLUMN asks for."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Print the action."""
+        return f"DROP COLUMN {', '.join(map(write_name, self.names))}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    """What ALTER STREAM name SET OPTIONS asks for: options of the source, and of the stream itself."""
+
+    options: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        """Print the action."""
+        return f"SET OPTIONS ({', '.join(write_option(*pair) for pair in self.options)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SetLateness:
+    """What ALTER STREAM name WATERMARK FOR ts AS ts - d asks for."""
+
+    time: str
+    lateness_us: int
+
+    def __str__(self) -> str:
+        """Print the action."""
+        time = write_name(self.time)
+        late = f" AS {time} - INTERVAL {write_string(format_duration(self.lateness_us))}" if self.lateness_us else ""
+        return f"WATERMARK FOR {time}{late}"
+
+
+SourceChange = AddColumns | DropColumns | SetOptions | SetLateness
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSource:
+    """ALTER STREAM or TABLE name: other columns, options or lateness."""
+
+    kind: Literal["stream", "table"]
+    name: str
+    change: SourceChange
+
+    def __str__(self) -> str:
+        """Print the statement."""
+        return f"ALTER {self.kind.upper()} {write_name(self.name)} {self.change}"
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     """EXPLAIN, EXPLAIN QUERY name or EXPLAIN SELECT …"""
 
@@ -236,7 +313,7 @@ class Describe:
 
 Creation = CreateStream | CreateStreamAs | CreateTable | CreateQuery | CreateFunction
 Question = Explain | Show | ShowCreate | Describe
-Statement = Select | Creation | Drop | AlterQuery | Question
+Statement = Select | Creation | Drop | AlterQuery | AlterSource | Question
 
 
 def _head(words: str, if_not_exists: bool) -> str:
@@ -267,9 +344,10 @@ STATEMENTS: Final = (
     ),
     Syntax(
         "CREATE STREAM",
-        "CREATE STREAM [IF NOT EXISTS] name (column type [GENERATED ALWAYS AS (expression)], …) USING format "
-        "OPTIONS (key = 'value', …) WATERMARK FOR column [AS column - d]",
-        "creates a stream with its source and event time; without columns, those of the files are taken",
+        "CREATE [OR REPLACE] STREAM [IF NOT EXISTS] name (column type [GENERATED ALWAYS AS (expression)], …) "
+        "USING format OPTIONS (key = 'value', …) WATERMARK FOR column [AS column - d]",
+        "creates a stream with its source and event time; without columns, those of the files are taken; "
+        "OR REPLACE lets the one of that name go on so",
     ),
     Syntax(
         "CREATE STREAM AS",
@@ -278,8 +356,8 @@ STATEMENTS: Final = (
     ),
     Syntax(
         "CREATE TABLE",
-        "CREATE TABLE [IF NOT EXISTS] name (column type, …) USING format OPTIONS (key = 'value', …)",
-        "creates a table that queries may join",
+        "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name (column type, …) USING format OPTIONS (key = 'value', …)",
+        "creates a table that queries may join; OR REPLACE lets the one of that name go on so",
     ),
     Syntax(
         "CREATE QUERY",
@@ -320,6 +398,17 @@ STATEMENTS: Final = (
         "ALTER QUERY RESUME",
         "ALTER QUERY name RESUME",
         "resumes a query that was paused, by its user or by an error",
+    ),
+    Syntax(
+        "ALTER STREAM",
+        "ALTER STREAM name {ADD COLUMN column type, … | DROP COLUMN column, … | SET OPTIONS (key = 'value', …) "
+        "| WATERMARK FOR column [AS column - d]}",
+        "lets a stream go on with other columns, options or lateness",
+    ),
+    Syntax(
+        "ALTER TABLE",
+        "ALTER TABLE name {ADD COLUMN column type, … | DROP COLUMN column, … | SET OPTIONS (key = 'value', …)}",
+        "lets a table go on with other columns or options",
     ),
     Syntax("EXPLAIN", "EXPLAIN", "shows the plan of all streams: what queries share"),
     Syntax("EXPLAIN QUERY", "EXPLAIN QUERY name", "shows one query, and the queries it shares its partials with"),

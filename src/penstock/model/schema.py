@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.model.duration import MINUTE
@@ -31,6 +31,12 @@ class Stream:
     idle_us: int = 0  # without rows for so long, the clock advances the watermark; 0: it never does
     dedup: tuple[str, ...] = ()  # columns: a row that agrees in all of them with an earlier one is a duplicate
     retain_rows_us: int = 0  # how long rows are kept for questions and new queries; 0: not at all
+    since: Mapping[str, int] = field(default_factory=dict)  # columns that came later: from which event time on
+    former: Mapping[str, str] = field(default_factory=dict)  # types of columns that are gone: stored rows may have them
+
+    def known_since_us(self, columns: Collection[str]) -> int | None:
+        """Return from which event time on rows have all of some columns; None: all rows have them."""
+        return max((us for name, us in self.since.items() if name in columns), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
@@ -133,7 +133,7 @@ def _stream(reading: YamlFile, what: str, key: Node, entries: Entries, item: Str
     if "time" not in entries:
         reading.complain(f"{what} has no time", key, hint="Add time: and the name of its column of event time.")
     lengths = {name: _length(reading, entries, name, what) for name in ("lateness", *LENGTHS) if name in entries}
-    known = {f"{name}_us": us for name, us in lengths.items() if us is not None}
+    known: dict[str, Any] = {f"{name}_us": us for name, us in lengths.items() if us is not None}
     keys = _names(reading, entries["dedup"][1], f"dedup of {what}") if "dedup" in entries else ()
     return Stream(item.name, item.columns, time or "", format=item.format, options=item.options, dedup=keys, **known)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError
@@ -21,6 +21,10 @@ from penstock.project.settings import ProjectSettings, read_settings
 from penstock.sources.registry import FORMATS
 from penstock.store.changes import ChangeLog
 
+if TYPE_CHECKING:
+    from penstock.sinks.callback import CallbackSink
+    from penstock.sinks.protocol import Sink
+
 SETTINGS_FILE: Final = "penstock.yml"
 
 
@@ -36,6 +40,11 @@ class Project:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     unread: frozenset[str] = frozenset()  # names of queries that have mistakes
+    callbacks: tuple[CallbackSink, ...] = ()  # sinks of functions.py
+
+    def sinks(self) -> list[Sink]:
+        """Make the sinks that the project declares and marks."""
+        return [*(sink.make() for sink in self.settings.sinks), *self.callbacks]
 
     @property
     def name(self) -> str:
@@ -63,7 +72,10 @@ def read_project(path: Path) -> Project:
     settings, text = _settings(folder, problems)
     catalog = _catalog(settings, text, problems)
     python = read_python_functions(folder, catalog, problems)
-    functions: tuple[PythonFunction | FunctionFile, ...] = (*python, *read_functions(folder, catalog, problems))
+    functions: tuple[PythonFunction | FunctionFile, ...] = (
+        *python.functions,
+        *read_functions(folder, catalog, problems),
+    )
     follows = _Following(settings, problems)
     queries, bound = [], []
     for query, statement in in_order(read_queries(folder, problems)):
@@ -77,7 +89,8 @@ def read_project(path: Path) -> Project:
                 problems.append(found)
     notes = _notes(settings, queries, problems)
     unread = frozenset(path.stem.lower() for path in query_paths(folder)) - {query.name.lower() for query in queries}
-    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes, unread)
+    callbacks = python.sinks
+    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes, unread, callbacks)
 
 
 def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, str]:

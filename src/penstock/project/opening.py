@@ -16,6 +16,7 @@ from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
 from penstock.project.document import Place
+from penstock.project.files import read_text
 from penstock.project.folder import SETTINGS_FILE, Project
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
@@ -47,16 +48,41 @@ def start_spark(project: Project) -> Any:
     return embedded(cores=wish.cores, settings=dict(wish.settings or {}), **memory)
 
 
-def enter_sources(project: Project, engine: Engine) -> None:
-    """Enter streams, tables and functions; a state folder may know them already, but not others of the same name."""
+def enter_sources(project: Project, engine: Engine) -> list[str]:
+    """Enter streams, tables and functions; those that a state folder knows go on as the project says now.
+
+    What cannot go on is refused with its line. Returned is what has changed.
+    """
+    changes: list[str] = []
     for declared in (*project.settings.streams, *project.settings.tables):
+        kind = "stream" if isinstance(declared.item, Stream) else "table"
         try:
-            engine.execute(create_statement(declared))
+            found = _taken_over(project, engine, declared, changes)
         except CatalogError as error:
-            what = f"{error.what}, and is not as in {SETTINGS_FILE}"
-            raise CatalogError(what, hint="Change it back, or start with another state folder.") from None
+            raise _in_settings(project, declared, error) from None
+        if found:
+            changes.append(f'{kind} "{declared.item.name}" goes on with changes: {", ".join(found)}')
     for function in project.functions:
         function.enter(engine)
+    return changes
+
+
+def _taken_over(project: Project, engine: Engine, declared: Declared, changes: list[str]) -> list[str]:
+    """Let a stream or table go on as it is declared; queries that are gone from the folder are not in the way."""
+    statement = create_statement(declared)
+    try:
+        return engine.replace_source(statement)
+    except CatalogError:
+        changes += _drop_former(project, engine)
+        return engine.replace_source(statement)
+
+
+def _in_settings(project: Project, declared: Declared, error: CatalogError) -> CatalogError:
+    """Let an error about a stream or table point at its line in penstock.yml."""
+    text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
+    where = text if isinstance(text, str) else None
+    what = f"{SETTINGS_FILE}: {error.what}"
+    return CatalogError(what, text=where, place=declared.place, detail=error.detail, hint=error.hint)
 
 
 def source_problems(project: Project, engine: Engine) -> list[Problem]:

@@ -20,6 +20,7 @@ from penstock.project.problems import Problem
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
+    from penstock.sinks.callback import CallbackSink
 
 PYTHON_FILE: Final = "functions.py"
 _MODULE: Final = "project_functions"  # what the file is called once it is loaded
@@ -48,17 +49,26 @@ class PythonFunction:
         engine.create_function(name, self.called, **types, vectorised=wish.vectorised, replace=True)  # type: ignore[arg-type]
 
 
-def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem]) -> tuple[PythonFunction, ...]:
-    """Load the file, if there is one, and enter the functions and aggregates that it marks."""
+@dataclass(frozen=True, slots=True)
+class PythonFile:
+    """What a project's functions.py marks."""
+
+    functions: tuple[PythonFunction, ...] = ()
+    sinks: tuple[CallbackSink, ...] = ()
+
+
+def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem]) -> PythonFile:
+    """Load the file, if there is one, and enter the functions and aggregates that it marks; find its sinks."""
     path = folder / PYTHON_FILE
     if not path.is_file():
-        return ()
+        return PythonFile()
     text = read_text(path, PYTHON_FILE)
     module = _loaded(path, text) if isinstance(text, str) else text
     if isinstance(module, Problem):
         problems.append(module)
-        return ()
+        return PythonFile()
     found: list[PythonFunction] = []
+    sinks = _sinks_in(module)
     for called in dict.fromkeys(value for value in vars(module).values() if _is_marked(value)):
         wish = aggregate_wish_of(called) or wish_of(called)
         assert wish is not None
@@ -68,10 +78,17 @@ def read_python_functions(folder: Path, catalog: Catalog, problems: list[Problem
             found.append(PythonFunction(function, called, wish))
         except PenstockError as error:
             problems.append(Problem(error, PYTHON_FILE))
-    if not found and not problems:
+    if not found and not sinks and not problems:
         hint = "Write @penstock.function() before each function that queries may call, or @penstock.aggregate(…)."
         problems.append(Problem(ProjectError(f"{PYTHON_FILE} marks no function", hint=hint), PYTHON_FILE))
-    return tuple(found)
+    return PythonFile(tuple(found), sinks)
+
+
+def _sinks_in(module: ModuleType) -> tuple[CallbackSink, ...]:
+    """Find the sinks of a file; one that makes none has not loaded what they need."""
+    if (known := sys.modules.get("penstock.sinks.callback")) is None:
+        return ()
+    return tuple(dict.fromkeys(value for value in vars(module).values() if isinstance(value, known.CallbackSink)))
 
 
 def _is_marked(value: Any) -> bool:

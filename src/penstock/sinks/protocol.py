@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -49,6 +49,14 @@ class ByExecutors(Protocol):
     """A sink that lets executors write answers of many rows."""
 
     write_large: WriteLarge | None  # set by an engine that has executors
+
+
+@runtime_checkable
+class ForEachQuery(Protocol):
+    """Rows of continuous queries, which stand once for all queries that take them."""
+
+    def for_each_query(self) -> Iterable[pa.Table]:
+        """Give each row for every query that takes it, in the query's own columns."""
 
 
 class Progressing(Protocol):

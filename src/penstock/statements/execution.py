@@ -24,6 +24,7 @@ from penstock.language.functions.sql_functions import define
 from penstock.language.grammar.dialect import WindowClause
 from penstock.language.statements import (
     AlterQuery,
+    AlterSource,
     CreateFunction,
     CreateQuery,
     CreateStream,
@@ -38,6 +39,7 @@ from penstock.language.statements import (
     Statement,
 )
 from penstock.model.schema import Stream, Table
+from penstock.statements.altered_sources import altered_source
 from penstock.statements.query_binder import Named, QueryBinder
 from penstock.statements.questions import Questions
 from penstock.statements.stream_joins import joined_stream
@@ -45,6 +47,7 @@ from penstock.statements.user_functions import UserFunctions
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
+from penstock.stream.source_changes import SourceChanges
 
 _ABOUT_NAMES = (CatalogError, UnknownQuery, UnknownStream, UnknownTable, UnknownFunction)
 
@@ -60,6 +63,7 @@ class Execution:
     functions: UserFunctions
     changes: QueryChanges
     streams: StreamRegistry
+    source_changes: SourceChanges
 
     def run(self, statements: Iterable[Statement]) -> list[pa.Table]:
         """Carry out statements; queries that follow each other are entered together."""
@@ -78,6 +82,18 @@ class Execution:
             answers += self._carried_out(statement)
         self._enter(waiting)
         return answers
+
+    def replaced(self, statements: Iterable[Statement]) -> list[str]:
+        """Let streams and tables go on as statements that create them say; return what differs."""
+        found: list[str] = []
+        for statement in statements:
+            assert isinstance(statement, CreateStream | CreateTable)
+            source = statement.stream if isinstance(statement, CreateStream) else statement.table
+            try:
+                found += self.source_changes.replace(source)
+            except _ABOUT_NAMES as error:
+                raise _located(error, statement) from None
+        return found
 
     def _enter(self, queries: Sequence[Named]) -> None:
         """Enter queries, all of them or none."""
@@ -105,6 +121,8 @@ class Execution:
                 self._drop(statement)
             case AlterQuery():
                 self._alter(statement)
+            case AlterSource():
+                self.source_changes.replace(altered_source(statement, self.catalog))
             case CreateStream() | CreateTable() | CreateFunction() | CreateQuery() | CreateStreamAs():
                 if not (statement.if_not_exists and self._exists(statement)):
                     self._create(statement)
@@ -116,7 +134,7 @@ class Execution:
         """Enter what a CREATE defines."""
         match statement:
             case CreateStream(stream=source) | CreateTable(table=source):
-                self.sources.enter(source)
+                self.source_changes.replace(source) if statement.or_replace else self.sources.enter(source)
             case CreateFunction():
                 function = define(statement, self.catalog.functions())
                 self.functions.check_body(function)

@@ -32,6 +32,8 @@ POINTS: Final[tuple[str, ...]] = (
     "answers",
     "sink.jsonl",
     "sink.parquet",  # torn: all drafts are written, one has its name
+    "sink.parquet.columns",  # what a query's folder says of itself
+    "sink.parquet.reach",  # which files are about to appear in folders of queries
     "sink.progress",
     "compaction.partials",
     "compaction.answers",

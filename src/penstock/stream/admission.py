@@ -255,6 +255,8 @@ class Admission:
         found: dict[int, Since] = {}
         for definition in (d for d in layout.plan.definitions if d.id in chosen):
             since, first = chosen[definition.id], self.progress.clock.first_us
+            there = self.past.stream.known_since_us(definition.typed.columns)
+            since = max((us for us in (since, there) if us is not None), default=None)
             since = since if since is not None and first is not None and since > first else None
             known, new = self.progress.windows.first_ends.get(definition.id), self._first_end(definition, since)
             if known is not None and new is not None and new < known:
@@ -286,7 +288,7 @@ class Admission:
 
     def _asked(self, new: Definition, covered: Since, others: Sequence[Definition]) -> Since | _Nothing:
         """Return since when a query is to be entered with rows of the past; NOTHING: what is stored is enough."""
-        since, first, seen_until = since_of(new.query), self.progress.clock.first_us, self.progress.clock.seen_until_us
+        since, first, seen_until = self._since(new), self.progress.clock.first_us, self.progress.clock.seen_until_us
         assert first is not None
         assert seen_until is not None
         if is_session(new):  # they begin with the rows to come
@@ -299,7 +301,8 @@ class Admission:
             return None
         if self.groupings.has_spread(new):  # kept rows are offered, not asked for, and cannot be had here
             return NOTHING
-        kept = self.past.kept_since_us if new.begins_us is None else max(self.past.kept_since_us, new.begins_us)
+        there = self.past.stream.known_since_us(new.typed.columns)
+        kept = max(us for us in (self.past.kept_since_us, new.begins_us, there) if us is not None)
         if kept >= covered or any(self._needs_before(kept, d, new) for d in others):
             return NOTHING
         return kept if kept > first or new.begins_us is not None else None
@@ -312,9 +315,18 @@ class Admission:
         floor = self.progress.windows.floor_of(other)
         return floor is None or floor < time_us
 
+    def _since(self, new: Definition) -> int | str | None:
+        """Return since when a query asks for the past: not before all columns that it reads are there."""
+        since, there = since_of(new.query), self.past.stream.known_since_us(new.typed.columns)
+        if since is None or there is None:
+            return since
+        return max(since, there) if isinstance(since, int) else there
+
     def _not_before(self, new: Definition) -> None:
-        """Let a query begin no earlier than it asks for."""
-        since, covered, first = since_of(new.query), self.progress.windows.starts[new.id], self.progress.clock.first_us
+        """Let a query begin no earlier than it asks for, and than the columns that it reads."""
+        there = self.past.stream.known_since_us(new.typed.columns)
+        since = self._since(new) if there is None else (self._since(new) or there)
+        covered, first = self.progress.windows.starts[new.id], self.progress.clock.first_us
         if isinstance(since, int) and (first is None or since > first) and (covered is None or covered < since):
             self.progress.windows.begin(new, since)
 

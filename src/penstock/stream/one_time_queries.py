@@ -59,7 +59,9 @@ class OneTimeQueries:
             if end is not None:
                 lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
                 return self._finished(asked, self.synopsis, lane, end)
-        if self.pipeline.intake.past.kept_since_us <= watermark - typed.query.window.length:
+        there = self.pipeline.stream.known_since_us(typed.columns)
+        since = max(us for us in (self.pipeline.intake.past.kept_since_us, there) if us is not None)
+        if since <= watermark - typed.query.window.length:
             return self._from_rows(asked, watermark)
         raise self._not_stored(asked, missing)
 

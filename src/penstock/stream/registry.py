@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ class StreamRegistry:
         self.runners: dict[str, StreamRunner] = {}
         self._joins: dict[object, SharedJoin] = {}  # by streams and keys
         self._opening = threading.RLock()
+        self.changing = 0  # streams that are stopped for a moment, and go on
 
     def stream(self, name: str) -> StreamRunner:
         """Return a stream at work, or the numbered rows of one."""
@@ -149,6 +150,46 @@ class StreamRegistry:
         """End the threads of all sinks; what they have not begun is done by the next start."""
         for runner in list(self.runners.values()):
             runner.delivery.abandon()
+
+    def reopen(self, name: str, change: Callable[[StreamRunner | None], None]) -> None:
+        """Stop a stream and all that it feeds, let it be changed, and let everything go on as after a restart.
+
+        ``change`` is given the stream as it was, None if it was not at work; if it raises, nothing is changed.
+        """
+        self.changing += 1
+        together = self._connected(name)
+        ran = [one.stream.name for one in together if one.running]
+        try:
+            for one in together:
+                one.stop()
+            with self._opening:
+                change(self.runners.get(name))
+                for one in together:
+                    one.delivery.abandon()
+                    self._forget(one)
+                for one in together:
+                    self.stream(one.stream.name)
+        finally:
+            for line in ran:
+                self.stream(line).start()
+            self.changing -= 1
+
+    def _connected(self, name: str) -> list[StreamRunner]:
+        """List the streams at work that hold on to a stream, or to each other: all that it feeds, and what joins them.
+
+        Each comes before those that it feeds.
+        """
+        found, runners = {name}, self.in_order()
+        lines = {one.stream.name: {one.stream.name, *self.catalog.leaders(one.stream.name)} for one in runners}
+        while more := [line for line in lines.values() if line & found and not line <= found]:
+            found = found.union(*more)
+        return [one for one in runners if one.stream.name in found]
+
+    def _forget(self, gone: StreamRunner) -> None:
+        """Let go of a stream that has stopped."""
+        self.runners.pop(gone.stream.name, None)
+        if (join := join_of(gone.stream)) is not None:
+            self._joins.pop(join.shared_by, None)
 
     def leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""

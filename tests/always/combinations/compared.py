@@ -123,7 +123,7 @@ def _with_times(fields: dict[str, Any]) -> dict[str, Any]:
 def in_tables(folder: Path) -> Lines:
     """Read what a Parquet sink shows."""
     found: Lines = Counter()
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         found += Counter(_sorted(row) for row in pq.read_table(path, partitioning=None).to_pylist())
     return found
 

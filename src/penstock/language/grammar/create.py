@@ -45,9 +45,6 @@ class CreateGrammar(ClauseGrammar):
         place = self._here
         or_replace = self._take_word("OR", "REPLACE")
         kind = self._kind()
-        if or_replace and kind in ("stream", "table"):
-            hint = f"Queries and their partials depend on the {kind}: drop it, then create it anew."
-            self._refuse(f"OR REPLACE clauses for a {kind}", place, hint=hint)
         missing = self._take_word("IF", "NOT", "EXISTS")
         if missing and or_replace:
             self._fail("OR REPLACE and IF NOT EXISTS exclude each other", place)
@@ -57,19 +54,24 @@ class CreateGrammar(ClauseGrammar):
         if kind == "query":
             self._expect(TokenType.ALIAS, "AS")
             return CreateQuery(name.name, self._inner_select(), missing, or_replace)
-        return self._source_definition(kind, name, missing)
+        return self._source_definition(kind, name, missing, (place, or_replace))
 
-    def _source_definition(self, kind: Kind, name: exp.Identifier, missing: bool) -> Creation:
+    def _source_definition(
+        self, kind: Kind, name: exp.Identifier, missing: bool, replacing: tuple[tuple[int, int], bool]
+    ) -> Creation:
         """Read the clauses of a stream or table."""
         if self._at(TokenType.ALIAS):
             if kind == "table":
                 self._refuse("CREATE TABLE … AS SELECT statements")
+            if replacing[1]:
+                hint = "Queries read what it answers: drop it, then create it anew."
+                self._refuse("OR REPLACE clauses for a stream that a query makes", replacing[0], hint=hint)
             self._advance()
             return CreateStreamAs(name.name, self._inner_select(), missing)
         made = ClauseDefinition(name, missing, self._columns(kind, name))
         while self._clause(kind, made):
             pass
-        return self._stream(made) if kind == "stream" else self._table(made)
+        return replace(self._stream(made) if kind == "stream" else self._table(made), or_replace=replacing[1])
 
     # Queries.
 

@@ -7,22 +7,32 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from penstock.language.grammar.clauses import ClauseDefinition
 from penstock.language.grammar.create import CreateGrammar
+from penstock.language.grammar.cursor import place_of
+from penstock.language.grammar.limits import MAX_COLUMNS
 from penstock.language.grammar.literals import word_set
 from penstock.language.statements import (
+    AddColumns,
     AlterQuery,
+    AlterSource,
     Change,
     Describe,
     Drop,
+    DropColumns,
     Explain,
     Listed,
     Pause,
     Question,
     Resume,
+    SetLateness,
+    SetOptions,
     Show,
     ShowCreate,
+    SourceChange,
     Statement,
 )
+from penstock.model.schema import Column
 
 _NOT_STATEMENTS: Final = word_set(
     """insert update delete merge truncate use set reset refresh analyze grant revoke call load cache uncache msck add
@@ -72,16 +82,57 @@ class StatementGrammar(CreateGrammar):
         there = self._take_word("IF", "EXISTS")
         return Drop(kind, self._name(f"the name of a {kind}").name, there)
 
-    # ALTER QUERY.
+    # ALTER.
 
-    def _alter(self) -> AlterQuery:
+    def _alter(self) -> AlterQuery | AlterSource:
         """Read what follows ALTER."""
-        for kind in ("STREAM", "TABLE", "FUNCTION"):
-            if self._at_word(kind):
-                hint = "Drop it and create it anew." if kind != "FUNCTION" else "Write CREATE OR REPLACE FUNCTION."
-                self._refuse(f"ALTER {kind} statements", hint=hint)
+        if self._at_word("FUNCTION"):
+            self._refuse("ALTER FUNCTION statements", hint="Write CREATE OR REPLACE FUNCTION.")
+        if self._take_word("STREAM"):
+            return AlterSource("stream", self._name("the name of a stream").name, self._source_change("stream"))
+        if self._take_word("TABLE"):
+            return AlterSource("table", self._name("the name of a table").name, self._source_change("table"))
         self._expect_word("QUERY")
         return AlterQuery(self._name("the name of a query").name, self._change())
+
+    def _source_change(self, kind: str) -> SourceChange:
+        """Read what becomes of a stream or table."""
+        if self._take_word("ADD", "COLUMN"):
+            return AddColumns(self._added_columns(kind))
+        if self._take_word("DROP", "COLUMN"):
+            return DropColumns(self._dropped_columns())
+        if self._take_word("SET", "OPTIONS"):
+            return SetOptions(tuple(self._options(None).items()))
+        if kind == "stream" and self._take_word("WATERMARK"):
+            made = ClauseDefinition(exp.to_identifier("this stream"))
+            self._watermark(made)
+            assert made.time is not None
+            return SetLateness(made.time, made.lateness_us)
+        more = " or WATERMARK" if kind == "stream" else ""
+        self._fail(f"expected ADD COLUMN, DROP COLUMN, SET OPTIONS{more}, found {self._shown()}")
+
+    def _added_columns(self, kind: str) -> tuple[Column, ...]:
+        """Read columns with their types."""
+        found: list[Column] = []
+        while not found or self._take(TokenType.COMMA):
+            self._at_most(MAX_COLUMNS, found, "columns")
+            place = self._here
+            name, type_, computed = self._column(kind)
+            if computed is not None:
+                hint = "Write CREATE OR REPLACE STREAM with all of its columns."
+                self._refuse("computed columns in ALTER STREAM", place, hint=hint)
+            if name.name.lower() in (column.name.lower() for column in found):
+                self._fail(f'column "{name.name}" is added twice', place_of(name))
+            found.append(Column(name.name, type_))
+        return tuple(found)
+
+    def _dropped_columns(self) -> tuple[str, ...]:
+        """Read names of columns."""
+        found: list[str] = []
+        while not found or self._take(TokenType.COMMA):
+            self._at_most(MAX_COLUMNS, found, "columns")
+            found.append(self._name("a column", any_word=True).name)
+        return tuple(found)
 
     def _change(self) -> Change:
         """Read what becomes of the query."""

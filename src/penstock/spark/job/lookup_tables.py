@@ -29,6 +29,7 @@ class _Loaded:
 
     version: str
     frame: DataFrame
+    table: Table  # as it was when it was read
 
 
 class LookupTables:
@@ -68,10 +69,10 @@ class LookupTables:
             table = tables[join.table]
             version = table_version(table)
             loaded = self._loaded.get(join.id)
-            if loaded is None or loaded.version != version:
+            if loaded is None or (loaded.version, loaded.table) != (version, table):
                 if loaded is not None:
                     loaded.frame.unpersist()
-                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table, version))
+                loaded = self._loaded[join.id] = _Loaded(version, self._prepare(join, table, version), table)
             frames[join.id], versions[join.id] = loaded.frame, version
         return frames, versions
 

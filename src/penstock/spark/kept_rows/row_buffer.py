@@ -84,7 +84,7 @@ class RowBuffer:
     def collect(self, since_us: int, before_us: int, most: int) -> pa.Table | None:
         """Read the rows of a stretch of time with their times and hashes, at most so many; None: Spark has to."""
         kept = self.folders.collect(since_us, HASH, most)
-        if kept is None:
+        if kept is None or not {c.name for c in self.stream.columns} <= set(kept.column_names):  # some came later
             return None
         times = kept[TIME].to_numpy()
         return kept.filter(pa.array((times >= since_us) & (times < before_us)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, overload
 
@@ -17,6 +17,7 @@ from penstock.spark.kept_rows.taken_rows import AT_ONCE, TakenRows, numbers_of
 from penstock.store.taken_plan import RowShape, TakenCommit, TakenPlan
 
 INSTANT: Final = pa.timestamp("us", tz="UTC")
+MOST_PAIRS: Final = 1_000_000  # of a row and a query in one table
 
 
 def answers_of_query(
@@ -93,22 +94,40 @@ def sink_shapes(plan: TakenPlan) -> list[SinkShape]:
     ]
 
 
+def query_shapes(plan: TakenPlan) -> list[SinkShape]:
+    """Put queries together that have the same columns, for a sink that keeps each query's rows apart."""
+    found: dict[RowShape, list[int]] = {}
+    for place, query in enumerate(plan.queries):
+        shape = plan.shapes[query.shape]
+        found.setdefault(RowShape(shape.names, shape.columns, True), []).append(place)
+    return [SinkShape(shape, tuple(places)) for shape, places in found.items()]
+
+
 class SinkTables(Sequence[pa.Table]):
     """The rows of one commit as sinks get them, read and written out one piece at a time."""
 
     def __init__(
-        self, rows: TakenRows, commit: TakenCommit, names: Mapping[int, str], versions: Mapping[int, int]
+        self,
+        rows: TakenRows,
+        commit: TakenCommit,
+        names: Mapping[int, str],
+        versions: Mapping[int, int],
+        shapes: Callable[[TakenPlan], list[SinkShape]] = sink_shapes,
     ) -> None:
         """Take a commit, and the names and versions of its queries by definition."""
-        self.rows, self.commit = rows, commit
+        self.rows, self.commit, self._known = rows, commit, (names, versions)
         self.plan, self.takers = rows.plan(commit.plan)
-        self.shapes = sink_shapes(self.plan)
+        self.shapes = shapes(self.plan)
         queries = [query.definition for query in self.plan.queries]
         self._names = pa.array([names[number] for number in queries], pa.string())
         self._versions = pa.array([versions[number] for number in queries], pa.int32())
         self._by_condition = _by_condition(self.plan)
         self._pieces: Iterator[tuple[int, pa.Table]] | None = None
         self._made: dict[int, list[pa.Table]] = {}
+
+    def for_each_query(self) -> SinkTables:
+        """Give each row for every query that takes it, in the query's own columns."""
+        return SinkTables(self.rows, self.commit, *self._known, query_shapes)
 
     @property
     def pieces(self) -> int:
@@ -146,11 +165,12 @@ class SinkTables(Sequence[pa.Table]):
             rows, queries = row[mine], query[mine]
             if not len(rows):
                 continue
-            yield (
-                self._exploded(piece, first, shape, rows, queries)
-                if shape.shape.exploded
-                else self._listed(piece, first, shape, rows, queries)
-            )
+            if not shape.shape.exploded:
+                yield self._listed(piece, first, shape, rows, queries)
+                continue
+            for at in range(0, len(rows), MOST_PAIRS):
+                some = slice(at, at + MOST_PAIRS)
+                yield self._exploded(piece, first, shape, rows[some], queries[some])
 
     def _pairs(self, piece: pa.Table) -> tuple[Int64Array, Int64Array]:
         """List all pairs of a row and a query, by its place in the plan, that takes it, in order."""
@@ -186,6 +206,15 @@ class SinkTables(Sequence[pa.Table]):
         named = [self._names.take(pa.array(query)), self._versions.take(pa.array(query))]
         names = ["query_name", "query_version", *(field.name for field in EACH_ROW), *shape.shape.names]
         return pa.table([*named, *about, *outputs_of(mine, shape.shape)], names=names)
+
+
+class HeldTables(list[pa.Table]):
+    """The rows of one commit as most sinks get them, in memory; for others they are read again."""
+
+    def __init__(self, tables: SinkTables) -> None:
+        """Read them."""
+        super().__init__(tables.tables())
+        self.for_each_query = tables.for_each_query
 
 
 def _by_condition(plan: TakenPlan) -> list[tuple[Int64Array, Int64Array]]:

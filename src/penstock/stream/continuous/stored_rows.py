@@ -12,7 +12,7 @@ from penstock.language.options import KEPT_US
 from penstock.sinks.outlet import Tables
 from penstock.spark.kept_rows.taken_rows import TakenRows
 from penstock.store.taken_plan import TakenCommit
-from penstock.stream.continuous.row_answers import SinkTables
+from penstock.stream.continuous.row_answers import HeldTables, SinkTables
 from penstock.stream.progress import Progress
 
 FEW_ROWS: Final = 200_000  # of a commit: up to so many are held for sinks; more are read when they are written
@@ -37,7 +37,7 @@ class StoredRows:
         names = {number: self.catalog.name_of(number) for number in definitions}
         versions = {number: self.catalog.version_of(number) for number in definitions}
         tables = SinkTables(self.taken, commit, names, versions)
-        return list(tables) if commit.rows <= FEW_ROWS else tables
+        return HeldTables(tables) if commit.rows <= FEW_ROWS else tables
 
     def expire(self, upto: int, watermark_us: int, keeping: Mapping[int, int], plan: int | None) -> None:
         """Delete the commits up to one whose rows no query keeps any more, and plans that none is of but the one named.
