@@ -1,4 +1,4 @@
-"""Notes when a sink had taken all answers of each batch, which may come in several groups."""
+"""Notes when a sink had all answers of a batch, however many groups they came in."""
 
 from __future__ import annotations
 

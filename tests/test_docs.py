@@ -134,6 +134,18 @@ def tables_as_before() -> Iterator[None]:
         table.update(known)
 
 
+@pytest.fixture
+def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let Python and Spark both begin relative paths in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory()
+    files.setWorkingDirectory(hadoop.Path(str(tmp_path)))
+    yield
+    files.setWorkingDirectory(before)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -147,10 +159,7 @@ def tables_as_before() -> Iterator[None]:
         "weave.md",
     ],
 )
-def test_python_pages_run(
-    name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables_as_before: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_python_pages_run(name: str, here: None, tables_as_before: None) -> None:
     names: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(name):
         if block.info != "python":

@@ -87,7 +87,7 @@ def test_a_program_that_freezes_objects_itself_is_let_alone(monkeypatch: pytest.
     frozen = gc.get_freeze_count()
     with garbage.put_off():
         garbage.catch_up()
-    assert gc.get_freeze_count() == frozen
+    assert frozen - 1_000 < gc.get_freeze_count() <= frozen  # some of these may have ended by themselves
     assert knot() is not None
 
 

@@ -175,7 +175,7 @@ def test_every_dependency_is_pinned() -> None:
     names = {re.split(r"[<>=]", line)[0].lower() for line in asked}
     pinned = {line.split("==")[0].lower() for line in (HOUSE / "constraints.txt").read_text().splitlines()}
     assert names - pinned == set()
-    assert "pandas" not in names | pinned
+    assert not any(line.startswith("pandas") for line in project["dependencies"])
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -45,7 +45,7 @@ class Dying:
         self.spark, self.folder, self.armed, self.deaths = spark, folder, "", list[str]()
         self.batch, self.next_id = 0, 0
         self.expected = Counter[tuple[str, int]]()
-        self.passing = False
+        self.passing = ""  # a query that only one batch knows, whose folder is new
         self.bed = self.opened()
         self.bed.stream("s", "ts TIMESTAMP, id BIGINT, v BIGINT", lateness="1 s")
         for name, (text, _) in QUERIES.items():
@@ -68,10 +68,9 @@ class Dying:
     def step(self, moment: str) -> None:
         """Feed a batch, with another plan than the one before; the engine dies at a moment of it."""
         if self.passing:
-            self.bed.engine.drop_query("passing")
-        else:
-            self.bed.query("passing", PASSING[0])
-        self.passing = not self.passing
+            self.bed.engine.drop_query(self.passing)
+        self.passing = f"passing{self.batch}"
+        self.bed.query(self.passing, PASSING[0])
         rows = [(self.batch * 2 + place % 2, self.next_id + place, (self.batch + place) % 9) for place in range(9)]
         number, self.batch, self.next_id = self.batch, self.batch + 1, self.next_id + 9
         self.armed = moment
@@ -82,14 +81,14 @@ class Dying:
             self.bed.engine.release()
             self.bed = self.opened()
             self.bed.feed("s", rows, number=number)  # as Spark sends it again
-        queries = QUERIES | ({"passing": PASSING} if self.passing else {})
+        queries = QUERIES | {self.passing: PASSING}
         taken = [(name, i) for name, (_, takes) in queries.items() for _, i, v in rows if takes(v)]
         self.expected += Counter(taken)
 
     def check(self) -> None:
         """Compare results and the sink with what every query should have answered."""
         found = Counter[tuple[str, int]]()
-        for name in [*QUERIES, *(["passing"] if self.passing else [])]:
+        for name in [*QUERIES, self.passing]:
             found.update((name, row["id"]) for row in self.bed.answers(name))
         there = {name for name, _ in found}
         assert found == Counter({key: n for key, n in self.expected.items() if key[0] in there})

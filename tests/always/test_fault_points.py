@@ -30,6 +30,7 @@ ELSEWHERE = {
     "taken.fragments",
     "taken.record",
     "forgotten",
+    "sink.parquet.columns",  # once for each query: tests/always/test_continuous_faults.py
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")
 FAN = 3  # files that are put together, instead of sixteen

@@ -147,7 +147,6 @@ def test_a_column_called_window_goes_first() -> None:
             UnknownColumn,
             'stream "trades" has no column "window"',
         ),
-        ("# GROUP BY session_window(ts, '5 s')", Unsupported, "session windows are not available"),
         ("window(ts, '5 s'), count(*) FROM trades [RANGE 5 s SLIDE 5 s]", Unsupported, "window() is not available"),
         ("window, count(*) FROM trades [RANGE 5 s SLIDE 5 s]", UnknownColumn, 'stream "trades" has no column "window"'),
     ],

@@ -369,12 +369,12 @@ def test_a_window_is_read_in_every_spelling(bound: Callable[[str], Query], text:
         ("[RANGE 101 weeks SLIDE 1 year]", InvalidWindow, '"year" has no fixed length'),
         ("[RANGE 6000 weeks SLIDE 1 s]", InvalidWindow, "the range of a window must be at most 100 years"),
         ("[RANGE 99999999999999999 d SLIDE 1 s]", InvalidWindow, '"99999999999999999 d" is too long'),
-        ("[SLIDE 1 s]", MalformedSQL, 'expected RANGE, WINDOW or ROWS, found "SLIDE"'),
+        ("[SLIDE 1 s]", MalformedSQL, 'expected RANGE, WINDOW, ROWS or SESSION, found "SLIDE"'),
         ("[RANGE SLIDE 1 s]", MalformedSQL, 'expected a duration such as 12 MIN, found "SLIDE"'),
         ("[RANGE 1 s SLIDE 1 s", MalformedSQL, 'expected "]", found the end'),
         ("[RANGE 1 s SLIDE 1 s] [RANGE 1 s SLIDE 1 s]", MalformedSQL, "a second window"),
         ("[RANGE 1 s SLIDE 1 s] t [RANGE 1 s SLIDE 1 s]", MalformedSQL, "a second window"),
-        ("[0]", MalformedSQL, 'expected RANGE, WINDOW or ROWS, found "0"'),
+        ("[0]", MalformedSQL, 'expected RANGE, WINDOW, ROWS or SESSION, found "0"'),
     ],
 )
 def test_a_window_that_cannot_be_is_refused(

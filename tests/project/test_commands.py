@@ -298,14 +298,14 @@ def test_a_test_may_name_some_of_the_answers(penstock: Penstock, spark: SparkSes
   contains: [{{symbol: B, v: 2}}, {{symbol: A}}]
 - name: each counts once
   rows: {{trades: [{rows}]}}
-  contains: [{{symbol: A}}, {{symbol: A, v: 1}}]
+  contains: [{{symbol: A}}, {{symbol: A, v: 2}}]
 """,
     )
     done = penstock("test", "many")
     assert done.code == 1
     assert "passed  many: in any order" in done.out
     assert "FAILED  many: each counts once" in done.out
-    assert "  no answer is symbol 'A', v 1\n    the nearest: row 1 (window_end" in done.out
+    assert "  no answer is symbol 'A', v 2\n    the nearest: row 1 (window_end" in done.out
 
 
 def test_check_finds_mistakes_of_streams_queries_and_tests_at_once(penstock: Penstock, tmp_path: Path) -> None:

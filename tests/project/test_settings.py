@@ -129,7 +129,7 @@ def test_data_that_is_missing_is_a_note_where_columns_are_declared(tmp_path: Pat
         ("price: DOUBLE", "price: {type: INT, as: 'reflect(symbol)'}", "not a column", "reflect"),
         ("price: DOUBLE", "price: {type: INT, as: 'volum + 1'}", 'no column "volum"', 'Did you mean "volume"?'),
         ("time: ts", "time: tts", 'no column "tts"', 'Did you mean "ts"?'),
-        ("time: ts", "time: symbol", "is string, not a timestamp", "timestamp_millis"),
+        ("time: ts", "time: symbol", "is string, not a timestamp", "to_timestamp(symbol)"),
         ("    time: ts\n", "", 'stream "trades" has no time', "column of event time"),
         ("5 s", "5 parsecs", 'no unit "parsecs"', "for example 5 s"),
         ("5 s", "[5]", "must be text, not a list", "^^^"),

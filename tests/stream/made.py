@@ -233,6 +233,11 @@ class MadeJob(BatchJob):
         """Say that batches are small."""
         return 0
 
+    @property
+    def cores(self) -> int:
+        """Say on how many cores Spark would aggregate."""
+        return 2
+
     def run(
         self, batch: Any, layout: Layout, known: Mapping[str, Table], judged: Bounds, beside: Any = None
     ) -> BatchPartials:

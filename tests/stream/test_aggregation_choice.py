@@ -58,7 +58,8 @@ def test_small_batches_of_several_groupings_or_with_states_are_aggregated_here(
 
 def test_large_batches_are_aggregated_by_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aggregation_choice, "FEW_ROWS", 10)
-    monkeypatch.setattr(aggregation_choice, "FEW_BYTES", -1)
+    monkeypatch.setattr(aggregation_choice, "MANY_ROWS", 10)
+    monkeypatch.setattr(aggregation_choice, "ROW_BYTES", -1)
     monkeypatch.setattr(aggregation_choice, "MUCH_FILLED", 2.0)
     assert answers(spark, [PLAIN, ALL])[1] == 0
     monkeypatch.setattr(aggregation_choice, "MUCH_FILLED", 0.1)
@@ -69,6 +70,8 @@ def test_a_stream_about_as_large_as_few_rows_does_not_change_its_job_with_every_
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aggregation_choice, "MUCH_FILLED", 100.0)
+    monkeypatch.setattr(aggregation_choice, "MANY_ROWS", 0)
+    monkeypatch.setattr(aggregation_choice, "ROW_BYTES", 1 << 40)
     for few, sent in ((10, len(ROWS)), (9, 20)):  # batches of 20 rows, the first one judged by its bytes
         monkeypatch.setattr(aggregation_choice, "FEW_ROWS", few)
         assert answers(spark, [PLAIN, ALL])[1] == sent

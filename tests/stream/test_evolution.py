@@ -231,7 +231,7 @@ def test_a_table_changes_its_shape_path_and_options(opened: ps.Engine, tmp_path:
     opened.create_query("t", "SELECT name, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] JOIN t USING (k) GROUP BY name")
     arrive(tmp_path / "in", "1", range(20, 31))
     opened.process_available()
-    assert said(opened, "t") == [(30, "one", 5), (30, "two", 5)]
+    assert said(opened, "t") == [(end, name, 5) for end in (10, 20, 30) for name in ("one", "two")]  # rows are kept
     with pytest.raises(CatalogError, match=r'column "name" of table "t" is string, and cannot go while it is read'):
         opened.execute("ALTER TABLE t DROP COLUMN name")
     with pytest.raises(CatalogError, match=r'column "k" of table "t" .* cannot go'):
@@ -243,7 +243,7 @@ def test_a_table_changes_its_shape_path_and_options(opened: ps.Engine, tmp_path:
     opened.create_query("w", "SELECT sum(weight) AS w FROM s [RANGE 10 s SLIDE 10 s] JOIN t USING (k)")
     arrive(tmp_path / "in", "2", range(31, 51))
     opened.process_available()
-    assert said(opened, "t")[2:] == [(40, "dos", 5), (40, "one", 1), (40, "uno", 4), (50, "dos", 5), (50, "uno", 5)]
+    assert said(opened, "t")[6:] == [(40, "dos", 5), (40, "one", 1), (40, "uno", 4), (50, "dos", 5), (50, "uno", 5)]
     assert said(opened, "w")[-1] == (50, 15)
     opened.execute("ALTER TABLE t ADD COLUMN note STRING; ALTER TABLE t DROP COLUMN note")
 

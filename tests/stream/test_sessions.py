@@ -172,7 +172,8 @@ def happens(draw: random.Random, both: Both, *, dies: bool) -> None:
 
 @pytest.fixture(autouse=True)
 def eager_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.compaction.FAN", "store.commits.FAN", "store.answers.FAN", "stream.pipeline.COMPACTED_EVERY"):
+    folders = ("store.compaction.FAN", "store.commits.FAN", "store.answers.FAN")
+    for name in (*folders, "stream.batch_taking.COMPACTED_EVERY"):
         monkeypatch.setattr(f"penstock.{name}", 3)
 
 

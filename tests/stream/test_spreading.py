@@ -119,7 +119,7 @@ def test_answers_of_an_altered_query_stay_in_the_order_of_their_groups(spark: Sp
 
 
 def test_sinks_get_what_executors_wrote_exactly_once(spark: SparkSession, tmp_path: Path) -> None:
-    sinks = [ParquetSink(tmp_path / "parquet"), JsonLinesSink(tmp_path / "lines")]
+    sinks = [ParquetSink(tmp_path / "parquet", layout="columns"), JsonLinesSink(tmp_path / "lines")]
     with spread_bed(spark, tmp_path, sinks=sinks) as bed:
         bed.query("q", BY_A)
         bed.query("all", "SELECT count(*) AS n FROM r [RANGE 2 s SLIDE 1 s]")

@@ -14,7 +14,8 @@ from tests.stream.made import MadeStream, row
 
 @pytest.fixture(autouse=True)
 def eager_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.compaction.FAN", "store.answers.FAN", "store.commits.FAN", "stream.pipeline.COMPACTED_EVERY"):
+    folders = ("store.compaction.FAN", "store.commits.FAN", "store.answers.FAN")
+    for name in (*folders, "stream.batch_taking.COMPACTED_EVERY"):
         monkeypatch.setattr(f"penstock.{name}", 2)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from penstock.catalog.evolution import Readers, check_stream, check_table, columns_of_table, with_since
+from penstock.catalog.evolution import check_stream, check_table, with_since
 from penstock.catalog.lookup import Edition, Lookup
 from penstock.catalog.naming import (
     Kind,
@@ -32,7 +32,6 @@ from penstock.model.derived import EACH_ROW, MADE, PAIRS, join_of, leaders_of, s
 from penstock.model.function import Function
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.schema import Stream, Table
-from penstock.model.stream_join import needs_of
 from penstock.store.changes import ChangeLog
 from penstock.store.packed_changes import FORGOTTEN, Change
 
@@ -155,24 +154,6 @@ class Catalog(Lookup):
             stream = self.known_stream(source.name)
             check_stream(stream, with_checked_dedup(source), self._readers_of_stream(stream))
             return stream
-
-    def _readers_of_stream(self, stream: Stream) -> Readers:
-        """List who reads which columns of a stream."""
-        entries = [entry for entry in self._in_force() if source_of(entry.stream) == stream.name]
-        found = {f'query "{e.name}"': self._timeline.read(e).typed.columns for e in entries}
-        joined = [s for s in self._streams.values() if s.format == PAIRS and stream.name in leaders_of(s)]
-        needs = {f'stream "{s.name}"': needs_of(stream.name, [j]) for s in joined if (j := join_of(s)) is not None}
-        return found | {name: frozenset(need.columns) for name, need in needs.items() if need is not None}
-
-    def _readers_of_table(self, table: Table) -> Readers:
-        """List who reads which columns of a table."""
-        found: dict[str, frozenset[str]] = {}
-        for entry in self._in_force():
-            definition = self._timeline.read(entry)
-            joins = [join for join in definition.query.joins if join.table == table.name]
-            if joins:
-                found[f'query "{entry.name}"'] = columns_of_table(definition, table)
-        return found
 
     def create_function(self, function: Function, or_replace: bool = False) -> bool:
         """Enter a function; the same one again changes nothing."""
@@ -423,15 +404,10 @@ class Catalog(Lookup):
         """Let a change hold that is durable."""
         self.version, name = change["version"], change["name"]
         match change["op"], change["kind"]:
-            case "create", "stream":
+            case "create" | "alter", "stream":
                 self._streams[name.lower()] = read_stream(change["stream"])
                 self._timeline.changed(name, self.version)
-            case "alter", "stream":
-                self._streams[name.lower()] = read_stream(change["stream"])
-                self._timeline.changed(name, self.version)
-            case "alter", "table":
-                self._tables[name.lower()] = read_table(change["table"])
-            case "create", "table":
+            case "create" | "alter", "table":
                 self._tables[name.lower()] = read_table(change["table"])
             case "create", "function":
                 self._enter_function(read_function(change["function"]))

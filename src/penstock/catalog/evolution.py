@@ -12,6 +12,7 @@ from penstock.model.derived import FED
 from penstock.model.schema import Column, Stream, Table
 
 Readers = Mapping[str, frozenset[str]]  # queries, and streams that join: the columns that each reads
+EARLIEST: Final = -62_135_596_800_000_000  # the first instant of year 1
 _LISTED: Final = 10  # of those that are in the way
 
 
@@ -41,12 +42,13 @@ def with_since(known: Stream, new: Stream, since_us: int | None) -> Stream:
     before = {column.name: column for column in known.columns}
     kept = {c.name for c in new.columns if before.get(c.name) == c}
     since = {name: us for name, us in known.since.items() if name in kept}
-    if since_us is not None:
-        since |= {column.name: since_us for column in new.columns if column.name not in kept}
+    came_us = EARLIEST if since_us is None else since_us
+    since |= {column.name: came_us for column in new.columns if column.name not in kept}
     names = {column.name.lower() for column in new.columns}
     earlier = {**known.former, **{column.name: column.type for column in known.columns}}
     former = {name: kind for name, kind in earlier.items() if name.lower() not in names}
-    return replace(new, since=since, former=former)
+    moved = known.moved or (since_us is not None and known.options.get("path") != new.options.get("path"))
+    return replace(new, since=since, former=former, moved=moved)
 
 
 def differences(known: Stream | Table, new: Stream | Table) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.catalog.evolution import Readers, columns_of_table
 from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
@@ -238,6 +239,24 @@ class Lookup:
     def _in_force(self) -> list[CatalogEntry]:
         """List all definitions that answer windows, the queries of now last."""
         return [*self._leaving.values(), *self._queries.values()]
+
+    def _readers_of_stream(self, stream: Stream) -> Readers:
+        """List who reads which columns of a stream."""
+        entries = [entry for entry in self._in_force() if source_of(entry.stream) == stream.name]
+        found = {f'query "{e.name}"': self._timeline.read(e).typed.columns for e in entries}
+        joined = [s for s in self._streams.values() if s.format == PAIRS and stream.name in leaders_of(s)]
+        needs = {f'stream "{s.name}"': needs_of(stream.name, [j]) for s in joined if (j := join_of(s)) is not None}
+        return found | {name: frozenset(need.columns) for name, need in needs.items() if need is not None}
+
+    def _readers_of_table(self, table: Table) -> Readers:
+        """List who reads which columns of a table."""
+        found: dict[str, frozenset[str]] = {}
+        for entry in self._in_force():
+            definition = self._timeline.read(entry)
+            joins = [join for join in definition.query.joins if join.table == table.name]
+            if joins:
+                found[f'query "{entry.name}"'] = columns_of_table(definition, table)
+        return found
 
     def _holder(self, kind: Kind) -> dict[str, Any]:
         """Return what holds the names of a kind."""

@@ -45,6 +45,6 @@ def read_function(record: Mapping[str, Any]) -> Function:
 
 
 def same(known: Stream | Table, other: Stream | Table) -> bool:
-    """Tell whether two definitions are the same, whenever their columns came."""
-    history = {"since": None, "former": None}
+    """Tell whether two definitions are the same, whatever they were before."""
+    history = {"since": None, "former": None, "moved": None}
     return {**plain(known), **history} == {**plain(other), **history}

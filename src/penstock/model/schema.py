@@ -33,9 +33,13 @@ class Stream:
     retain_rows_us: int = 0  # how long rows are kept for questions and new queries; 0: not at all
     since: Mapping[str, int] = field(default_factory=dict)  # columns that came later: from which event time on
     former: Mapping[str, str] = field(default_factory=dict)  # types of columns that are gone: stored rows may have them
+    moved: bool = False  # rows were read from another path before
 
     def known_since_us(self, columns: Collection[str]) -> int | None:
-        """Return from which event time on rows have all of some columns; None: all rows have them."""
+        """Return from which event time on rows have all of some columns; None: all rows have them.
+
+        Columns that came before the first row are there from the beginning of time on, in whatever files have them.
+        """
         return max((us for name, us in self.since.items() if name in columns), default=None)
 
 

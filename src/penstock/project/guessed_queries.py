@@ -50,7 +50,7 @@ def range_of(time: GuessedTime) -> int:
 
 def propose_queries(data: DataSet, time: GuessedTime) -> list[ProposedQuery]:
     """Propose five queries that can be told apart, about what there is."""
-    asked = _Asked(data, columns_of(data, time), range_of(time))
+    asked = _LookedAt(data, columns_of(data, time), range_of(time))
     found = [_pace(asked)]
     if asked.columns.key is not None:
         found += [_by_group(asked, asked.columns.key), _top(asked, asked.columns.key)]
@@ -86,7 +86,7 @@ def _is_number(name: str, column: pa.ChunkedArray) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LookedAt:
     """What queries are written about."""
 
     data: DataSet
@@ -110,13 +110,13 @@ class _Asked:
         return ProposedQuery(f"{self.data.name}_{name}", about, text)
 
 
-def _pace(asked: _Asked) -> ProposedQuery:
+def _pace(asked: _LookedAt) -> ProposedQuery:
     """Count rows."""
     about = f"How many rows come in {format_duration(asked.range_us)}."
     return asked.query("pace", about, "count(*) AS n", asked.each)
 
 
-def _by_group(asked: _Asked, key: str) -> ProposedQuery:
+def _by_group(asked: _LookedAt, key: str) -> ProposedQuery:
     """Count and add up by a key."""
     number = asked.columns.number
     summed = f", sum({number}) AS total, avg({number}) AS mean" if number else ""
@@ -124,45 +124,45 @@ def _by_group(asked: _Asked, key: str) -> ProposedQuery:
     return asked.query("by_group", about, f"{key}, count(*) AS n{summed}", asked.each, "GROUP BY ALL")
 
 
-def _top(asked: _Asked, key: str) -> ProposedQuery:
+def _top(asked: _LookedAt, key: str) -> ProposedQuery:
     """List what comes most often."""
     about = f"Which {_bare(key)} come most often, looked at anew after each {format_duration(asked.range_us)}."
     return asked.query("top", about, f"top(5, {key}) AS most_frequent", asked.rolling)
 
 
-def _spread(asked: _Asked, number: str) -> ProposedQuery:
+def _spread(asked: _LookedAt, number: str) -> ProposedQuery:
     """Tell the least, middle and greatest values."""
     select = f"min({number}) AS least, percentile({number}, array(0.5, 0.95)) AS percentiles, max({number}) AS most"
     return asked.query("spread", f"How {_bare(number)} is spread.", select, asked.each)
 
 
-def _large(asked: _Asked, number: str) -> ProposedQuery:
+def _large(asked: _LookedAt, number: str) -> ProposedQuery:
     """Count the rows with a large value."""
     about = f"Rows of which {_bare(number)} is among the highest of the sample."
     where = f"WHERE {number} > {_bound(asked.data.rows.column(_bare(number)))}\nHAVING count(*) > 0"
     return asked.query("large", about, f"count(*) AS n, max({number}) AS most", asked.each, where)
 
 
-def _gaps(asked: _Asked) -> ProposedQuery:
+def _gaps(asked: _LookedAt) -> ProposedQuery:
     """Count what is missing."""
     other = asked.columns.other
     select = f"count_if({other} IS NULL) AS missing, count(*) AS n"
     return asked.query("gaps", f"How often {_bare(other)} is missing.", select, asked.each)
 
 
-def _rolling(asked: _Asked) -> ProposedQuery:
+def _rolling(asked: _LookedAt) -> ProposedQuery:
     """Count rows over a longer time."""
     return asked.query("rolling", "The pace over a longer time, looked at as often.", "count(*) AS n", asked.rolling)
 
 
-def _last(asked: _Asked) -> ProposedQuery:
+def _last(asked: _LookedAt) -> ProposedQuery:
     """Show the last row and the first."""
     other = asked.columns.other
     select = f"last({other}) AS latest, first({other}) AS earliest"
     return asked.query("last", "The last row of each window, and the first.", select, asked.each)
 
 
-def _quiet(asked: _Asked) -> ProposedQuery:
+def _quiet(asked: _LookedAt) -> ProposedQuery:
     """Find windows with few rows."""
     return asked.query("quiet", "Windows with few rows.", "count(*) AS n", asked.each, "HAVING count(*) < 2")
 

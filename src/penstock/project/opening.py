@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,20 +90,29 @@ def source_problems(project: Project, engine: Engine) -> list[Problem]:
     """Enter streams, tables and functions of a project that is nowhere else, and collect what Spark refuses."""
     problems: list[Problem] = []
     text = (project.folder / SETTINGS_FILE).read_text(encoding="utf-8")
-    for declared in (*project.settings.streams, *project.settings.tables):
-        try:
-            engine.execute(create_statement(declared))
-        except PenstockError as error:
-            placed = type(error)(
-                error.what, text=text, place=_place(declared, error), detail=error.detail, hint=error.hint
-            )
-            problems.append(Problem(placed, SETTINGS_FILE))
+    with tempfile.TemporaryDirectory() as empty:
+        for declared in (*project.settings.streams, *project.settings.tables):
+            try:
+                engine.execute(create_statement(_without_data(declared, empty)))
+            except PenstockError as error:
+                placed = type(error)(
+                    error.what, text=text, place=_place(declared, error), detail=error.detail, hint=error.hint
+                )
+                problems.append(Problem(placed, SETTINGS_FILE))
     for function in project.functions if not problems else ():
         try:
             function.enter(engine)
         except PenstockError as error:
             problems.append(Problem(error, function.file))
     return problems
+
+
+def _without_data(declared: Declared, empty: str) -> Declared:
+    """Let a path that does not exist yet be an empty folder, where columns are declared: nothing is read here."""
+    path = declared.item.options.get("path", "://")
+    if not declared.item.columns or "://" in path or "*" in path or Path(path).exists():
+        return declared
+    return replace(declared, item=replace(declared.item, options={**declared.item.options, "path": empty}))
 
 
 def _place(declared: Declared, error: PenstockError) -> Place:

@@ -13,6 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import PenstockError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
+from penstock.language.grammar.literals import is_plain_word
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
@@ -68,8 +69,10 @@ class ProjectSettings:
     unread: frozenset[str] | None = frozenset()  # streams and tables whose columns are not known; None: nothing is
 
     def may_have(self, names: Iterable[str]) -> bool:
-        """Tell whether one of these may be there, but for a mistake in penstock.yml."""
-        return self.unread is None or any(name.lower() in self.unread for name in names)
+        """Tell whether one of these may be there, but for a mistake in penstock.yml, such as in a name itself."""
+        if self.unread is None or not all(map(is_plain_word, self.unread)):
+            return True
+        return any(name.lower() in self.unread for name in names)
 
 
 def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from penstock.printable import json_text
 from penstock.sinks.row_values import plain_values
 
-NULL: Final = pa.scalar("null", pa.string())
+NULL: Final = "null"
 _BITS: Final = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}  # equal values of which are written alike
 
 

@@ -137,7 +137,7 @@ class BatchJob:
 
     def sends_rows(self, layout: Layout, batch: DataFrame) -> bool:
         """Tell whether the rows of the next batch are to be sent to the driver."""
-        return self.choice.sends_rows(layout, batch, self._last, self._cores)
+        return self.choice.sends_rows(layout, batch, self._last, self.cores)
 
     def warm_up(self, clock_us: int) -> None:
         """Let Spark generate the code of a plan that will be run compiled from the next batch on; any thread may do so.
@@ -160,7 +160,7 @@ class BatchJob:
         judged = replace(self.judged_by(clock_us), revised=self.progress.windows.revised(layout))
         bounds = self._edges.bounds(None, layout, judged, foreseen=True)
         listed, families = layout.listed(bounds.edges), self.families.copy()
-        kind = RowsJob if self.choice.sends_rows(listed, None, last, self._cores) else PartialsJob
+        kind = RowsJob if self.choice.sends_rows(listed, None, last, self.cores) else PartialsJob
         return lambda: kind(listed, families), bounds
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
@@ -202,9 +202,9 @@ class BatchJob:
         bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
         listed = layout.listed(bounds.edges)
         last = self._last if foreseen else None
-        rows_sent = self.choice.sends_rows(listed, batch, last, self._cores)
+        rows_sent = self.choice.sends_rows(listed, batch, last, self.cores)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
-        job.expected_rows, job.cores = self._rows if foreseen else 0, self._cores
+        job.expected_rows, job.cores = self._rows if foreseen else 0, self.cores
         whole = beside is not None and job.sends_rows and self.choice.sends_whole_rows(batch, self._last)
         job.beside = beside if whole else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS
@@ -261,7 +261,7 @@ class BatchJob:
         return self._job
 
     @property
-    def _cores(self) -> int:
+    def cores(self) -> int:
         """Return on how many cores Spark aggregates."""
         return self.tables.session.sparkContext.defaultParallelism
 

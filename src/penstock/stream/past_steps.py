@@ -14,7 +14,6 @@ from penstock.evaluate.typed import Definition
 from penstock.language.options import says_changes
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.stream.admission import NeededPast
-from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.backfill_tickets import BackfillTicket, BackfillTickets
 from penstock.stream.backfills import Backfills
 from penstock.stream.past_rows import Cut
@@ -46,7 +45,7 @@ class PastSteps:
         pipeline, given = self.pipeline, self.pipeline.given
         if self._backfills is not None:
             self._backfills.stop()
-        choice, families = AggregationChoice(given.settings.aggregation), ConditionGroupMemory()
+        choice, families = given.settings.aggregation_choice, ConditionGroupMemory()
         aside = given.batch_job(given.stream, given.settings.tables, pipeline.progress, None, families, choice)
         self._backfills = Backfills(pipeline.admission, aside, pipeline.committer.past, given.stream.name)
 

@@ -20,6 +20,7 @@ from penstock.sinks.protocol import Sink
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.store.folder import StateFolder
+from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.background_calibration import BackgroundCalibration
 from penstock.stream.desk import Desk
@@ -54,6 +55,11 @@ class StreamSettings:
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures
     rates: Rates = field(default_factory=stored_rates)
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
+
+    @property
+    def aggregation_choice(self) -> AggregationChoice:
+        """Return what decides where the rows of a batch become partials."""
+        return AggregationChoice(self.aggregation)
 
     @property
     def steady(self) -> Clock:

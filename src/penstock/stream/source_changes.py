@@ -34,6 +34,8 @@ class SourceChanges:
         if known is None:
             self.sources.enter(source)
             return []
+        if source.columns:
+            self.catalog.check_source(replace(source, name=known.name))
         whole = self.sources.whole(source)
         if not source.columns:  # those of the files: what was there stays
             whole = replace(whole, columns=_grown(known.columns, whole.columns))

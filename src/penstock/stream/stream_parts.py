@@ -8,7 +8,6 @@ from penstock.kernel.answering import Answering
 from penstock.kernel.synopsis import Synopsis
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.stream.admission import Admission
-from penstock.stream.aggregation_choice import AggregationChoice
 from penstock.stream.batch_job import BatchJob
 from penstock.stream.code_ahead import CodeAhead
 from penstock.stream.context import StreamContext
@@ -55,8 +54,8 @@ def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observin
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog
     )
-    choice = AggregationChoice(settings.aggregation)
-    computing = given.batch_job(given.stream, settings.tables, progress, executor_state, ConditionGroupMemory(), choice)
+    families, choice = ConditionGroupMemory(), settings.aggregation_choice
+    computing = given.batch_job(given.stream, settings.tables, progress, executor_state, families, choice)
     groupings = GroupingChooser(computing, synopsis, given.commits, settings.max_driver_groups)
     failures = RowFailures(due_windows)
     answering = Answering(synopsis, given.ask_spark)

@@ -33,14 +33,15 @@ class ArrivingFiles:
     def looked_at(self, batch: DataFrame, batch_id: int, source: str) -> DataFrame:
         """Return the batch's rows, each once, or refuse a file that is not whole.
 
-        Where a name holds a sign of patterns, Spark 4.3 reads each file of the batch once for every such name; and it
-        reads no times in nanoseconds. Then the files are read anew.
+        Where a name holds a sign of patterns, Spark 4.3 reads each file of the batch once for every such name; it reads
+        no times in nanoseconds; and of a stream that has had another path it does not know which folders name columns.
+        Then the files are read anew.
         """
         if not source:
             return batch
         paths = files_of(self.stream, self.checkpoint, batch_id, source)
         note(self.checkpoint, batch_id, paths)
-        needed, anew = self._needed(batch.columns), False
+        needed, anew = self._needed(batch.columns), self.stream.moved
         for path in paths:
             if path.startswith("/"):  # on a filesystem of this machine
                 anew |= self._looked_into(path, needed)

@@ -55,7 +55,8 @@ class ArrivingParquet(ArrivingFiles):
             reason = "it is empty" if os.path.getsize(path) == 0 else _first_line(error)
             detail = "A file that is not whole is still being written, or was cut off."
             raise self._refused(path, reason, MEND, detail) from None
-        lacking = [n for n in needed if n.lower() not in found and f"/{n.lower()}=" not in path.lower()]
+        expected = [name for name in needed if name not in self.stream.since]  # others came later than files may have
+        lacking = [n for n in expected if n.lower() not in found and f"/{n.lower()}=" not in path.lower()]
         if lacking and not self._may_lack:
             hint = f"{MEND} If files may lack columns, declare the stream with mergeSchema = true: they are NULL then."
             raise self._refused(path, f'it has no column "{lacking[0]}"', hint, f"It has {', '.join(sorted(found))}.")

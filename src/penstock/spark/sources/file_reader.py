@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from penstock.spark.sources.arriving_files import ArrivingFiles, files_of
 from penstock.spark.sources.computed_columns import with_computed
 from penstock.spark.sources.file_history import check_files
 from penstock.spark.sources.frames import FILE, columns_of, ddl_brought
-from penstock.spark.sources.path_patterns import is_pattern, literally
+from penstock.spark.sources.path_patterns import as_pattern, is_pattern, literally
 from penstock.spark.sources.readers import BatchInspector, Position, SourceReader, Tell, Unit
 from penstock.spark.sources.unreadable import path_of
 
@@ -45,7 +46,8 @@ class FileReader(SourceReader):
         """Let Spark watch the folder."""
         columns = schema_in(session, ddl_brought(stream.columns))
         reader = session.readStream.schema(columns).options(**read_options(stream))
-        return reader.format(stream.format or "").load(stream.options["path"])
+        path = stream.options["path"]
+        return reader.format(stream.format or "").load(as_pattern(path) if stream.moved else path)
 
     def read_table(self, session: SparkSession, table: Table, tell: Tell) -> DataFrame:
         """Read all files."""
@@ -114,9 +116,11 @@ class FileReader(SourceReader):
 
     def read_again(self, session: SparkSession, stream: Stream, paths: Sequence[str]) -> DataFrame:
         """Read files of a stream's source once more, by the paths in Spark's log of it."""
-        folder = stream.options["path"]
-        below = {} if is_pattern(folder) else {"basePath": folder}  # folders named column=value are columns
-        return self.read_files(session, stream, [literally(path) for path in paths], below)
+        frames = [
+            self.read_files(session, stream, [literally(path) for path in below], base)
+            for base, below in by_base(stream.options["path"], paths)
+        ]
+        return reduce(DataFrame.unionByName, frames)
 
     def read_files(
         self,
@@ -150,12 +154,34 @@ class FileReader(SourceReader):
         beside: Sequence[SparkColumn],
     ) -> DataFrame:
         """Read files with more options and columns; each row tells its file, and what else is to stand beside it."""
-        folder, options = stream.options["path"], {**read_options(stream), **more}
-        if not is_pattern(folder):
-            options["basePath"] = folder
-        reader = session.read.schema(schema_in(session, columns)).options(**options).format(stream.format or "")
+        frames = []
+        for base, below in by_base(stream.options["path"], paths):
+            options = {**read_options(stream), **more, **base}
+            reader = session.read.schema(schema_in(session, columns)).options(**options).format(stream.format or "")
+            frames.append(reader.load([literally(path) for path in below]))
         told = [F.expr(_OWN_FILE).alias(FILE), *beside]
-        return with_computed(reader.load([literally(path) for path in paths]), stream.columns, told)
+        return reduce(DataFrame.unionByName, (with_computed(frame, stream.columns, told) for frame in frames))
+
+
+def by_base(folder: str, paths: Sequence[str]) -> list[tuple[dict[str, str], list[str]]]:
+    """Part files by the folder below which a folder named column=value is a column, with the option that says so.
+
+    A stream that has had another path before reads files of that one, too: there, such names begin below the folder.
+    """
+    if is_pattern(folder):
+        return [({}, list(paths))]
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        within = path == folder or path.startswith(f"{folder.rstrip('/')}/")
+        found.setdefault(folder if within or "://" in folder else _unnamed(path), []).append(path)
+    return [({"basePath": base}, below) for base, below in found.items()]
+
+
+def _unnamed(path: str) -> str:
+    """Return the folder of a file, or the one above all that are named column=value."""
+    names = Path(path).parent.parts
+    first = next((place for place, name in enumerate(names) if "=" in name), len(names))
+    return str(Path(*names[:first]))
 
 
 def read_options(item: Stream | Table) -> dict[str, str]:
