@@ -138,8 +138,9 @@ def tables_as_before() -> Iterator[None]:
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let Python and Spark both begin relative paths in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
-    hadoop = spark._jvm.org.apache.hadoop.fs
-    files = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+    of_java: Any = spark
+    hadoop = of_java._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.getLocal(of_java._jsc.hadoopConfiguration())
     before = files.getWorkingDirectory()
     files.setWorkingDirectory(hadoop.Path(str(tmp_path)))
     yield

@@ -46,14 +46,19 @@ class PenstockError(Exception):
         place: tuple[int, int] | None = None,
         detail: str | None = None,
         hint: str | None = None,
+        about: str | None = None,
     ) -> None:
-        """Keep the parts; ``place`` is a half-open range of characters in ``text``."""
+        """Keep the parts; ``place`` is a half-open range of characters in ``text``.
+
+        ``about`` is the expression that is wrong, in canonical form, for those who can find its place.
+        """
         super().__init__(what)
         self.what = what
         self.text = text
         self.place = place
         self.detail = detail
         self.hint = hint
+        self.about = about
 
     @property
     def code(self) -> str:

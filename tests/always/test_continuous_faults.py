@@ -108,7 +108,7 @@ def delivered(folder: Path) -> Counter[tuple[str, int]]:
 
 def in_folders(folder: Path) -> Counter[tuple[str, int]]:
     """Count what the folders of queries have."""
-    files = (path for path in folder.rglob("*.parquet") if path.name.startswith("s-each"))
+    files = (path for path in folder.rglob("*.parquet") if path.name.startswith("s_each"))
     rows = (row for path in files for row in pq.read_table(path).to_pylist())
     return Counter((row["query_name"], row["id"]) for row in rows)
 

@@ -159,7 +159,7 @@ def whole_statements() -> Iterator[Attack]:
         "ORDER BY (SELECT 1)", "ORDER BY count(*) OVER ()", "ORDER BY rand()", "LIMIT (SELECT 1)",
         "ORDER BY n ASC DESC",
         "QUALIFY true", "WINDOW w AS (PARTITION BY symbol)", "FOR UPDATE", "INTO OUTFILE '/tmp/x'", "|> SELECT 1",
-        "|> DROP n", "PROCEDURE ANALYSE()", "GROUP BY ALL", "GROUP BY ROLLUP ()",
+        "|> DROP n", "PROCEDURE ANALYSE()", "GROUP BY ALL, symbol", "GROUP BY ROLLUP ()",
         "GROUP BY CUBE (symbol, price", "GROUP BY symbol GROUPING SETS ((symbol), ())", "GROUP BY symbol WITH CUBES",
         "WHERE true WHERE false", "GROUP BY symbol GROUP BY price", "HAVING true HAVING false", "WHERE", "GROUP BY",
         "HAVING", "GROUP BY ()", "WITH (on_error = 'null'); DROP STREAM trades; --", "RETURNING *",

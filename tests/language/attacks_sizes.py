@@ -124,7 +124,7 @@ def durations_and_windows() -> Iterator[Attack]:
         "window(ts, '1 ms')", "window(ts, '36525 days', '1 millisecond')", "window(ts, '0 s')", "window(ts, '-1 s')",
         "window(ts)", "window(price, '1 s')", "window(ts, '1 month')", "window(ts, 5)", "window('1 s')",
         "window(ts, symbol)", "window(ts, '1 s', '0 s')", "window(ts, '1 s', '1 s', '1 s', '1 s')",
-        "session_window(ts, '5 minutes')", "window(now(), '1 s')", "window(ts, uuid())",
+        "session_window(ts, '0 s')", "session_window(ts, symbol)", "window(now(), '1 s')", "window(ts, uuid())",
     )  # fmt: skip
     yield from refused(
         "a window of Spark's that cannot be",

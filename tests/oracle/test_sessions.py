@@ -42,7 +42,7 @@ AGGREGATES = (
     "count(DISTINCT symbol)",
     "sum(DISTINCT volume)",
     "max_by(volume, price)",
-    "mode(volume, true)",
+    "mode(volume)",
     "approx_count_distinct(volume)",
     "count(*) FILTER (WHERE volume > 50)",
 )
@@ -109,7 +109,8 @@ def test_sessions_are_those_of_plain_spark(spark: SparkSession, seed: int) -> No
         engine.session.createDataFrame(rows).createOrReplaceTempView("trades")
         engine.session.createDataFrame(LISTING).createOrReplaceTempView("listing")
         for name, text in queries.items():
-            expected, found = engine.session.sql(text).toArrow(), engine.results(name)
+            told = text.replace("mode(volume)", "mode(volume, true)")  # the least of several, as ours
+            expected, found = engine.session.sql(told).toArrow(), engine.results(name)
             plain = found.drop_columns(["window_start", "window_end"])
             assert plain.schema.names == expected.schema.names
             types = [str(t).replace(" not null", "") for t in expected.schema.types]

@@ -72,6 +72,13 @@ def finished(bed: TestBed) -> dict[str, Any]:
     return found | {"counts": bed.counts("s")}
 
 
+def to_last_digits(said: Any) -> Any:
+    """Round doubles to 14 digits: versions merge variances in other orders."""
+    if not isinstance(said, list):
+        return said
+    return [{k: float(f"{v:.14g}") if isinstance(v, float) else v for k, v in row.items()} for row in said]
+
+
 def test_a_folder_of_an_earlier_version_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     shutil.unpack_archive(FORMAT_2, tmp_path / "older")
     with TestBed(spark, state=tmp_path / "older", max_driver_groups=10, aggregation="executors") as bed:
@@ -81,7 +88,7 @@ def test_a_folder_of_an_earlier_version_goes_on(spark: SparkSession, tmp_path: P
         begun(bed)
         wanted = finished(bed)
     for name, said in wanted.items():
-        assert found[name] == said, name
+        assert to_last_digits(found[name]) == to_last_digits(said), name
     assert all(wanted[name] for name in QUERIES)
 
 

@@ -53,7 +53,7 @@ class ExpressionTypes:
                 found = frame.selectExpr(*(f"{text} AS x{i}" for i, text in enumerate(fresh.values())))
                 types.update(zip(fresh, (field.dataType for field in found.schema.fields), strict=True))
             except (PySparkException, Py4JJavaError) as error:
-                raise WrongType(message_of(error), detail=f"in {query}") from None
+                raise WrongType(message_of(error), detail=f"in {query}", about=_refused(frame, fresh)) from None
         return [types[shape_of(text)] for text in untyped.texts]
 
     def learn(self, wanted: Iterable[Untyped]) -> None:
@@ -94,6 +94,16 @@ def _any_constant(match: re.Match[str]) -> str:
     if match["parted"] is not None:
         return match["operator"] + _NOT_ZERO.sub("1", match["parted"])
     return match["operator"] + ("''" if match["whole"] is None else "1")
+
+
+def _refused(frame: DataFrame, fresh: Shaped) -> str | None:
+    """Find the first expression that Spark refuses, of several."""
+    for text in fresh.values():
+        try:
+            frame.selectExpr(text)
+        except (PySparkException, Py4JJavaError):
+            return text
+    return None
 
 
 def _unknown(texts: Iterable[str], types: Mapping[str, T.DataType]) -> Shaped:

@@ -208,7 +208,8 @@ def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: st
     """Refuse a condition that is not a boolean."""
     for text, found in zip(texts, types, strict=False):
         if not isinstance(found, T.BooleanType | T.NullType):
-            raise WrongType(f"{clause} needs a boolean, but {text} is {found.simpleString()}", detail=query.text)
+            what = f"{clause} needs a boolean, but {text} is {found.simpleString()}"
+            raise WrongType(what, detail=f"in {query}", about=text)
 
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> tuple[Column, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.catalog import Catalog
-from penstock.errors import PenstockError
+from penstock.errors import LanguageError, PenstockError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
+from penstock.language.binding.pointing import pointing
 from penstock.language.grammar.dialect import check_windows_at_a_time
 from penstock.language.statements import Select
 from penstock.model.function import Function
@@ -39,17 +40,23 @@ class QueryBinder:
     def typed(self, select: Select, name: str, *, asked: bool = False) -> TypedQuery:
         """Bind a query's names and let Spark type it; ``asked``: it is a one-time query, without SLIDE."""
         bound = self._bound(select, name, self._known(), asked=asked)
-        return self.typer.type_query(bound.query, bound.stream, bound.tables, bound.own)
+        try:
+            return self.typer.type_query(bound.query, bound.stream, bound.tables, bound.own)
+        except LanguageError as error:
+            raise pointing(error, select) from None
 
     def typed_all(self, queries: Iterable[Named]) -> list[TypedQuery | PenstockError]:
         """Bind queries and let Spark type them together; an error in a query's place says what is wrong with it."""
         known, bound, found = self._known(), dict[int, Bound](), dict[int, TypedQuery | PenstockError]()
+        selects: dict[int, Select] = {}
         for number, (select, name) in enumerate(queries):
+            selects[number] = select
             try:
                 bound[number] = self._bound(select, name, known)
             except PenstockError as error:
                 found[number] = error
-        found |= zip(bound, self.typer.type_queries(list(bound.values())), strict=True)
+        for number, typed in zip(bound, self.typer.type_queries(list(bound.values())), strict=True):
+            found[number] = pointing(typed, selects[number]) if isinstance(typed, LanguageError) else typed
         return [found[number] for number in sorted(found)]
 
     def typed_or_raise(self, queries: Iterable[Named]) -> list[TypedQuery]:

@@ -206,6 +206,8 @@ class NumberedRuns(RowRuns):
 
     def best(self, values: Array, ordering: np.ufunc) -> Array:
         """Pick the best number of each run."""
+        if ordering is np.bitwise_xor:  # it must not meet a run's first number twice
+            return super().best(values, ordering)
         found = values[self.firsts]
         with np.errstate(all="ignore"):
             ordering.at(found, self._place, values[self._rows])

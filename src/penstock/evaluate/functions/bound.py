@@ -64,7 +64,7 @@ class AggregateFunction:
         for place, type_ in enumerate(types):
             if not self.takes[min(place, len(self.takes) - 1)](type_):
                 what = f'"{aggregate.function}" does not take an argument of type {type_name(type_)}'
-                raise WrongType(what, detail=f"in {aggregate}")
+                raise WrongType(what, detail=f"in {aggregate}", about=str(aggregate))
         return BoundAggregate(aggregate, self.components(aggregate, types), self.result(aggregate, types), self.lower)
 
 

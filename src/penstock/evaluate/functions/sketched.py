@@ -57,7 +57,8 @@ def _items(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
     """Keep a sketch of frequent items, which are longs or strings."""
     k, tracked = _parameter(aggregate, 0, TOP_ITEMS), _parameter(aggregate, 1, TRACKED)
     if k > tracked:
-        raise WrongType(f"approx_top_k() cannot list {k:,} items and track {tracked:,}", detail=f"in {aggregate}")
+        what = f"approx_top_k() cannot list {k:,} items and track {tracked:,}"
+        raise WrongType(what, detail=f"in {aggregate}", about=str(aggregate))
     tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_floating, pa.types.is_decimal)
     kept = pa.string() if any(test(types[0]) for test in tests) else pa.int64()
     return (FrequentItems(aggregate.arguments[0], kept, types=(types[0],), size=tracked),)

@@ -31,7 +31,7 @@ def _weighed(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
         return frequencies(aggregate, types)
     if pa.types.is_decimal(types[1]) and types[1].precision > WEIGHT_DIGITS:
         what = f'"{aggregate.function}" does not take weights of more than {WEIGHT_DIGITS} digits'
-        raise WrongType(what, detail=f"in {aggregate}", hint="Cast them to a narrower decimal.")
+        raise WrongType(what, detail=f"in {aggregate}", about=str(aggregate), hint="Cast them to a narrower decimal.")
     return (WeightTable(aggregate.arguments[0], types[0], aggregate.arguments[1:], tuple(types[1:])),)
 
 

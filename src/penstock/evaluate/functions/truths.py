@@ -17,10 +17,17 @@ from penstock.model.query import Aggregate
 
 def _counted(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
     """Count the rows where a condition holds, as count(*) FILTER does."""
-    return (Count(f"CASE WHEN {aggregate.arguments[0]} THEN 1 END", None),)
+    condition = aggregate.arguments[0]
+    if pa.types.is_null(types[0]):
+        condition = f"CAST({condition} AS BOOLEAN)"  # Spark takes no NULL without a type as a condition
+    return (Count(f"CASE WHEN {condition} THEN 1 END", None),)
 
 
-COUNT_IF: Final = AggregateFunction((pa.types.is_boolean,), _counted, COUNT.result, COUNT.lower, of_nulls=pa.bool_())
+def _is_condition(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_boolean(type_) or pa.types.is_null(type_))
+
+
+COUNT_IF: Final = AggregateFunction((_is_condition,), _counted, COUNT.result, COUNT.lower)
 BOOL_AND: Final = AggregateFunction(
     (pa.types.is_boolean,),
     lambda aggregate, types: (Least(aggregate.arguments[0], types[0]),),
