@@ -30,6 +30,7 @@ from penstock.sinks.protocol import Progressing, SinkWriter
 from penstock.stream import evaluation_order
 
 START_US: Final = 1_767_571_200_000_000  # 2026-01-05
+FILES_FROM_S: Final = 1_700_000_000  # when the first file was changed, as far as its reader can tell
 SECOND_US: Final = 1_000_000
 PAST_MINUTES: Final = 10  # of rows in a file of the past
 PAST_QUERY: Final = (
@@ -109,10 +110,14 @@ class SlowSink(MemorySink):
 
 
 def write_file(folder: Path, number: int, load: Neighbourhood, lead_seconds: int = 0) -> None:
-    """Let a file of trades appear, whole: one second of event time and so many before, a row at its very beginning."""
+    """Let a file of trades appear, whole: one second of event time and so many before, a row at its very beginning.
+
+    Files are read in order of their times of change, so each file's is a second after that of the one before.
+    """
     seconds = lead_seconds + 1
     table = trades(number, load, seconds * load.rows, (number - lead_seconds) * SECOND_US, seconds)
     pq.write_table(table, folder / f".{number:08d}.draft")
+    os.utime(folder / f".{number:08d}.draft", (FILES_FROM_S + number, FILES_FROM_S + number))
     (folder / f".{number:08d}.draft").replace(folder / f"{number:08d}.parquet")
 
 

@@ -43,8 +43,7 @@ class Asked:
     @property
     def known(self) -> set[str]:
         """Name what is stored for the aggregates and HAVING."""
-        texts = {"count(*)", *self.aggregates, *([self.having.split(" ")[0]] if self.having else [])}
-        return texts | ({"count(v)"} if "sum(v)" in texts else set())
+        return {"count(*)", *self.aggregates, *([self.having.split(" ")[0]] if self.having else [])}
 
 
 @dataclass
@@ -158,11 +157,14 @@ class SessionModel:
         self.retire()
 
     def retire(self) -> None:
-        """Let definitions that were replaced leave when no session can begin for them any more."""
-        for one in self.all if self.watermark is not None else ():
-            begun = [session.begun for some in one.open.values() for session in some]
-            assert self.watermark is not None
-            one.left |= min([self.watermark - one.asked.gap_us, *begun]) >= one.until
+        """Let definitions that were replaced leave, in order, when no session can begin for them any more."""
+        for known in self.queries.values() if self.watermark is not None else ():
+            for one in known:
+                begun = [session.begun for some in one.open.values() for session in some]
+                assert self.watermark is not None
+                one.left |= min([self.watermark - one.asked.gap_us, *begun]) >= one.until
+                if not one.left:
+                    break
 
     def flush(self) -> None:
         for one in self.all:

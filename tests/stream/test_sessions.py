@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.revisions import shown_answers
@@ -119,11 +119,13 @@ class Both:
 
 def said(made: MadeStream, name: str) -> list[list[tuple[Any, ...]]]:
     """List the answers of each definition of a query: end, start, and its columns."""
-    found = []
+    found = list[list[tuple[Any, ...]]]()
     for number in made.catalog.editions(name):
-        definition = made.catalog.edition(number)
-        assert definition is not None
-        log = answers_of(made.pipeline.answers, [number])
+        definition, log = made.catalog.edition(number), answers_of(made.pipeline.answers, [number])
+        if definition is None:  # one that is gone and answered nothing is forgotten
+            assert not log
+            found.append([])
+            continue
         table = shown_answers(log, definition.typed.schema, revisions=False)
         ends, starts = (table[one].cast(pa.int64()).to_pylist() for one in ("window_end", "window_start"))
         assert ends == sorted(ends)
@@ -179,6 +181,8 @@ def eager_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=cases(60, soak=6_000), deadline=None)
 @given(seed=st.integers(0, 1 << 60))
+@example(seed=461)  # a definition that answered nothing is forgotten
+@example(seed=1_816_336)  # a successor of a short gap is done before the definition that hands over to it
 def test_sessions_say_what_plain_rows_say(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     run(random.Random(seed), tmp_path_factory.mktemp("sessions"), dies=False)
 
