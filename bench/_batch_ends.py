@@ -42,8 +42,9 @@ class BatchEnds:
             self._after_group()
 
     def ends(self) -> list[float]:
-        """Return when each batch was done; one without answers, when it was committed."""
-        found = list(self._committed)
-        for number, batch in self._batch_of.items():
-            found[batch] = max(found[batch], self._taken[number])
+        """Return when each batch was done, as far as the sink has taken its answers; without any, when committed."""
+        found, taken = list(self._committed), dict(self._taken)
+        for number, batch in list(self._batch_of.items()):
+            if batch < len(found):
+                found[batch] = max(found[batch], taken.get(number, 0.0))
         return found

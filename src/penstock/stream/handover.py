@@ -7,6 +7,8 @@ answered again, for a query of that name to come.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from penstock.evaluate.typed import Definition
 from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
@@ -14,7 +16,22 @@ from penstock.share.plan import Plan
 from penstock.stream.progress import Progress
 
 
-def has_left(progress: Progress, definition: Definition) -> bool:
+def have_left(progress: Progress, replaced: Iterable[Definition]) -> Iterator[Definition]:
+    """List the definitions that were replaced, have answered their last window and will revise none.
+
+    One tells those before it where their sessions or numbered rows end, so it stays as long as such a one does.
+    """
+    waiting = set[str]()
+    for definition in sorted(replaced, key=lambda one: one.id):
+        if definition.name in waiting:
+            continue
+        if _has_left(progress, definition):
+            yield definition
+        elif isinstance(definition.query.window, RowsWindow | SessionWindow):
+            waiting.add(definition.name)
+
+
+def _has_left(progress: Progress, definition: Definition) -> bool:
     """Tell whether a definition that was replaced has answered its last window, and will revise none."""
     watermark, following = progress.clock.watermark_us, progress.windows.answers_next(definition.id)
     if watermark is None or progress.clock.ended:

@@ -18,7 +18,6 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, RetainedRows
-from penstock.model.window import RowsWindow, SessionWindow
 from penstock.spark.functions.register import provide
 from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
@@ -27,7 +26,7 @@ from penstock.spark.sources.streaming_query import Halted, SparkQuery
 from penstock.stream.admitted import Admitted, admitted_rows
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.backfill_worker import BackfillWorker
-from penstock.stream.handover import has_left
+from penstock.stream.handover import have_left
 from penstock.stream.one_time_queries import OneTimeQueries
 from penstock.stream.period_changes import PeriodChanges
 from penstock.stream.pipeline import Pipeline
@@ -95,15 +94,9 @@ class StreamRunner:
 
     def _retire(self) -> None:
         """End the definitions that were replaced and have answered their last window, by what is committed."""
-        leaving = () if self.pipeline.half_done else self.catalog.leaving(self.stream.name)
-        waiting = set[str]()
-        for definition in sorted(leaving, key=lambda one: one.id):
-            if definition.name in waiting:  # it tells one before it where that one's sessions or rows end
-                continue
-            if has_left(self.pipeline.progress, definition):
+        if not self.pipeline.half_done:
+            for definition in have_left(self.pipeline.progress, self.catalog.leaving(self.stream.name)):
                 self.catalog.retire(definition)
-            elif isinstance(definition.query.window, RowsWindow | SessionWindow):
-                waiting.add(definition.name)
 
     def columns(self) -> frozenset[str]:
         """Return the columns that the queries of now need, and what the stream itself is told by."""
