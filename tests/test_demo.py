@@ -88,7 +88,10 @@ def test_one_more_query_comes_while_the_others_run(small: tuple[Figures, Path, s
 
 
 def test_the_folder_holds_answers_figures_queries_and_a_page(small: tuple[Figures, Path, str]) -> None:
-    _, out, _ = small
+    _, out, text = small
+    files = len(list((out / "answers").rglob("*.parquet")))
+    assert files > 1
+    assert f"a folder for each query, {files} Parquet files;" in " ".join(text.split())
     assert sorted(p.name for p in out.iterdir()) == [
         "answers", "penstock-demo.json", "queries.sql", "report.html", "sample.jsonl",
     ]  # fmt: skip

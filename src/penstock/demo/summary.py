@@ -100,7 +100,8 @@ def _alone(figures: Figures) -> Iterator[str]:
 
 def _files(folder: DemoFolder) -> Iterator[str]:
     """Tell what was written."""
-    number = len(list(folder.answers.glob("*.parquet")))
+    number = len(list(folder.answers.rglob("*.parquet")))
     yield f"{REPORT}: open it in a browser"
-    yield f"{ANSWERS}/: all answers, {counted(number, 'Parquet file', 'Parquet files')}; {SAMPLE}: some of them as JSON"
+    files = counted(number, "Parquet file", "Parquet files")
+    yield f"{ANSWERS}/: all answers, a folder for each query, {files}; {SAMPLE}: some of them as JSON"
     yield f"{QUERIES}: the queries"
