@@ -64,6 +64,24 @@ class Halted(Exception):
     """A batch is refused: the query is being stopped, or lacks a column; Spark does not count it as done."""
 
 
+class _Callback:
+    """What Spark calls with each batch. Py4J keeps it as long as Java does, so it can let go of the stream."""
+
+    def __init__(self, take: Callable[[DataFrame, int], None]) -> None:
+        """Hand batches on."""
+        self._take: Callable[[DataFrame, int], None] | None = take
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Hand one batch on; after the end it is refused."""
+        if self._take is None:
+            raise Halted
+        self._take(batch, batch_id)
+
+    def let_go(self) -> None:
+        """Hand no batch on from now on."""
+        self._take = None
+
+
 class SparkQuery:
     """Runs one stream's query; what a batch raises reaches the caller as it was."""
 
@@ -87,6 +105,7 @@ class SparkQuery:
         self._arriving = None if reader is None or stream is None else reader.inspector(stream, checkpoint, tell)
         self.columns: frozenset[str] = frozenset()
         self._query: StreamingQuery | None = None
+        self._callback = _Callback(self._take)
         self._error: BaseException | None = None
         self._halted = self._refused = False
         self._batch = threading.Lock()
@@ -119,6 +138,7 @@ class SparkQuery:
                     raise self._wrapped(error) from None
                 # Whoever ended us ended Spark too, as signals to a whole group do: a batch it was in comes again.
                 self._error = None
+        self._callback.let_go()
         self._raise()
 
     def wait(self) -> None:
@@ -128,14 +148,17 @@ class SparkQuery:
             return
         try:
             query.awaitTermination()
+            self._callback.let_go()
         except StreamingQueryException as error:
             self._query = None
+            self._callback.let_go()
             self._raise()
             if self._refused or self._halted:
                 return
             raise self._stopped(error) from None
         except (Py4JError, ConnectionError) as error:  # no answer from the JVM at all
             self._query = None
+            self._callback.let_go()
             raise self._wrapped(error) from None
         self._raise()
 
@@ -144,7 +167,8 @@ class SparkQuery:
         self.columns, self._error = frozenset(columns), None
         self._halted = self._refused = False
         used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
-        writer = used.writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
+        self._callback = _Callback(self._take)
+        writer = used.writeStream.foreachBatch(self._callback).option("checkpointLocation", str(self.checkpoint))
         try:
             self._query = trigger(writer).start()
         except AnalysisException as error:
