@@ -17,9 +17,9 @@ Note = Callable[[int, Sequence[pa.Table]], None]
 class NotingSink(ParquetSink):
     """A Parquet sink that tells which answers it has taken: of one stream, as each stream numbers its own."""
 
-    def __init__(self, folder: Path, note: Note, stream: str) -> None:
-        """Write into a folder."""
-        super().__init__(folder, layout="columns")
+    def __init__(self, folder: Path, note: Note, stream: str, layout: str = "columns") -> None:
+        """Write into a folder: files that queries with equal columns share, or a folder for each query."""
+        super().__init__(folder, layout=layout)
         self._note, self._stream = note, stream
 
     def open(self, stream: str, memory: Progressing) -> SinkWriter:

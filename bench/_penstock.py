@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,7 @@ class Setting:
     on_disk: bool = True
     strategy: Strategy = DEFAULT_STRATEGY
     kernel: Kernel = "fast"
+    layout: str = "columns"  # of the Parquet sink; "query": a folder for each query, as a new sink has it
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ def run_penstock(
             spark=session,
             strategy=setting.strategy,
             kernel=setting.kernel,
-            sinks=[NotingSink(folder, ends.note, "trades")],
+            sinks=[NotingSink(folder, ends.note, "trades", setting.layout)],
         ) as engine:
             engine.execute(script(source, setting))
             ends.watch(engine, "trades")  # opens logs and sinks
@@ -72,10 +74,14 @@ def run_penstock(
             ran.seconds = time.perf_counter() - began
             _read_off(engine, ran)
         ran.batch_ends = ends.ends()
-        written = pq.read_table(folder)
-        assert written.num_rows == ran.answers, "the sink does not hold every answer"
-        ran.kept = [answers_of(written, f"q{number}") for number in range(keep)]
+        assert rows_in(folder) == ran.answers, "the sink does not hold every answer"
+        ran.kept = [answers_of(pq.read_table(folder), f"q{number}") for number in range(keep)]
         return ran
+
+
+def rows_in(folder: Path) -> int:
+    """Count the rows of all files below a folder, by their footers."""
+    return sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
 
 
 def script(source: Source, setting: Setting) -> str:

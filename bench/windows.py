@@ -49,6 +49,7 @@ class Workload:
     seed: int = 1
     repetitions: int = 3
     shared: tuple[int, ...] = (1, 16, 256, 1000, 10_000)
+    foldered: tuple[int, ...] = (256, 1000)  # with a folder of Parquet files for each query, as sinks are by default
     plain: tuple[int, ...] = (1, 4, 16)
     by_symbol: tuple[int, ...] = (1, 16, 256)
     plain_by_symbol: tuple[int, ...] = (1, 16)
@@ -162,14 +163,16 @@ def _timed_runs(bench: WindowsBench, source: Source) -> dict[str, Callable[[], f
     session, workload = bench.session, bench.workload
     runs: dict[str, Callable[[], float]] = {"bare limit": lambda: _elapsed(bare_limit(session, source))}
 
-    def ours(name: str, windows: tuple[Window, ...], symbols: bool = False) -> None:
-        runs[name] = partial(bench.penstock, name, source, Setting(windows, symbols=symbols))
+    def ours(name: str, windows: tuple[Window, ...], symbols: bool = False, layout: str = "columns") -> None:
+        runs[name] = partial(bench.penstock, name, source, Setting(windows, symbols=symbols, layout=layout))
 
     def theirs(name: str, windows: tuple[Window, ...], symbols: bool = False) -> None:
         runs[name] = partial(plain_seconds, session, source, windows, symbols)
 
     for number in workload.shared:
         ours(f"penstock {number}", workload.windows(number))
+    for number in workload.foldered:
+        ours(f"penstock in folders {number}", workload.windows(number), layout="query")
     for number in workload.plain:
         theirs(f"plain {number}", workload.windows(number))
     runs["hand-tuned 1"] = lambda: hand_tuned(session, source, workload.windows(1))[0]

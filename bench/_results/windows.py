@@ -74,7 +74,7 @@ def _said(name: str) -> str:
         return WORDS[name]
     number = int(name.split()[-1])
     side = "Penstock" if name.startswith("penstock") else "plain Structured Streaming"
-    groups = " by symbol (3,000)" if "by symbol" in name else ""
+    groups = " by symbol (3,000)" if "by symbol" in name else ", a folder for each" if "in folders" in name else ""
     return f"{side}, {number:,} {'query' if number == 1 else 'queries'}{groups}"
 
 

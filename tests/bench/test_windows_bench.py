@@ -21,6 +21,7 @@ TINY = Workload(
     more_files=3,
     repetitions=1,
     shared=(1, 4),
+    foldered=(4,),
     plain=(1,),
     by_symbol=(1,),
     plain_by_symbol=(1,),
