@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -118,6 +119,30 @@ def test_more_queries_than_files_that_are_open_at_once(tmp_path: Path) -> None:
     writer.deliver(1, tuple(tables))
     found = {number: held(sink, f"q{number}") for number in range(250)}
     assert found == {number: [*range(number, 600, 250)] * 2 for number in range(250)}
+
+
+@pytest.mark.parametrize("layout", ["query", "query/day"])
+def test_what_a_record_counts_is_durable_with_all_names_on_the_way_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    synced, sync = set[int](), os.fsync
+
+    def note(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    out = tmp_path / "out"
+    writer = ParquetSink(out, layout=layout).open("s", Remembering())
+    for number in range(3):
+        synced.clear()
+        writer.deliver(number, [windows("q", 0, DAY_US), windows(f"p{number}", 1)])
+        writer.roll()
+        new = [path for name in ("q", f"p{number}") for path in (out / name).rglob("*.parquet")]
+        assert {path.stat().st_ino for path in new} | {path.parent.stat().st_ino for path in new} <= synced
+        folders = [path.parent for path in out.rglob(f"p{number}/**/*.parquet")] + [out]
+        records = list((out / f"p{number}").glob("_columns-*"))
+        assert {path.stat().st_ino for path in (*folders, out / f"p{number}", *records)} <= synced
 
 
 # -- columns that change -----------------------------------------------------------------------------------------------
