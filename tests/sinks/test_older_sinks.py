@@ -113,8 +113,10 @@ def in_files(files: list[str]) -> list[tuple[Any, ...]]:
     """Read Parquet files of windows as people do."""
     table = f"read_parquet({files}, union_by_name = true)"
     columns = "query_name, query_version, window_start, window_end, x"
-    found = duckdb.sql(f"SELECT {columns} FROM {table} WHERE query_name IN ('total', 'Keyed') ORDER BY ALL")
-    return found.fetchall()
+    with duckdb.connect() as db:
+        found = db.sql(f"SELECT {columns} FROM {table} WHERE query_name IN ('total', 'Keyed') ORDER BY ALL")
+        rows: list[tuple[Any, ...]] = found.fetchall()
+        return rows
 
 
 def test_state_and_sinks_of_the_version_before_go_on(spark: SparkSession, older: Path, fresh: ps.Engine) -> None:

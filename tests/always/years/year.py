@@ -106,13 +106,12 @@ class Year:
 
     def _answering(self) -> list[Standing]:
         """List the definitions that may answer more windows: those of edited queries until their last one."""
-        watermark = self.model.watermark
-        if watermark is None:
-            return self.model.standing()
         return [
-            s
-            for s in self.model.standing()
-            if s.until is None or s.question.end_at_or_after(watermark + 1) < s.until + s.question.range_us
+            standing
+            for standing in self.model.standing()
+            if standing.until is None
+            or standing.next_end is None
+            or standing.next_end - standing.question.range_us < standing.until
         ]
 
     def _change_by_hand(self, engine: Engine, number: int, rows: list[Any]) -> None:
