@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.kernel.conjunction_bits import conjunction_bits
-from penstock.kernel.takers import PartTakers, Takers
+from penstock.kernel.takers import PartTakers, Takers, of_bits
 from penstock.language.predicates.attributes import Attribute
 from penstock.language.predicates.split import Formula, read_predicate
 from penstock.share.conditions import cells as cells_module
@@ -46,7 +47,7 @@ def test_conjunctions_evaluated_together_hold_where_each_alone_does(seed: int, m
         numbers = np.arange(part.cells)
         together = conjunction_bits(part, cells.axes)
         assert together is not None
-        found = np.unpackbits(together.bits(numbers), axis=1, bitorder="little")
+        found = np.unpackbits(np.concatenate(list(together.pieces(numbers))), axis=1, bitorder="little")
         alone = signatures(part, numbers).words
         for place, condition in enumerate(part.conditions):
             word, bit = divmod(condition, 62)
@@ -81,6 +82,24 @@ def test_takers_that_are_stored_and_loaded_say_the_same(monkeypatch: pytest.Monk
 def test_a_fragment_that_was_never_met_is_taken_by_nobody() -> None:
     part = PartTakers(3)
     assert not part.takes(0, np.array([1, 2])).any()
-    part.learn(np.array([5]), np.array([[0b101]], np.uint8))
+    part.learn(of_bits(np.array([5]), [np.array([[0b101]], np.uint8)], 3))
     assert part.takes(2, np.array([4, 5, 6])).tolist() == [False, True, False]
     assert pa.array(part.pairs(np.array([5, 4, 5]))[1]).to_pylist() == [0, 2, 0, 2]
+
+
+def test_readers_see_what_is_known_whole_while_another_thread_learns() -> None:
+    part, size = PartTakers(8), 64
+
+    def learn() -> None:
+        for fragment in reversed(range(2_000)):  # each goes before all others, whose places move
+            part.learn(of_bits(np.array([fragment]), [np.array([[1 << fragment % 8]], np.uint8)], 8))
+
+    learner = threading.Thread(target=learn)
+    learner.start()
+    while learner.is_alive() or size:
+        size -= not learner.is_alive()
+        known = part.known.fragments
+        rows, conditions = part.pairs(known)
+        assert (conditions == known % 8).all()
+        assert (rows == np.arange(len(known))).all()
+        assert part.takes(3, known).tolist() == (known % 8 == 3).tolist()

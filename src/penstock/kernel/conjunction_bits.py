@@ -6,7 +6,7 @@ a cell where all its tests do. So a cell costs some words for each axis, whateve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,14 +30,12 @@ class ConjunctionBits:
     part: CellPart
     tables: dict[int, Bits]
 
-    def bits(self, cells: Int64Array) -> Bits:
-        """Tell which conditions take cells, counted from 0."""
-        found = [np.empty((0, -(-len(self.part.conditions) // 8)), np.uint8)]
+    def pieces(self, cells: Int64Array) -> Iterator[Bits]:
+        """Tell which conditions take cells, counted from 0, some cells at once."""
         for start in range(0, len(cells), CELLS_AT_ONCE):
             positions = positions_of(self.part, cells[start : start + CELLS_AT_ONCE])
             several = [table[positions[axis]] for axis, table in self.tables.items()]
-            found.append(np.bitwise_and.reduce(several) if len(several) > 1 else several[0])
-        return np.concatenate(found)
+            yield np.bitwise_and.reduce(several) if len(several) > 1 else several[0]
 
 
 def conjunction_bits(part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
