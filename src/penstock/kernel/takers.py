@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kernel.conjunction_bits import Bits, ConjunctionBits, conjunction_bits
 from penstock.model.arrays import BoolArray, Int32Array, Int64Array
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells, Signatures, failing, signatures
+from penstock.share.conditions.conjunction_bits import Bits, ConjunctionBits, conjunction_bits
 from penstock.share.plan import BITS_PER_WORD
 
 AT_ONCE: Final = 1_024  # fragments that are unpacked together
@@ -70,13 +70,14 @@ class KnownFragments:
 _NOTHING: Final = KnownFragments(np.empty(0, np.int64), _NOWHERE, np.empty(0, np.int32))
 
 
-def of_bits(fragments: Int64Array, pieces: Iterable[Bits], conditions: int) -> KnownFragments:
+def of_bits(fragments: Int64Array, pieces: Iterable[Bits]) -> KnownFragments:
     """List the conditions of fragments whose bits come piece by piece."""
     counts, listed = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for bits in pieces:
-        place, condition = np.nonzero(np.unpackbits(bits, axis=1, bitorder="little")[:, :conditions])
-        counts.append(np.bincount(place, minlength=len(bits)).astype(np.int64))
-        listed.append(condition.astype(np.int32))
+        place, byte = np.nonzero(bits)  # few bytes have a bit
+        one, bit = np.nonzero(np.unpackbits(bits[place, byte][:, None], axis=1, bitorder="little"))
+        counts.append(np.bincount(place[one], minlength=len(bits)).astype(np.int64))
+        listed.append((byte[one] * 8 + bit).astype(np.int32))
     starts = np.concatenate([_NOWHERE, np.cumsum(np.concatenate(counts))])
     return KnownFragments(fragments, starts, np.concatenate(listed))
 
@@ -87,9 +88,9 @@ class PartTakers:
     One thread learns and others read: what is known is replaced as a whole, so that a reader never sees half of it.
     """
 
-    def __init__(self, conditions: int) -> None:
+    def __init__(self) -> None:
         """Start with none."""
-        self.conditions, self.known = conditions, _NOTHING
+        self.known = _NOTHING
 
     def unknown(self, fragments: Int64Array) -> Int64Array:
         """Choose the distinct fragments that were not seen yet."""
@@ -133,9 +134,9 @@ class Learned:
 class Takers:
     """Which conditions take the fragments of one plan."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        """Start with nothing seen; ``sizes`` are the numbers of conditions of the parts."""
-        self.parts = [PartTakers(size) for size in sizes]
+    def __init__(self, parts: int) -> None:
+        """Start with nothing seen of so many parts."""
+        self.parts = [PartTakers() for _ in range(parts)]
         self._together: dict[int, ConjunctionBits | None] = {}
 
     def together(self, number: int, part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
@@ -153,11 +154,11 @@ class Takers:
             if not len(new):
                 continue
             if (together := self.together(number, cells, told.axes)) is not None:
-                found = of_bits(new, together.pieces(new - cells.first), known.conditions)
+                found = of_bits(new, together.pieces(new - cells.first))
             else:
                 signed = _signed(cells, own := new - cells.first)
                 failed |= _failing(cells, own[signed.failed])
-                found = of_bits(new, _bits(cells, signed), known.conditions)
+                found = of_bits(new, _bits(cells, signed))
             if not failed:
                 taken = found.where(found.counts > 0)
                 added.append(fragments_table(number, taken))

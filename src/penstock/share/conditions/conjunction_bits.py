@@ -49,15 +49,18 @@ def conjunction_bits(part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | 
     width = -(-len(tests) // 8)
     if not sizes or sum(sizes.values()) * width > MOST_BYTES:
         return None
-    tables = {axis: np.full((size, width), 255, np.uint8) for axis, size in sizes.items()}
-    for place, one in enumerate(tests):
-        byte, bit = divmod(place, 8)
-        for leaf in one:
-            tables[leaf.axis][leaf.outcomes != TRUE, byte] &= np.uint8(255 - (1 << bit))
-    if spare := width * 8 - len(tests):  # bits of no condition
-        for table in tables.values():
-            table[:, -1] &= np.uint8(255 >> spare)
+    tables = {axis: _table(axis, size, tests) for axis, size in sizes.items()}
     return ConjunctionBits(part, tables)
+
+
+def _table(axis: int, size: int, tests: Sequence[Sequence[PlacedLeaf]]) -> Bits:
+    """Tell for every position of an axis which conditions may hold there, as far as that axis is concerned."""
+    holds = np.ones((len(tests), size), np.bool_)
+    for place, one in enumerate(tests):
+        for leaf in one:
+            if leaf.axis == axis:
+                holds[place] &= leaf.outcomes == TRUE
+    return np.ascontiguousarray(np.packbits(holds, axis=0, bitorder="little").T)
 
 
 def _tests(formula: Placed) -> Sequence[PlacedLeaf] | None:
