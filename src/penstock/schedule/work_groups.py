@@ -10,6 +10,7 @@ from penstock.schedule.policy import Head, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
+GROWTH: Final = 20  # times as long as that may it take where nothing else can come before all has run
 
 
 def item_head(
@@ -51,27 +52,38 @@ def first_group(
     last: int,
     most_s: float = GROUP_S,
     beside: Sequence[Head] = (),
+    waited_s: float = 0.0,
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
     ``seconds`` are what all windows of an item take. Items have ``numbers``: of equals the lower one goes first, and
     where queries take turns, it is the turn of the one after the ``last`` that ran. Work that runs ``beside`` is not
-    among what can be chosen; where it comes before all items, none is.
+    among what can be chosen; where it comes before all items, none is. Where nothing else can come before all have run,
+    ``waited_s`` is how long every item has waited at least: a group may take as long as that.
     """
     named = sorted(range(len(heads)), key=numbers.__getitem__)
     turn = next((turn for turn, place in enumerate(named) if numbers[place] > last), 0)
-    chosen, total = list[int](), 0.0
+    chosen, total, most_s = list[int](), 0.0, longest(most_s, waited_s)
     for at in ordered_without_starving(policy, [*(heads[place] for place in named), *beside], turn):
-        if at >= len(named) or (chosen and not _fits(seconds[named[at]], total, most_s)):
+        if at >= len(named) or (chosen and not _fits(seconds[named[at]], total, most_s, waited_s)):
             break
         chosen.append(named[at])
         total += seconds[named[at]]
     return chosen
 
 
-def _fits(cost: float, total: float, most_s: float) -> bool:
+def longest(most_s: float, waited_s: float) -> float:
+    """Return what a group may take: ``most_s``, or as long as all of it has waited, but not many times as long.
+
+    A group has costs of its own, and what its items share is computed once: the fewer there are, the sooner all is
+    done. The more there is, the larger they grow, and nobody waits more than twice as long for those beside it.
+    """
+    return min(max(most_s, waited_s), GROWTH * most_s)
+
+
+def _fits(cost: float, total: float, most_s: float, waited_s: float) -> bool:
     """Tell whether an item may join a group: not if those before it would wait more than twice as long for it."""
-    return cost <= max(total, LITTLE_S) and total + cost <= most_s
+    return cost <= max(waited_s + total, LITTLE_S) and total + cost <= most_s
 
 
 def cut_end(first_us: int, last_us: int, seconds: float, most_s: float = GROUP_S) -> int:

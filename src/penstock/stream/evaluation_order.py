@@ -18,7 +18,7 @@ from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
 from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
-from penstock.schedule.work_groups import cut_end, first_group, item_head
+from penstock.schedule.work_groups import cut_end, first_group, item_head, longest
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts, GroupCost
 from penstock.stream.query_items import AskedQuery, QueryItems
@@ -140,10 +140,12 @@ class EvaluationOrder:
         whole, priority = (*item.members, *more.members), max(item.priority, more.priority)
         return EvaluationItem(whole, item.seconds + more.seconds, priority, item.final_us, item.due_us, more.fresh)
 
-    def first(self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = ()) -> list[int]:
+    def first(
+        self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = (), waited_s: float = 0.0
+    ) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
-        None at all: a batch that is being taken goes before them.
+        None at all: a batch that is being taken goes before them. A group may take as long as all has ``waited_s``.
         """
         now_us, numbers = self.clock(), [item.number for item in items]
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
@@ -152,11 +154,15 @@ class EvaluationOrder:
         else:
             heads = [item.head(now_us, self.groups.seconds) for item in items]
             seconds = [item.seconds for item in items]
-            places = first_group(self.policy(), heads, seconds, numbers, self._last, GROUP_S, beside)
+            places = first_group(self.policy(), heads, seconds, numbers, self._last, GROUP_S, beside, waited_s)
         self._last = numbers[places[-1]] if places else self._last
         return places
 
-    def cut_at(self, items: Sequence[EvaluationItem]) -> int | None:
+    def waited_s(self, items: Iterable[EvaluationItem]) -> float:
+        """Return for how long all of some items have waited."""
+        return max(0.0, (self.clock() - max(item.final_us for item in items)) / 1e6)
+
+    def cut_at(self, items: Sequence[EvaluationItem], waited_s: float = 0.0) -> int | None:
         """Return the end of the last windows that are answered in one go; None: all are, or are not to be parted.
 
         Items that were put together stay together: one window of each is answered, whatever it takes.
@@ -164,7 +170,7 @@ class EvaluationOrder:
         seconds = sum(item.seconds for item in items)
         if seconds <= GROUP_S or any(item.is_dated for item in items):
             return None
-        most = max(GROUP_S, sum(item.round_s for item in items))
+        most = max(longest(GROUP_S, waited_s), sum(item.round_s for item in items))
         if seconds <= most:
             return None
         members = [one for item in items for one in item.members]
