@@ -13,6 +13,7 @@ from penstock.schedule.policy import Head, Heads, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
+SKIPPED: Final = 20  # items that do not fit into a group, and are passed over for what comes after them
 
 
 class ItemFacts(NamedTuple):
@@ -74,19 +75,24 @@ def first_group(
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
+    What does not fit keeps its place for the next group, and what comes after it may still fit: a group takes a while
+    however few windows it has, and one item that is dear would end it. Only ``SKIPPED`` items are passed over, so that
+    a group stays near the front of the order.
+
     Of equals the one of the lower number goes first, and where queries take turns, it is the turn of the one after the
     ``last`` that ran. Work that runs ``beside`` is not among what can be chosen; where it comes before all items, none
     is.
     """
     named = np.argsort(items.number, kind="stable")
     turn = int(items.number[named].searchsorted(last, "right")) % len(named)
-    chosen, total = list[int](), 0.0
+    chosen, total, skipped = list[int](), 0.0, 0
     for at in ordered_without_starving(policy, heads.chosen(named).with_more(beside), turn):
-        if at >= len(named):
+        if at >= len(named) or (chosen and total >= most_s) or skipped >= SKIPPED:
             break
         seconds = float(items.seconds[named[at]])
         if chosen and not _fits(seconds, total, most_s):
-            break
+            skipped += 1
+            continue
         chosen.append(int(named[at]))
         total += seconds
     return chosen

@@ -1,0 +1,60 @@
+"""What runs in one go: the first of the policy's order, and behind it what fits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.schedule.ordering import ordered_without_starving
+from penstock.schedule.policy import Head
+from penstock.schedule.registry import POLICIES
+from penstock.schedule.work_groups import GROUP_S, LITTLE_S, SKIPPED, ItemArrays, ItemFacts, first_group
+
+NOW_US = 100_000_000
+
+
+def item(number: int, seconds: float, waited_s: float = 1.0) -> ItemFacts:
+    final_us = NOW_US - round(1e6 * waited_s)
+    return ItemFacts(seconds, seconds, 1.0, 1, 1, final_us, final_us + 1_000_000, number)
+
+
+def group(items: list[ItemFacts], policy: str = "FCFS", beside: list[Head] | None = None) -> list[int]:
+    known = ItemArrays.of(items)
+    return first_group(POLICIES[policy], known, known.heads(NOW_US), -1, beside=beside or [])
+
+
+def test_a_dear_item_waits_for_the_next_group_and_what_comes_after_it_still_fits() -> None:
+    assert group([item(0, 0.001, 3.0), item(1, 0.040, 2.0), item(2, 0.001, 1.0)]) == [0, 2]
+
+
+def test_a_dear_item_that_comes_first_runs_and_takes_along_what_fits() -> None:
+    assert group([item(0, 0.040, 3.0), item(1, 0.030, 2.0), item(2, 0.009, 1.0)]) == [0, 2]
+
+
+def test_an_item_longer_than_a_group_runs_alone() -> None:
+    assert group([item(0, 0.2, 3.0), item(1, 0.001, 2.0)]) == [0]
+
+
+def test_only_so_many_items_are_passed_over() -> None:
+    dear = [item(n, 0.040, 50.0 - n) for n in range(1, SKIPPED + 1)]
+    assert group([item(0, 0.001, 60.0), *dear, item(99, 0.001, 1.0)]) == [0]
+    assert group([item(0, 0.001, 60.0), *dear[:-1], item(99, 0.001, 1.0)]) == [0, SKIPPED]
+
+
+def test_nothing_behind_a_batch_that_is_more_urgent_joins_a_group() -> None:
+    batch = Head(1.0, 0.1, 0.1, 1.0, 1.0, (NOW_US - 2_500_000) / 1e6, 1.0, NOW_US / 1e6, NOW_US / 1e6)
+    assert group([item(0, 0.001, 3.0), item(1, 0.001, 2.0)], beside=[batch]) == [0]
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-5, 0.2), st.floats(0.0, 9.0)), min_size=1, max_size=40),
+    st.sampled_from(["FCFS", "HNR", "LSF", "BSD", "EDF", "Hybrid"]),
+)
+def test_the_first_in_order_always_runs_and_a_group_stays_short(asked: list[tuple[float, float]], policy: str) -> None:
+    items = [item(number, *each) for number, each in enumerate(asked)]
+    chosen = group(items, policy)
+    assert chosen[0] == next(ordered_without_starving(POLICIES[policy], ItemArrays.of(items).heads(NOW_US)))
+    assert len(set(chosen)) == len(chosen)
+    seconds = [items[place].seconds for place in chosen]
+    assert len(chosen) == 1 or sum(seconds) <= GROUP_S
+    assert all(later <= max(LITTLE_S, sum(seconds[:n])) for n, later in enumerate(seconds) if n)
