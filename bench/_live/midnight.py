@@ -51,7 +51,7 @@ class Midnight:
     queries: int = 500
     fewest: int = 30  # groups that a query asks for
     first: int = 4  # batches before the others: costs are learnt
-    backlog: int = 4  # batches that are there at once
+    backlog: int = 6  # batches that are there at once: so many, that first come, first served keeps few deadlines
     beats: int = 10  # batches that come at a steady pace after these
     load: float = 0.95  # of the time between two, that each takes by itself
     patience: float = 2.0  # midnights until an answer of a mean number of groups is wanted
