@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.schedule.policy import Head, Policy
+from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedWindows, Recording
-from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, is_quick, item_head, longest
+from penstock.schedule.work_groups import GROUP_S, ItemArrays, ItemFacts, cut_end, first_group, is_quick, longest
 from penstock.sim.recorded_costs import ItemOf, RecordedCosts, item_of
 from penstock.sim.recorded_timeline import PlacedStep, RecordedTimeline
 
@@ -212,13 +212,11 @@ class _Replay:
         Where all others follow before anything else comes, groups grow.
         """
         known = [(key, item) for items in waiting.values() for key, item in items.items()]
-        heads = [self._head(item, now_us) for _, item in known]
-        asked = known[0][0][:2]
-        numbers = [self.windows[item.portions[0].place].queries[0] for _, item in known]
-        seconds = [item.seconds for _, item in known]
+        items = ItemArrays.of([self._facts(item) for _, item in known])
+        asked, heads = known[0][0][:2], items.heads(now_us, self.costs.group_us / 1e6)
         waited_s = max(0.0, (now_us - max(item.final_us for _, item in known)) / 1e6) if all_follow else 0.0
-        places = first_group(self.policy, heads, seconds, numbers, self.desk.last.get(asked, -1), waited_s=waited_s)
-        self.desk.last[asked] = numbers[places[-1]]
+        places = first_group(self.policy, items, heads, self.desk.last.get(asked, -1), waited_s=waited_s)
+        self.desk.last[asked] = int(items.number[places[-1]])
         stream = known[places[0]][0][:2]
         keys = [known[place][0] for place in places if known[place][0][:2] == stream]
         if keys == [(*stream, WHOLE)]:  # everybody has a turn
@@ -226,11 +224,11 @@ class _Replay:
             return self._by_item(waiting[stream].pop(keys[0]).portions)
         return {key: self._cut(waiting[stream], key, waited_s) for key in keys}
 
-    def _head(self, item: _Item, now_us: int) -> Head:
-        """Describe an item as policies see it."""
-        times = item.final_us, item.due_us, now_us
-        counts, group_s = (item.queries, self._windows(item)), self.costs.group_us / 1e6
-        return item_head(item.seconds / self._most_windows(item), item.priority, *counts, *times, group_s=group_s)
+    def _facts(self, item: _Item) -> ItemFacts:
+        """Describe an item as the engine does."""
+        round_s, number = item.seconds / self._most_windows(item), self.windows[item.portions[0].place].queries[0]
+        counts = item.queries, self._windows(item)
+        return ItemFacts(round_s, item.seconds, item.priority, *counts, item.final_us, item.due_us, number)
 
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf, waited_s: float) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""

@@ -18,7 +18,7 @@ from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
 from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
-from penstock.schedule.work_groups import cut_end, first_group, item_head, longest
+from penstock.schedule.work_groups import ItemArrays, ItemFacts, cut_end, first_group, longest
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts, GroupCost
 from penstock.stream.query_items import AskedQuery, QueryItems
@@ -70,12 +70,16 @@ class EvaluationItem:
             return self._windows
         return self._windows | {d.id: 1 for one in self.members if is_fresh((d := one.definition).query)}
 
+    @cached_property
+    def facts(self) -> ItemFacts:
+        """Return what the item asks for; it is looked at each time that something is chosen."""
+        queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
+        asked, times = (self.round_s, self.seconds, self.priority), (self.final_us, self.due_us)
+        return ItemFacts(*asked, queries, answers, *times, self.number, windows / answers)
+
     def head(self, now_us: int, group_s: float = 0.0) -> Head:
         """Describe the item as policies see it; a group takes ``group_s``, however few windows it has."""
-        queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
-        counts, times = (queries, answers), (self.final_us, self.due_us, now_us)
-        stands_for = windows / answers
-        return item_head(self.round_s, self.priority, *counts, *times, stands_for=stands_for, group_s=group_s)
+        return ItemArrays.of([self.facts]).heads(now_us, group_s).each()[0]
 
 
 class EvaluationOrder:
@@ -147,15 +151,15 @@ class EvaluationOrder:
 
         None at all: a batch that is being taken goes before them. A group may take as long as all has ``waited_s``.
         """
-        now_us, numbers = self.clock(), [item.number for item in items]
+        now_us = self.clock()
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
         if len(items) == 1 and not beside:  # nothing to choose
             places = [0]
         else:
-            heads = [item.head(now_us, self.groups.seconds) for item in items]
-            seconds = [item.seconds for item in items]
-            places = first_group(self.policy(), heads, seconds, numbers, self._last, GROUP_S, beside, waited_s)
-        self._last = numbers[places[-1]] if places else self._last
+            known = ItemArrays.of([item.facts for item in items])
+            heads = known.heads(now_us, self.groups.seconds)
+            places = first_group(self.policy(), known, heads, self._last, GROUP_S, beside, waited_s)
+        self._last = items[places[-1]].number if places else self._last
         return places
 
     def waited_s(self, items: Iterable[EvaluationItem]) -> float:
