@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.model.arrays import BoolArray, Int32Array, Int64Array
+from penstock.model.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells, Signatures, failing, signatures
 from penstock.share.conditions.conjunction_bits import Bits, ConjunctionBits, conjunction_bits
@@ -182,6 +182,26 @@ class Takers:
         for number, known in enumerate(self.parts):
             taken |= known.some(rows[number])
         return ~taken
+
+    def divided(
+        self, rows: Mapping[int, Int64Array], users: Sequence[Int64Array]
+    ) -> list[tuple[Int64Array, FloatArray]]:
+        """Count the rows that each condition takes, and its part of them, part by part.
+
+        A row is divided evenly among its takers; ``users`` are the queries of each condition.
+        """
+        known = [part.known for part in self.parts]
+        places = [one.places(rows[number]) for number, one in enumerate(known)]
+        takers = np.zeros(len(places[0]))
+        for one, at, queries in zip(known, places, users, strict=True):
+            owners = np.repeat(np.arange(len(one)), one.counts)
+            takers += np.bincount(owners, queries[one.conditions], len(one) + 1)[at]  # the last is nobody's
+        each, found = 1.0 / np.maximum(1.0, takers), list[tuple[Int64Array, FloatArray]]()
+        for one, at, queries in zip(known, places, users, strict=True):
+            counts, parts = (np.bincount(at + 1, w, len(one) + 1)[1:] for w in (None, each))
+            sums = [np.bincount(one.conditions, np.repeat(n, one.counts), len(queries)) for n in (counts, parts)]
+            found.append((sums[0].astype(np.int64), sums[1].astype(np.float64)))
+        return found
 
 
 def fragments_table(part: int, found: KnownFragments) -> pa.Table:

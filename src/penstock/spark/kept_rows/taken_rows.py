@@ -110,6 +110,10 @@ class TakenRows:
         span = CommitSpan(number, number)
         return span if span in self.folders.spans else None
 
+    def bytes_of(self, number: int) -> int:
+        """Return how many bytes a commit's rows take."""
+        return self.folders.bytes_in(CommitSpan(number, number))
+
     def add_fragments(self, plan: int, number: int, added: pa.Table) -> None:
         """Store the fragments that a plan had not met before a commit."""
         if added.num_rows:
