@@ -11,6 +11,7 @@ from typing import Any, Final
 from bench._results.always_on import churn, restart, soak
 from bench._results.filters import filters
 from bench._results.groupings import groupings
+from bench._results.joins import joins
 from bench._results.latency import latency
 from bench._results.live import live
 from bench._results.mixed import mixed
@@ -31,6 +32,7 @@ SECTIONS: Final[Mapping[str, Maker]] = {
     "mixed": mixed,
     "latency": latency,
     "live": live,
+    "joins": joins,
     "peers": peers,
     "planner": planner,
     "restart": restart,
