@@ -80,6 +80,12 @@ def test_takers_that_are_stored_and_loaded_say_the_same(monkeypatch: pytest.Monk
             assert sorted(pairs[0][pairs[1] == condition]) == np.flatnonzero(mine).tolist()
 
 
+def test_bits_of_fragments_that_an_earlier_version_stored_are_read() -> None:
+    takers, bits = Takers(1), [bytes([0b101, 0]), bytes([0, 0b10])]
+    takers.load(pa.table({"part": pa.array([0, 0], pa.int32()), "fragment": [3, 5], "bits": bits}))
+    assert [array.tolist() for array in takers.parts[0].pairs(np.array([5, 3]))] == [[0, 1, 1], [9, 0, 2]]
+
+
 def test_a_fragment_that_was_never_met_is_taken_by_nobody() -> None:
     part = PartTakers()
     assert not part.takes(0, np.array([1, 2])).any()

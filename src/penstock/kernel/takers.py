@@ -170,11 +170,8 @@ class Takers:
         parts = np.asarray(added["part"].to_numpy(), np.int64)
         for number in np.unique(parts).tolist():
             mine = added.filter(pa.array(parts == number)).combine_chunks()
-            listed = pc.list_value_length(mine["conditions"]).to_numpy()
-            starts = np.concatenate([_NOWHERE, np.cumsum(listed, dtype=np.int64)])
-            conditions = np.asarray(pc.list_flatten(mine["conditions"]).to_numpy(), np.int32)
             fragments = np.asarray(mine["fragment"].to_numpy(), np.int64)
-            self.parts[number].learn(KnownFragments(fragments, starts, conditions))
+            self.parts[number].learn(_read(fragments, mine))
 
     def nobody(self, rows: Mapping[int, Int64Array]) -> BoolArray:
         """Tell the rows that no condition takes."""
@@ -209,6 +206,16 @@ def fragments_table(part: int, found: KnownFragments) -> pa.Table:
     conditions = pa.ListArray.from_arrays(pa.array(found.starts.astype(np.int32)), pa.array(found.conditions))
     numbers = pa.array(np.full(len(found), part, np.int32))
     return pa.table({"part": numbers, "fragment": found.fragments, "conditions": conditions})
+
+
+def _read(fragments: Int64Array, stored: pa.Table) -> KnownFragments:
+    """Read the conditions of fragments; states of earlier versions have a bit for each condition."""
+    if "bits" in stored.column_names:
+        bits = np.frombuffer(b"".join(stored["bits"].to_pylist()), np.uint8)
+        return of_bits(fragments, [bits.reshape(stored.num_rows, -1)])
+    listed = np.asarray(pc.list_value_length(stored["conditions"]).to_numpy(), np.int64)
+    conditions = np.asarray(pc.list_flatten(stored["conditions"]).to_numpy(), np.int32)
+    return KnownFragments(fragments, np.concatenate([_NOWHERE, np.cumsum(listed)]), conditions)
 
 
 def _signed(part: CellPart, own: Int64Array) -> Signatures:
