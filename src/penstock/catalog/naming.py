@@ -50,7 +50,7 @@ def existing_name(kind: Kind, name: str) -> CatalogError:
 def other_before(name: str) -> CatalogError:
     """Word the error for a stream under the name of another one whose commits are still there."""
     what = f'another stream called "{name}" was dropped, and its commits are still in the state folder'
-    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+    return CatalogError(what, hint="Choose another name.")
 
 
 def still_read(kind: Kind, name: str, query: str) -> CatalogError:
@@ -66,7 +66,7 @@ def still_joined(name: str, stream: str) -> CatalogError:
 def joined_before(name: str) -> CatalogError:
     """Word the error for a join under the name of a stream whose commits are still there."""
     what = f'a stream called "{name}" was dropped, and its commits are still in the state folder'
-    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+    return CatalogError(what, hint="Choose another name.")
 
 
 def still_called(name: str, user: str, kind: Kind = "query") -> CatalogError:

@@ -83,7 +83,7 @@ def _in_settings(project: Project, declared: Declared, error: CatalogError) -> C
     text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
     where = text if isinstance(text, str) else None
     what = f"{SETTINGS_FILE}: {error.what}"
-    return CatalogError(what, text=where, place=declared.place, detail=error.detail, hint=error.hint)
+    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=error.hint)
 
 
 def source_problems(project: Project, engine: Engine) -> list[Problem]:
@@ -179,7 +179,8 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
         if wanted is not None:
             if makes_stream and not _is_entered(project, engine, wanted):
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
-                raise CatalogError(what, hint="Change it back, or start with another state folder.")
+                hint = "Change it back. The new one goes into a file of another name, beside it or in its place."
+                raise CatalogError(what, detail="answers that others read stay those of one query", hint=hint)
         elif found.origin != "added":
             if makes_stream:
                 engine.execute(f"DROP STREAM {write_name(name)}")
