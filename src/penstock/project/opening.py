@@ -135,6 +135,7 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
         engine.execute("\n;\n".join(fresh))
         bound = {query.name.lower(): query for query in project.bound}
         changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
+        changes += [*_drop_former(project, engine), *_still_read(project, engine)]  # of streams that were read before
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -181,13 +182,29 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
                 hint = "Change it back. The new one goes into a file of another name, beside it or in its place."
                 raise CatalogError(what, detail="answers that others read stay those of one query", hint=hint)
-        elif found.origin != "added":
-            if makes_stream:
-                engine.execute(f"DROP STREAM {write_name(name)}")
-            else:
-                engine.drop_query(name)
+        elif found.origin != "added" and _dropped(engine, name):
             changes.append(f'query "{name}" is gone')
     return changes[::-1]
+
+
+def _dropped(engine: Engine, name: str) -> bool:
+    """Drop a query; one that makes a stream stays as long as another one reads that."""
+    if not engine.catalog.makes_stream(name):
+        engine.drop_query(name)
+        return True
+    try:
+        engine.execute(f"DROP STREAM {write_name(name)}")
+    except CatalogError:
+        return False
+    return True
+
+
+def _still_read(project: Project, engine: Engine) -> list[str]:
+    """Tell which streams are gone from the folder, and stay for what reads them."""
+    known = {query.name.lower() for query in project.bound}
+    gone = [name for name in engine.catalog.query_names() if name.lower() not in known]
+    stay = [n for n in gone if engine.catalog.makes_stream(n) and engine.catalog.query(n).origin != "added"]
+    return [f'stream "{name}" is gone from the folder, and stays until nobody reads it' for name in stay]
 
 
 def _is_entered(project: Project, engine: Engine, query: Query) -> bool:
