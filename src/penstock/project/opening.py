@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
+from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported, WrongType
 from penstock.language.binding.query_text import write_name
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
@@ -99,11 +99,26 @@ def source_problems(project: Project, engine: Engine) -> list[Problem]:
                     error.what, text=text, place=_place(declared, error), detail=error.detail, hint=error.hint
                 )
                 problems.append(Problem(placed, SETTINGS_FILE))
+            else:
+                problems += _wrong_columns(declared, engine, text)
     for function in project.functions if not problems else ():
         try:
             function.enter(engine)
         except PenstockError as error:
             problems.append(Problem(error, function.file))
+    return problems
+
+
+def _wrong_columns(declared: Declared, engine: Engine, text: str) -> list[Problem]:
+    """Let Spark type the columns that a stream computes."""
+    from penstock.spark.sources.computed_columns import not_typed
+
+    stream, problems = engine.catalog.stream(declared.item.name), []
+    computed = stream is not None and any(column.expression for column in stream.columns)
+    for name, why in not_typed(engine.session, stream.columns).items() if stream is not None and computed else ():
+        what = f'column "{name}" of stream "{declared.item.name}" cannot be computed'
+        place = declared.columns.get(name.lower(), declared.place)
+        problems.append(Problem(WrongType(what, text=text, place=place, detail=why), SETTINGS_FILE))
     return problems
 
 
