@@ -40,7 +40,12 @@ FEW_MERGED: Final = 100_000  # rows: up to so many are put together here, if the
 
 _NAME: Final = re.compile(r"(\d{12})(?:-(\d{12}))?")
 _PLAIN: Final = (NumericType, StringType, BinaryType, BooleanType, DateType, TimestampType, TimestampNTZType)
-_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_CODEC: Final = "zstd"
+_OPTIONS: Final = {  # times differ from row to row: a dictionary of them would be longer than they are
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "compression": _CODEC,
+    f"parquet.enable.dictionary#{TIME}": "false",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -262,7 +267,10 @@ def _write_here(rows: pa.Table, folder: Path) -> None:
     """Write rows to one file."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    pq.write_table(rows, folder / "part-00000.parquet")
+    words = [name for name in rows.column_names if name != TIME]
+    deltas = {TIME: "DELTA_BINARY_PACKED"} if len(words) < rows.num_columns else None
+    path = folder / "part-00000.parquet"
+    pq.write_table(rows, path, compression=_CODEC, use_dictionary=words, column_encoding=deltas)
 
 
 def _table_of(path: Path) -> pa.Table:

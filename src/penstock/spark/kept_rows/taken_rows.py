@@ -70,7 +70,7 @@ class TakenRows:
                     plan = TakenPlan.from_record(read_record(path))
                 except (KeyError, TypeError, ValueError) as error:
                     raise damaged(path, "it is not a plan of continuous queries") from error
-                takers = Takers(plan.sizes)
+                takers = Takers(len(plan.sizes))
                 for commit in self._numbers(f"plan-{number:012d}-", ".fragments"):
                     takers.load(read_arrow_file(self._fragments(number, commit), None))
                 self._plans[number] = plan, takers

@@ -10,8 +10,7 @@ from penstock.errors import SourceError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.schema import Column
-from penstock.share.conditions.cell_parts import ConditionGroupMemory
-from penstock.share.continuous import plan_continuous
+from penstock.share.continuous import groups_of_rows, plan_continuous
 from penstock.spark.job.writer import Bounds
 from penstock.store.commits import Paused
 from penstock.store.taken_plan import TakenCommit
@@ -51,7 +50,7 @@ class ContinuousQueries:
         self.log, self.doubtful = StoredRows(given.places.taken, given.catalog.catalog, progress), doubtful
         self.rows = self.log.taken
         self.running: RunningPlan | None = None
-        self._targets, self._families = given.targets, ConditionGroupMemory()
+        self._targets, self._families = given.targets, groups_of_rows()
         self._storing = RowStoring(self.rows)
 
     def recover(self, number: int, taken: int) -> None:

@@ -47,8 +47,7 @@ class RunningPlan:
         self.plan, self.job = plan, ContinuousJob(plan, families)
         self.number: int | None = None  # of the first commit with rows
         self.age = 0
-        sizes = [len(part.conditions) for part in self.job.parts]
-        self.takers = Takers(sizes)
+        self.takers = Takers(len(self.job.parts))
 
     def few(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, young: bool) -> pa.Table:
         """Run the job over a batch and have its rows here, in their order."""
