@@ -87,12 +87,12 @@ class Plan:
 
     # -- changes -------------------------------------------------------------------------------------------------
 
-    def change(self, number: int) -> None:
-        """Make one change, perhaps."""
+    def change(self, number: int, *, sinks: bool) -> None:
+        """Make one change, perhaps; an engine that is open keeps its ``sinks``."""
         changes = (
             self._gain, self._gain, self._lose, self._wait, self._move, self._options, self._widen_table,
             self._other_values, self._add, self._add, self._edit, self._edit, self._edit, self._drop, self._bring_back,
-            self._rename, self._sink_more, self._sink_less, self._sink_elsewhere,
+            self._rename, *((self._sink_more, self._sink_less, self._sink_elsewhere) if sinks else ()),
         )  # fmt: skip
         made = self.draw.choice(changes)
         if (told := made(number)) is not None:

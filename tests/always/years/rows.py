@@ -1,4 +1,4 @@
-"""Rows of a year: files that come every twelve days, some rows late, and the table that they are joined with."""
+"""Rows of a year: files that come every thirty days, some rows late, and the table that they are joined with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.always.questions import Row
 
 DAY: Final = 86_400_000_000
 BEGIN: Final = 20_089 * DAY  # 2025-01-01
-STEP: Final = 12 * DAY  # of event time from file to file
+STEP: Final = 30 * DAY  # of event time from file to file
 MORE: Final = ("w0", "w1", "w2")  # columns that the stream may gain and lose; all files have them
 KEYS: Final = (None, "a", "b", "c", "d")
 PUNCTUAL: Final = "z"  # the key of rows that are never late
@@ -31,7 +31,7 @@ SCHEMA: Final = pa.schema(
 
 
 def rows_of(draw: random.Random, number: int) -> list[Row]:
-    """Make the rows of a file: most within its twelve days, some late, a few of them very late."""
+    """Make the rows of a file: most within its thirty days, some late, a few of them very late."""
     base = BEGIN + number * STEP
     rows = [] if number else [_row(draw, base - 50 * DAY, "a")]  # no later row is earlier
     for _ in range(draw.randint(6, 14)):

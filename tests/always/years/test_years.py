@@ -9,7 +9,7 @@ import pytest
 from tests.always.years.year import Year
 from tests.cases import sweep
 
-STEPS = 30  # files of twelve days each: a year
+STEPS = 13  # files of thirty days each: a year, and some more
 BY_HAND = 3  # one step in so many is made by statements while the engine is open
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -20,8 +20,7 @@ def test_a_year_of_changes_and_deaths_gives_each_window_one_answer(tmp_path: Pat
     year = Year(tmp_path, seed)
     for number in range(STEPS):
         year.step(number, by_hand=number % BY_HAND == 1)
-    print(year.kills, year.refusals, *year.plan.said, sep="\n")
-    assert year.kills.total() > 5
+    assert year.kills.total() > 1
 
 
 @pytest.mark.timeout(1800)

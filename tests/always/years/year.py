@@ -56,8 +56,8 @@ class Year:
 
     def step(self, number: int, *, by_hand: bool = False, kill: int = 0) -> None:
         """Change the project, let rows come, run, and compare; ``kill``: how often it is killed with SIGKILL first."""
-        for _ in range(self.draw.randint(0, 3) if number else 0):
-            self.plan.change(number)
+        for _ in range(self.draw.randint(1, 4) if number else 0):
+            self.plan.change(number, sinks=not by_hand)
         self._keep_what_is_read(number)
         rows = [*rows_of(self.draw, number), *(self._again() if number and self.draw.random() < 0.3 else ())]
         self._rows_of_before = rows
