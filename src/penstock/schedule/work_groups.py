@@ -13,6 +13,7 @@ from penstock.schedule.policy import Head, Heads, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
+GROWTH: Final = 20  # times as long as that may it take where nothing else can come before all has run
 SKIPPED: Final = 20  # items that do not fit into a group, and are passed over for what comes after them
 
 
@@ -71,7 +72,13 @@ def is_quick(seconds: float) -> bool:
 
 
 def first_group(
-    policy: Policy, items: ItemArrays, heads: Heads, last: int, most_s: float = GROUP_S, beside: Sequence[Head] = ()
+    policy: Policy,
+    items: ItemArrays,
+    heads: Heads,
+    last: int,
+    most_s: float = GROUP_S,
+    beside: Sequence[Head] = (),
+    waited_s: float = 0.0,
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
@@ -81,16 +88,17 @@ def first_group(
 
     Of equals the one of the lower number goes first, and where queries take turns, it is the turn of the one after the
     ``last`` that ran. Work that runs ``beside`` is not among what can be chosen; where it comes before all items, none
-    is.
+    is. Where nothing else can come before all have run, ``waited_s`` is how long every item has waited at least: a
+    group may take as long as that.
     """
     named = np.argsort(items.number, kind="stable")
     turn = int(items.number[named].searchsorted(last, "right")) % len(named)
-    chosen, total, skipped = list[int](), 0.0, 0
+    chosen, total, skipped, most_s = list[int](), 0.0, 0, longest(most_s, waited_s)
     for at in ordered_without_starving(policy, heads.chosen(named).with_more(beside), turn):
         if at >= len(named) or (chosen and total >= most_s) or skipped >= SKIPPED:
             break
         seconds = float(items.seconds[named[at]])
-        if chosen and not _fits(seconds, total, most_s):
+        if chosen and not _fits(seconds, total, most_s, waited_s):
             skipped += 1
             continue
         chosen.append(int(named[at]))
@@ -98,9 +106,18 @@ def first_group(
     return chosen
 
 
-def _fits(cost: float, total: float, most_s: float) -> bool:
+def longest(most_s: float, waited_s: float) -> float:
+    """Return what a group may take: ``most_s``, or as long as all of it has waited, but not many times as long.
+
+    A group has costs of its own, and what its items share is computed once: the fewer there are, the sooner all is
+    done. The more there is, the larger they grow, and nobody waits more than twice as long for those beside it.
+    """
+    return min(max(most_s, waited_s), GROWTH * most_s)
+
+
+def _fits(cost: float, total: float, most_s: float, waited_s: float) -> bool:
     """Tell whether an item may join a group: not if those before it would wait more than twice as long for it."""
-    return cost <= max(total, LITTLE_S) and total + cost <= most_s
+    return cost <= max(waited_s + total, LITTLE_S) and total + cost <= most_s
 
 
 def cut_end(first_us: int, last_us: int, seconds: float, most_s: float = GROUP_S) -> int:

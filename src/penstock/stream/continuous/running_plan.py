@@ -24,6 +24,7 @@ from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import numbers_of
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.store.taken_plan import RowShape, TakenPlan, TakingQuery
+from penstock.stream.figures.row_figures import DividedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +48,7 @@ class RunningPlan:
         self.plan, self.job = plan, ContinuousJob(plan, families)
         self.number: int | None = None  # of the first commit with rows
         self.age = 0
-        sizes = [len(part.conditions) for part in self.job.parts]
-        self.takers = Takers(sizes)
+        self.takers = Takers(len(self.job.parts))
 
     def few(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, young: bool) -> pa.Table:
         """Run the job over a batch and have its rows here, in their order."""
@@ -118,6 +118,18 @@ class RunningPlan:
             for part, cells in enumerate(self.job.parts)
             for place, number in enumerate(cells.conditions)
         }
+
+    def divided(self, rows: pa.Table, size: int) -> DividedRows:
+        """Divide rows that are stored, and their bytes, among the queries."""
+        places = np.array([self.place_of(one) for one in self.plan.definitions], np.int64)
+        users = [
+            np.bincount(places[places[:, 0] == number, 1], minlength=len(part.conditions))
+            for number, part in enumerate(self.job.parts)
+        ]
+        found = self.takers.divided(self.fragments(rows), users)
+        counts = np.array([found[part][0][condition] for part, condition in places.tolist()], np.int64)
+        parts = np.array([found[part][1][condition] for part, condition in places.tolist()])
+        return DividedRows([one.id for one in self.plan.definitions], counts, parts, size)
 
     def record(self, number: int) -> TakenPlan:
         """Describe the plan as it is stored, for the commit that is its first."""
