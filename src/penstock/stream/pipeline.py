@@ -186,7 +186,7 @@ class Pipeline:
             charge_lanes(self.due_windows, layout)
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
-            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
+            LOG.info(f"queries over windows: {len(layout.plan.definitions):,}", extra=about)
             asking = self.admission.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
             if asking and self.past.is_aside:

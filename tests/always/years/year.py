@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from penstock.errors import CatalogError
-from penstock.spark.sources import streaming_query
 from penstock.store import faults
+from penstock.stream.runner import StreamRunner
 from tests.always.delivered import Delivered, delivered
 from tests.always.judged import Killed, bury
 from tests.always.kills import REPOSITORY, end_group
@@ -259,20 +259,17 @@ class Year:
 @contextmanager
 def deaths_reach_java() -> Iterator[None]:
     """Let Java hear of a death in a batch: the thread that it called would only be gone, and it would wait for ever."""
-    callback = cast(Any, streaming_query)._Callback
-    taking = callback.__call__
+    processing = StreamRunner.process
 
-    def called(self: Any, batch: Any, number: int) -> None:
+    def process(self: StreamRunner, *batch: Any) -> None:
         try:
-            taking(self, batch, number)
+            processing(self, *batch)
         except Killed as killed:
-            raise streaming_query.Halted from killed
+            raise ChildProcessError("the engine died in a batch") from killed
 
-    callback.__call__ = called
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamRunner, "process", process)
         yield
-    finally:
-        callback.__call__ = taking
 
 
 def _some(answers: Delivered) -> str:
