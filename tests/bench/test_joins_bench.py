@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench._measure import Progress, machine, write_json
+from bench._measure import Figures, Progress, machine, write_json
+from bench._results.joins import joins
+from bench._results.page import page_and_charts, read_results
 from bench.joins import Workload, measure
 
 if TYPE_CHECKING:
@@ -28,3 +30,31 @@ def test_all_sides_pair_the_same_rows(interpreted: SparkSession, tmp_path: Path)
         "8 joins of Spark's against Penstock, times processor seconds",
     }
     assert told["measurements"]["all joins"]["pairs"] > 1_000
+
+
+def some_runs(*processor_seconds: float) -> list[dict[str, float]]:
+    return [{"seconds": seconds / 2, "processor_seconds": seconds} for seconds in processor_seconds]
+
+
+def test_the_section_shows_the_best_runs_and_what_they_are_times_ours(tmp_path: Path) -> None:
+    runs = {"penstock": some_runs(12, 10), "spark, in memory": some_runs(250, 300), "spark, RocksDB": some_runs(905)}
+    found = {
+        "workload": {"rows": 1_200_000, "files": 8, "customers": 400_000, "ranges_s": [60, 3_600], "repetitions": 2},
+        "one join": {"joins": 1, "pairs": 0, "runs": {"penstock": some_runs(5), "spark, in memory": []}},
+        "all joins": {"joins": 16, "pairs": 2_231_747, "runs": runs},
+    }
+    section = joins({"measurements": found})
+    assert "600,000\nrows come in 8 batches" in section.asked
+    assert "within 60 or 3,600 s" in section.asked
+    one, every = section.tables
+    assert one.rows[0] == ("Penstock", "2.5", "1.0", "5.0", "1.0")
+    assert one.rows[1] == ("Spark, state in memory", "", "", "", "")
+    assert every.caption == "16 joins, 2,231,747 pairs:"
+    assert every.rows[1:] == (
+        ("Spark, state in memory", "125.0", "25.0", "250.0", "25.0"),
+        ("Spark, state in RocksDB", "452.5", "90.5", "905.0", "90.5"),
+    )
+    write_json(tmp_path / "joins.json", machine(), Figures(found))
+    made = page_and_charts(read_results(tmp_path, tmp_path))
+    assert "## Joins of two streams" in made["RESULTS.md"]
+    assert "Spark, state in RocksDB" in made["results/joins.svg"]

@@ -11,7 +11,7 @@ from penstock.catalog.evolution import Readers, columns_of_table
 from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import MADE, PAIRS, is_line, join_of, leaders_of, numbered, source_of
+from penstock.model.derived import MADE, PAIRS, is_line, join_of, leaders_of, numbered, source_of, text_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 from penstock.model.stream_join import JoinNeeds, StreamJoin, needs_of
@@ -99,6 +99,11 @@ class Lookup:
         with self._lock:
             found = {s.name: join_of(s) for s in self._streams.values() if s.format == PAIRS}
         return {name: join for name, join in found.items() if join is not None}
+
+    def join_text(self, name: str) -> str:
+        """Return the SELECT of a stream that is a join of two, else nothing."""
+        stream = self.stream(name)
+        return text_of(stream) if stream is not None and stream.format == PAIRS else ""
 
     def join_needs(self, name: str) -> JoinNeeds | None:
         """Tell what joins need of a stream's rows; None: no join reads it."""
@@ -242,8 +247,11 @@ class Lookup:
 
     def _readers_of_stream(self, stream: Stream) -> Readers:
         """List who reads which columns of a stream."""
-        entries = [entry for entry in self._in_force() if source_of(entry.stream) == stream.name]
-        found = {f'query "{e.name}"': self._timeline.read(e).typed.columns for e in entries}
+        found: dict[str, frozenset[str]] = {}  # a query that was edited has two definitions for a while
+        for entry in self._in_force():
+            if source_of(entry.stream) == stream.name:
+                reader = f'query "{entry.name}"'
+                found[reader] = found.get(reader, frozenset()) | self._timeline.read(entry).typed.columns
         joined = [s for s in self._streams.values() if s.format == PAIRS and stream.name in leaders_of(s)]
         needs = {f'stream "{s.name}"': needs_of(stream.name, [j]) for s in joined if (j := join_of(s)) is not None}
         return found | {name: frozenset(need.columns) for name, need in needs.items() if need is not None}
@@ -255,7 +263,8 @@ class Lookup:
             definition = self._timeline.read(entry)
             joins = [join for join in definition.query.joins if join.table == table.name]
             if joins:
-                found[f'query "{entry.name}"'] = columns_of_table(definition, table)
+                reader = f'query "{entry.name}"'
+                found[reader] = found.get(reader, frozenset()) | columns_of_table(definition, table)
         return found
 
     def _holder(self, kind: Kind) -> dict[str, Any]:
