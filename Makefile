@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FLINK := .flink
+ESPER := .esper
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check quick test soak bench flink report clean
+.PHONY: help demo check quick test soak bench flink esper report clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,11 +37,13 @@ bench: $(STAMP) ## measure windows and predicates against plain Spark
 
 flink: $(FLINK)/.installed ## set up Flink beside, for penstock bench peers
 
+esper: $(ESPER)/.installed ## fetch Esper with Maven, for penstock bench filters
+
 report: $(STAMP) ## write bench/RESULTS.md and its charts from bench/results
 	@$(BIN)/penstock bench report
 
 clean: ## remove the virtual environment and all that tests and tools leave
-	@rm -rf $(VENV) $(FLINK) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo
+	@rm -rf $(VENV) $(FLINK) $(ESPER) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log penstock-demo
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
@@ -56,3 +59,9 @@ $(FLINK)/.installed: bench/flink-constraints.txt
 	@$(PYTHON) -m venv $(FLINK)
 	@$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check -c bench/flink-constraints.txt apache-flink
 	@touch $(FLINK)/.installed
+
+$(ESPER)/.installed: bench/esper-pom.xml
+	@command -v mvn >/dev/null || { echo "make esper needs Maven; mvn is not on the PATH" >&2; exit 1; }
+	@echo "fetching $(ESPER) (once; some 15 MB)"
+	@mvn -q -B -f bench/esper-pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(ESPER)
+	@touch $(ESPER)/.installed

@@ -2,13 +2,13 @@
 
 A filter is a range of prices, or a symbol with a range of prices or volumes, as wide as it takes for the queries
 together to take each row 0.1, 1 or 10 times. Rivals in the same run write Parquet too: one Spark query with a CASE for
-each filter, exploded, on a JVM that compiles large methods; and a streaming query for each filter. What is answered is
-counted and compared. Nothing here asserts a time: machines differ, the ratios within a run much less.
+each filter, exploded, on a JVM that compiles large methods; and a streaming query for each filter. Esper stands beside
+as the specialist, in memory and in one thread. What is answered is counted and compared. Nothing here asserts a time:
+machines differ, the ratios within a run much less.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench._filters.drawn import PRICES, SYMBOLS, VOLUMES, drawn, drawn_filters
+from bench._filters.esper import run_esper, why_absent
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._measure import Figures, Progress
 from penstock.engine import Engine
 from penstock.sinks.parquet import ParquetSink
 from penstock.spark.session.embedded import embedded
 
-SYMBOLS: Final = 100
-PRICES, VOLUMES = 1_000.0, 1_000_000  # drawn evenly, so that a range says how many rows it takes
 COLUMNS: Final = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume BIGINT"
 FIRST_US: Final = 1_767_571_200_000_000
 
@@ -45,6 +45,7 @@ class Workload:
     takers: tuple[float, ...] = (0.1, 1.0, 10.0)  # queries that take a row, on average
     by_case: tuple[int, ...] = (64, 1_024)  # filters of the query written by hand
     separate: tuple[int, ...] = (1, 16)  # queries of their own
+    esper: tuple[int, ...] = (64, 1_024, 10_000)
     warm: bool = True
     seed: int = 1
 
@@ -76,7 +77,13 @@ def sized(rows: int) -> Workload:
     few = rows < 1_000_000
     filters, by_case = ((1, 16, 64), (16,)) if few else ((1, 64, 1_024), (64, 1_024))
     return Workload(
-        rows=rows, files=4, filters=filters, by_case=by_case, separate=(1, 4) if few else (1, 16), warm=not few
+        rows=rows,
+        files=4,
+        filters=filters,
+        by_case=by_case,
+        separate=(1, 4) if few else (1, 16),
+        esper=by_case,
+        warm=not few,
     )
 
 
@@ -88,6 +95,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench.take(_time_penstock)
         bench.take(_time_by_case)
         bench.take(_time_separate)
+        bench.take(_time_esper)
         bench.take(_expect)
         return bench.figures
 
@@ -106,26 +114,6 @@ def write_evenly(folder: Path, workload: Workload) -> None:
             "volume": pa.array(draw.integers(0, VOLUMES, rows)),
         }
         pq.write_table(pa.table(columns), folder / f"{file:03d}.parquet", row_group_size=65_536)
-
-
-def drawn_filters(number: int, takers: float, seed: int) -> list[str]:
-    """Draw conditions that take a row so often together."""
-    draw, share = random.Random(seed), min(1.0, takers / number)
-    return [_condition(draw, place % 3, share) for place in range(number)]
-
-
-def _condition(draw: random.Random, kind: int, share: float) -> str:
-    """Draw a condition that takes a share of the rows: a third of them look at prices alone."""
-    if kind == 0 or share * SYMBOLS > 1:
-        low = draw.uniform(0, PRICES * (1 - share))
-        return f"price >= {low:.5f} AND price < {low + PRICES * share:.5f}"
-    share *= SYMBOLS
-    symbol = f"symbol = 'S{draw.randrange(SYMBOLS):03d}'"
-    if kind == 1:
-        low = draw.uniform(0, PRICES * (1 - share))
-        return f"{symbol} AND price >= {low:.5f} AND price < {low + PRICES * share:.5f}"
-    least = int(draw.uniform(0, VOLUMES * (1 - share)))
-    return f"{symbol} AND volume >= {least} AND volume < {least + max(1, round(VOLUMES * share))}"
 
 
 # Penstock.
@@ -232,6 +220,22 @@ def _time_separate(bench: Bench[Workload]) -> None:
         _note(bench, f"Penstock beside separate queries, {number}", run_penstock(bench, conditions))
 
 
+def _time_esper(bench: Bench[Workload]) -> None:
+    """Time Esper over trades in memory, if it is there."""
+    why, found = why_absent(), bench.figures.measurements.setdefault("esper", {})
+    if why is not None:
+        bench.figures.measurements["skipped"] = {"Esper": why}
+        bench.say(f"skipped: Esper: {why}")
+        return
+    for number in bench.workload.esper:
+        with scratch_folder() as scratch:
+            ran = run_esper(bench.scratch / "trades", drawn(number, 1.0, bench.workload.seed), scratch)
+        _note(bench, f"Esper {number}", Ran(ran.seconds, ran.processor_s, ran.answers, 0, creating_s=ran.creating_s))
+        ours = bench.figures.measurements["runs"].get(f"Penstock {number}, 1 takers")
+        if ours is not None:
+            found[str(number)] = round(ours["processor_s"] / ran.processor_s, 2)
+
+
 def _expect(bench: Bench[Workload]) -> None:
     """Compare with the targets, and the answers of all sides with each other."""
     runs, figures, workload = bench.figures.measurements["runs"], bench.figures, bench.workload
@@ -251,6 +255,10 @@ def _expect(bench: Bench[Workload]) -> None:
             )
         if number == 1_024:
             figures.expect("one CASE each / Penstock, 1,024", seconds(theirs) / seconds(ours), ">=", 5.0)
+    for number in workload.esper:
+        ours, theirs = f"Penstock {number}, 1 takers", f"Esper {number}"
+        if theirs in runs and number in workload.filters:
+            figures.expect_true(f"answers equal Esper's, {number}", runs[ours]["answers"] == runs[theirs]["answers"])
     for number in workload.separate:
         ours, theirs = f"Penstock beside separate queries, {number}", f"separate queries, {number}"
         figures.expect_true(

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession
 
 from bench._live.neighbours import COLUMNS, Neighbourhood, write_file
 from penstock.engine import Engine
+from penstock.errors import StateError
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.recorded import Recording
 from penstock.sim.recorded_costs import RecordedCosts
@@ -51,7 +52,7 @@ class Midnight:
     queries: int = 500
     fewest: int = 30  # groups that a query asks for
     first: int = 4  # batches before the others: costs are learnt
-    backlog: int = 4  # batches that are there at once
+    backlog: int = 6  # batches that are there at once: so many, that first come, first served keeps few deadlines
     beats: int = 10  # batches that come at a steady pace after these
     load: float = 0.95  # of the time between two, that each takes by itself
     patience: float = 2.0  # midnights until an answer of a mean number of groups is wanted
@@ -97,20 +98,41 @@ def midnight_s(session: SparkSession, load: Midnight) -> float:
     return statistics.median(took)
 
 
-def midnights(session: SparkSession, load: Midnight, policy: str, each_s: float) -> dict[str, float]:
-    """Let batches come, and answer in the order of a policy; return what became of the windows."""
-    with run_folder() as folder:
-        with running(session, load, policy, folder, each_s) as engine:
-            for number in range(load.backlog):
-                appear(folder, load, load.first + number)
-            since_us, began, pause = wall_clock_us(), time.perf_counter(), threading.Event()
-            engine.start()
-            for number in range(load.beats):
-                pause.wait(max(0.0, began + (number + 1) * each_s / load.load - time.perf_counter()))
-                appear(folder, load, load.first + load.backlog + number)
-            _wait_for(engine, load.first + load.backlog + load.beats)
-            engine.stop()
-        return _judged(read_trace(folder / "state", since_us)) | {"seconds a midnight": round(each_s, 3)}
+def midnights(engine: Engine, load: Midnight, folder: Path, policy: str, each_s: float) -> dict[str, float]:
+    """Let batches come, and answer in the order of a policy; return what became of the windows.
+
+    One run follows the other in the same engine, which has learnt what queries cost.
+    """
+    engine.set_policy(policy)
+    next_file = files_so_far(folder)
+    for number in range(load.backlog):
+        appear(folder, load, next_file + number)
+    since_us, began, pause = wall_clock_us(), time.perf_counter(), threading.Event()
+    engine.start()
+    for number in range(load.beats):
+        pause.wait(max(0.0, began + (number + 1) * each_s / load.load - time.perf_counter()))
+        appear(folder, load, next_file + load.backlog + number)
+    _wait_for(engine, next_file + load.backlog + load.beats)
+    engine.stop()
+    recording = written(folder, since_us, load.queries * (load.backlog + load.beats))
+    return _judged(recording) | {"seconds a midnight": round(each_s, 3)}
+
+
+def written(folder: Path, since_us: int, answers: int) -> Recording:
+    """Read the trace once it tells of so many answers: it is written a moment after they are given."""
+    until, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while time.monotonic() < until:
+        with suppress(StateError):  # nothing is written yet
+            recording = read_trace(folder / "state", since_us)
+            if sum(one.answers for one in recording.windows) >= answers:
+                return recording
+        pause.wait(0.1)
+    raise TimeoutError("the trace does not tell of all answers")
+
+
+def files_so_far(folder: Path) -> int:
+    """Count the files of a run that have appeared."""
+    return len(list((folder / "in").glob("*.parquet")))
 
 
 def _wait_for(engine: Engine, batches: int) -> None:

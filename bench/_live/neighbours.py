@@ -37,6 +37,7 @@ PAST_QUERY: Final = (
     "SELECT symbol, avg(price) AS p, count(*) AS n FROM trades [RANGE 60 s SLIDE 60 s] GROUP BY symbol "
     "WITH (from = 'beginning')"
 )
+PATIENCE_S: Final = 300.0
 COLUMNS: Final = "ts TIMESTAMP, symbol STRING, price DOUBLE, volume INT"
 
 
@@ -56,6 +57,7 @@ class Neighbourhood:
     sleep_seconds: float = 2.0  # of the slow sink, for each of its answers
     past_minutes: int = 60  # of rows that are there before the first file, for the backfill
     backfill_at: int = 18  # the file with which a query comes that asks for them
+    first_every_seconds: float = 0.4  # between the files whose answers are not counted
 
     @property
     def past_windows(self) -> int:
@@ -95,6 +97,7 @@ class SlowSink(MemorySink):
         """Sleep so long."""
         super().__init__()
         self.seconds, self.awake = seconds, threading.Event()
+        self.awake.set()  # until answers are counted
 
     def open(self, stream: str, memory: Progressing) -> SinkWriter:  # type: ignore[override]
         """Open the writer of one stream."""
@@ -164,13 +167,17 @@ def queries(load: Neighbourhood, *, reports: bool) -> dict[str, str]:
 
 
 def respond(
-    session: SparkSession, load: Neighbourhood, *, reports: bool, policy: str = "Hybrid", lags: bool = True
+    session: SparkSession, load: Neighbourhood, *, reports: bool, policy: str = "Hybrid", apart: bool = True
 ) -> Responses:
-    """Run the stream once; without ``lags``, each batch is answered in one go before the next, as it was before."""
+    """Run the stream once.
+
+    Unless answers and sinks are ``apart`` from batches, all happens inside the batch, as it did before there was a
+    scheduler: what is due is answered in one go, and the next batch waits for that and for every sink.
+    """
     folder = Path(tempfile.mkdtemp(prefix="penstock-live-"))
     found, usual = Responses(), evaluation_order.GROUP_S
     try:
-        vars(evaluation_order)["GROUP_S"] = usual if lags else math.inf
+        vars(evaluation_order)["GROUP_S"] = usual if apart else math.inf
         (folder / "in").mkdir()
         slow = SlowSink(load.sleep_seconds)
         sinks = [NotingMemory(found.note), *([slow] if reports else [])]
@@ -187,9 +194,12 @@ def respond(
             engine.create_queries(queries(load, reports=reports))
             write_file(folder / "in", 0, load, load.report_range)  # so that windows of reports are covered from here on
             engine.start()
-            if not lags:
-                engine.stream("trades").let_answers_lag(may=False)
-            _let_files_appear(engine, folder / "in", load, found, backfills=backfills)
+            _let_files_appear(folder / "in", load, found, 1, load.first)
+            _wait_until_read(engine, load.first - 1)
+            slow.awake.clear()
+            if not apart:
+                _keep_together(engine)
+            _let_files_be_counted(engine, folder / "in", load, found, backfills=backfills)
             slow.awake.set()
             engine.stop()
     finally:
@@ -198,26 +208,62 @@ def respond(
     return found
 
 
-def _let_files_appear(engine: Engine, folder: Path, load: Neighbourhood, found: Responses, *, backfills: bool) -> None:
-    """Let a file appear at every beat, and wait until the last one has been read.
+def _keep_together(engine: Engine) -> None:
+    """Let each batch wait for its answers, and these for every sink."""
+    runner = engine.stream("trades")
+    runner.let_answers_lag(may=False)
+    targets: Any = runner.pipeline.committer.targets
+    deliver: Callable[..., None] = targets.deliver
+
+    def and_wait(number: int, tables: Sequence[pa.Table]) -> None:
+        deliver(number, tables)
+        runner.delivery.wait()
+
+    targets.deliver = and_wait
+
+
+def _let_files_be_counted(
+    engine: Engine, folder: Path, load: Neighbourhood, found: Responses, *, backfills: bool
+) -> None:
+    """Let the other files appear, and wait until the last one has been read.
 
     With one of them comes a query that asks for the hour before, in another thread: an engine that stops its stream for
     that must not keep the files waiting.
     """
     asking = threading.Thread(target=engine.create_query, args=("hour", PAST_QUERY), daemon=True)
-    began = time.perf_counter()
-    for number in range(1, load.files):
-        threading.Event().wait(max(0.0, began + number * load.every_seconds - time.perf_counter()))
-        if backfills and number == load.backfill_at:
-            asking.start()
-        found.appeared[number] = time.perf_counter()
-        write_file(folder, number, load)
-    clock = engine.stream("trades").pipeline.progress.clock
-    until = time.monotonic() + 300
-    while (clock.last_us or 0) < START_US + (load.files - 1) * SECOND_US and time.monotonic() < until:
-        time.sleep(0.05)
-        clock = engine.stream("trades").pipeline.progress.clock
+    with_query = (load.backfill_at, asking.start) if backfills else None
+    _let_files_appear(folder, load, found, load.first, load.files, with_query)
+    _wait_until_read(engine, load.files - 1)
+    until = time.monotonic() + PATIENCE_S
     while backfills and len(found.past) < load.past_windows and time.monotonic() < until:
         time.sleep(0.05)
     if asking.ident is not None:
         asking.join()
+
+
+def _let_files_appear(
+    folder: Path,
+    load: Neighbourhood,
+    found: Responses,
+    first: int,
+    end: int,
+    beside: tuple[int, Callable[[], None]] | None = None,
+) -> None:
+    """Let files appear one after the other, with one of which something else is done."""
+    began = time.perf_counter()
+    every_s = load.every_seconds if first >= load.first else min(load.every_seconds, load.first_every_seconds)
+    for number in range(first, end):
+        threading.Event().wait(max(0.0, began + (number - first + 1) * every_s - time.perf_counter()))
+        if beside is not None and number == beside[0]:
+            beside[1]()
+        found.appeared[number] = time.perf_counter()
+        write_file(folder, number, load)
+
+
+def _wait_until_read(engine: Engine, number: int) -> None:
+    """Wait until a file has been read."""
+    until = time.monotonic() + PATIENCE_S
+    while (engine.stream("trades").pipeline.progress.clock.last_us or 0) < START_US + number * SECOND_US:
+        if time.monotonic() > until:
+            return
+        time.sleep(0.05)

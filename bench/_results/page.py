@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench._results.always_on import churn, restart, soak
+from bench._results.filters import filters
 from bench._results.groupings import groupings
 from bench._results.joins import joins
 from bench._results.latency import latency
@@ -26,6 +27,7 @@ from penstock.report.picture import picture
 SECTIONS: Final[Mapping[str, Maker]] = {
     "windows": windows,
     "predicates": predicates,
+    "filters": filters,
     "groupings": groupings,
     "mixed": mixed,
     "latency": latency,

@@ -62,5 +62,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the surface: what is imported on first use is there too."""
-    return sorted({*globals(), *__all__})
+    """List the surface: what is imported on first use is there too, and what only this file needs is not."""
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})

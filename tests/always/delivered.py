@@ -39,10 +39,10 @@ def counted(lines: Iterable[dict[str, Any]]) -> Delivered:
 def lines_in(folder: Path) -> Delivered:
     """Read what a sink of JSON lines holds."""
     read = (json.loads(text) for path in sorted(folder.glob("*.jsonl")) for text in path.read_text().splitlines())
-    return counted({k: _micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
+    return counted({k: micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
 
 
-def _micros(text: str) -> int:
+def micros(text: str) -> int:
     return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 

@@ -64,11 +64,14 @@ class Question:
         if self.lifetime_us is not None:
             options.append(f"lifetime = '{self.lifetime_us} us'")
         tail = f" WITH ({', '.join(options)})" if options else ""
-        return f"SELECT {self._listed()} FROM {stream} {window}{self._rest()}{tail}"
+        return f"SELECT {self._listed()} FROM {stream} {window}{self._joined()}{self._rest()}{tail}"
 
     def asked(self, stream: str = "s") -> str:
         """Write the question as one to be answered once, of the last stretch of time."""
         return f"SELECT {self._listed()} FROM {stream} [RANGE {self.range_us} us]{self._rest()}"
+
+    def _joined(self) -> str:
+        return ""
 
     def _listed(self) -> str:
         return ", ".join([*self.keys, *(f"{text} AS a{i}" for i, text in enumerate(self.aggregates))])
@@ -103,6 +106,9 @@ class Question:
     def group_of(self, row: Row) -> Group:
         return tuple(row[key] for key in self.keys)
 
+    def aggregate(self, text: str) -> Callable[[Sequence[Row]], Any]:
+        return AGGREGATES[text]
+
     def answer(self, rows: Sequence[Row]) -> dict[Group, Values]:
         """Answer one window from its rows."""
         groups: dict[Group, list[Row]] = {} if self.keys else {(): []}
@@ -110,7 +116,7 @@ class Question:
             if self.takes(row):
                 groups.setdefault(self.group_of(row), []).append(row)
         kept = HAVINGS[self.having] if self.having else (lambda rows: True)
-        found = {g: tuple(AGGREGATES[a](held) for a in self.aggregates) for g, held in groups.items() if kept(held)}
+        found = {g: tuple(self.aggregate(a)(held) for a in self.aggregates) for g, held in groups.items() if kept(held)}
         return found if self.most is None else dict(sorted(found.items(), key=_rank)[: self.most])
 
 

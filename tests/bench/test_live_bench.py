@@ -11,7 +11,7 @@ from bench import live
 from bench._live.desk_costs import DeskLoad, choosing, condition_queries, desk_files, throughput, window_queries
 from bench._live.freshness import Looks, Overload, stale
 from bench._live.freshness import queries as dashboards
-from bench._live.midnight import Midnight, groups, midnight_s, midnights, queries
+from bench._live.midnight import Midnight, groups, midnight_s, midnights, queries, run_folder, running
 from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
@@ -33,6 +33,14 @@ def test_alerts_are_answered_beside_reports_and_timed_from_the_file_that_made_th
     assert found.reports
 
 
+def test_where_all_happens_in_the_batch_alerts_wait_for_a_slow_sink(spark: SparkSession) -> None:
+    load = Neighbourhood(200, 30, 6, 2, 0.1, 4, 2, 2, 4, 0.5, past_minutes=0)
+    found = respond(spark, load, reports=True, policy="FCFS", apart=False)
+    later = [took for end, took in found.seconds if end >= 4]
+    assert later
+    assert max(later) >= load.sleep_seconds  # of the batch before
+
+
 def test_the_past_that_a_query_asks_for_is_answered_beside_the_alerts(spark: SparkSession) -> None:
     load = Neighbourhood(200, 30, 13, 1, 0.1, 4, 1, 2, 4, 0.1, past_minutes=12, backfill_at=2)
     found = respond(spark, load, reports=True)
@@ -43,7 +51,8 @@ def test_the_past_that_a_query_asks_for_is_answered_beside_the_alerts(spark: Spa
 def test_every_query_that_is_due_at_midnight_is_judged(spark: SparkSession) -> None:
     load = Midnight(400, 20, 12, 3, first=2, backlog=2, beats=2)
     each_s = midnight_s(spark, load)
-    found = [midnights(spark, load, name, each_s) for name in ("HNR", "FCFS")]
+    with run_folder() as folder, running(spark, load, "FCFS", folder, each_s) as engine:
+        found = [midnights(engine, load, folder, name, each_s) for name in ("HNR", "FCFS")]
     assert found[0]["answered"] == found[1]["answered"] == load.queries * (load.backlog + load.beats)
     assert all(1.0 <= one["mean slowdown"] <= one["maximum slowdown"] for one in found)
     assert each_s > 0
@@ -62,7 +71,8 @@ def test_at_midnight_queries_ask_for_as_many_groups_as_is_drawn_and_have_time_in
 
 def test_what_runs_at_midnight_is_recorded_and_replayed_under_all_policies(spark: SparkSession) -> None:
     load = Midnight(400, 20, 12, 3, first=2, batches=3)
-    recordings = {name: recorded(spark, load, name) for name in ("FCFS", "HNR")}
+    with run_folder() as folder, running(spark, load, "FCFS", folder) as engine:
+        recordings = {name: recorded(engine, load, folder, name) for name in ("FCFS", "HNR")}
     for one in recordings.values():
         assert sum(windows.answers for windows in one.windows) == load.queries * (load.batches - load.first)
     rows = medians([compared(recordings)])

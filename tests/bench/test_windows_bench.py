@@ -64,6 +64,7 @@ def test_every_side_is_timed(written: dict[str, Any]) -> None:
         "bare limit",
         "penstock 1",
         "penstock 4",
+        "penstock in folders 4",
         "plain 1",
         "hand-tuned 1",
         "penstock overlapping",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.evaluate.components.component import Array
-from penstock.evaluate.components.frequencies import Frequencies, objects, runs
+from penstock.evaluate.components.frequencies import Frequencies, in_order, objects, runs
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows import frequency_ranges
 from penstock.evaluate.windows.frequency_index import FrequencyIndex
@@ -112,3 +112,19 @@ def test_slices_that_are_kept_say_what_they_said(kind: pa.DataType) -> None:
         after = index.merge(lo, np.minimum(hi, DEPTH - first))[0][0][kept].flat
         for name in ("values", "weights", "bounds"):
             assert repr(getattr(after, name).tolist()) == repr(getattr(before, name).tolist())
+
+
+FLOATS = st.sampled_from([0.0, -0.0, 1.5, -2.0, float("inf"), float("-inf"), float("nan")])
+
+
+@given(st.lists(st.tuples(FLOATS, st.integers(0, 2)), min_size=2, max_size=30), st.booleans())
+def test_floats_that_are_numbered_first_have_the_order_of_a_stable_sort(
+    drawn: list[tuple[float, int]], by_owner: bool
+) -> None:
+    values, owner = np.array([value for value, _ in drawn]), np.array([owner for _, owner in drawn], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.evaluate.components.frequencies.RANKED", 0)
+        found = in_order(values, owner if by_owner else None)
+    assert found is not None
+    expected = np.lexsort((values, owner)) if by_owner else np.argsort(values, kind="stable")
+    assert found.tolist() == expected.tolist()

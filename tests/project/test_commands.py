@@ -337,6 +337,9 @@ def test_types_point_into_the_files(penstock: Penstock, spark: SparkSession, tmp
     done = penstock("check", tmp_path, "--types")
     assert done.code == 1
     assert "\n  in penstock.yml:7:" in done.out
+    write_project(tmp_path, TRADES.replace("volume: INT", "volume: INT, bad: {type: INT, as: volume + array(1)}"))
+    done = penstock("check", tmp_path, "--types")
+    assert 'column "bad" of stream "trades" cannot be computed\n  in penstock.yml:7:' in done.out
     write_project(tmp_path, TRADES, q="SELECT count(*) AS n,\n  sum(symbol) AS s FROM trades [RANGE 1 MIN SLIDE 1 MIN]")
     assert "\n  in queries/q.sql:2:" in penstock("check", tmp_path, "--types").out
 

@@ -127,3 +127,13 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path, penstock: Penstock) -> No
     assert done.code == 4
     assert "is not a folder" in done.err
     assert not (tmp_path / "p").exists()
+
+
+def test_the_end_of_a_trip_is_a_time_and_is_not_added_up(tmp_path: Path) -> None:
+    (tmp_path / "trips").mkdir()
+    first = int(START.replace(tzinfo=dt.UTC).timestamp())
+    lines = [f"{first + 60 * n},{first + 60 * n + 300},{n % 7},{200 + n % 100}" for n in range(300)]
+    header = "start_ts,end_ts,start_terminal,duration"
+    (tmp_path / "trips" / "x.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    queries = propose_project("p", tmp_path / "p", tmp_path / "trips").files
+    assert "max(duration)" in queries["queries/trips_large.sql"]

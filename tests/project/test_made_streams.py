@@ -17,6 +17,7 @@ from penstock.project.folder import read_project
 from penstock.project.opening import enter_queries, enter_sources, type_problems
 from penstock.project.trial import Trials
 from penstock.report.page import explain_page
+from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from tests.project.making import TRADES, write_project
 
 if TYPE_CHECKING:
@@ -167,3 +168,30 @@ def test_a_test_of_a_query_feeds_the_streams_it_stands_on(spark: SparkSession, t
     [case], problems = read_cases(found)
     assert problems == []
     assert Trials(found).run(case).differences == ()
+
+
+def test_a_stream_gives_way_to_one_of_another_name(spark: SparkSession, tmp_path: Path) -> None:
+    peak = "SELECT max(v) AS m FROM {} [RANGE 30 s SLIDE 30 s]"
+    folder = project(tmp_path, tops=peak.format("zz_bars"), rolled=peak.format("trades").replace("(v)", "(volume)"))
+    told: list[list[str]] = []
+    with set_for_now(spark, INTERPRETED):
+        for part in range(3):
+            lines = [f"2026-01-05 00:{s // 60:02}:{s % 60:02},A,1.0,{s}" for s in range(part * 50, part * 50 + 50)]
+            (folder / "data" / "trades" / f"{part}.csv").write_text("\n".join(["ts,symbol,price,volume", *lines]))
+            if part == 1:
+                (folder / "queries" / "zz_bars.sql").unlink()
+                new = BARS.replace("sum(volume)", "sum(volume + 1)").replace("zz_bars", "bars")
+                project_files = {"bars": new, "tops": peak.format("bars")}
+                for name, text in project_files.items():
+                    (folder / "queries" / f"{name}.sql").write_text(text)
+            found = read_project(folder)
+            with Engine(tmp_path / "state", spark=spark) as engine:
+                told.append([*enter_sources(found, engine), *enter_queries(found, engine)])
+                engine.process_available()
+                ends = [row["window_end"] for row in engine.results("tops", "rows", version="all")]
+    assert told[0] == []
+    assert told[1][1:] == ['stream "zz_bars" is gone from the folder, and stays until nobody reads it']
+    assert 'query "tops" changed' in told[1][0]
+    assert told[2] == ['query "zz_bars" is gone']
+    assert sorted(set(ends)) == sorted(ends)
+    assert len(ends) == 4, ends

@@ -17,7 +17,7 @@ from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.pending import Pending
 from penstock.schedule.ordering import ordered
-from penstock.schedule.policy import Head, Policy
+from penstock.schedule.policy import Head, Heads, Policy
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.network import SimQuery
 from penstock.stream.evaluation_order import EvaluationItem, EvaluationOrder
@@ -90,7 +90,7 @@ def by_ordering(policy: Policy) -> Choose:
     def choose(ready: Sequence[Waiting], now: float) -> int:
         nonlocal last
         turn = next((place for place, one in enumerate(ready) if one.number > last), 0)
-        place = ordered(policy, [one.head(now) for one in ready], turn)[0]
+        place = next(ordered(policy, Heads.of([one.head(now) for one in ready]), turn))
         last = ready[place].number
         return place
 

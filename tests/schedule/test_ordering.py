@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import Unsupported
+from penstock.schedule import ordering
 from penstock.schedule.live_policy import LivePolicy, live_policy_named
-from penstock.schedule.ordering import STARVING_S, STARVING_TIMES, is_live, ordered, ordered_without_starving
-from penstock.schedule.policy import Head, Manner
+from penstock.schedule.ordering import STARVING_S, STARVING_TIMES, is_live
+from penstock.schedule.policy import Head, Heads, Manner, Policy
 from penstock.schedule.registry import POLICIES
 
 LIVE = [name for name, policy in POLICIES.items() if is_live(policy)]
@@ -19,6 +20,10 @@ NOW = 100.0
 def head(cost: float = 1.0, **about: float) -> Head:
     known = {"selectivity": 1.0, "ideal": cost, "weight": 1.0, "extra": 1.0, "arrival": NOW - 1, "pending": 1.0}
     return Head(**{**known, "cost": cost, "due": NOW + 10, "now": NOW, **about})
+
+
+def ordered(policy: Policy, waiting: list[Head], turn: int = 0) -> list[int]:
+    return list(ordering.ordered(policy, Heads.of(waiting), turn))
 
 
 heads = st.lists(
@@ -56,6 +61,7 @@ def test_the_first_has_the_highest_priority(name: str, waiting: list[Head]) -> N
 
 
 @given(waiting=heads)
+@example([head(5.0, due=NOW + 4), head(1.0, due=NOW - 3), head(2.0, due=NOW + 2)])  # late behind one that is not
 def test_hybrid_chooses_each_time_as_its_definition_says(waiting: list[Head]) -> None:
     alike, now, left = [one._replace(weight=1.0) for one in waiting], NOW, list(range(len(waiting)))
     for chosen in ordered(POLICIES["Hybrid"], alike):
@@ -94,7 +100,7 @@ def test_what_has_waited_far_too_long_goes_first_as_it_came_and_all_else_by_the_
     name: str, waiting: list[Head]
 ) -> None:
     starving = {p for p, one in enumerate(waiting) if NOW - one.arrival > max(STARVING_S, STARVING_TIMES * one.cost)}
-    found = ordered_without_starving(POLICIES[name], waiting)
+    found = list(ordering.ordered_without_starving(POLICIES[name], Heads.of(waiting)))
     assert found[: len(starving)] == sorted(starving, key=lambda p: (waiting[p].arrival, p))
     assert found[len(starving) :] == [p for p in ordered(POLICIES[name], waiting) if p not in starving]
 

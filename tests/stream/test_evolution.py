@@ -173,6 +173,19 @@ def test_what_cannot_go_on_is_refused_with_who_is_in_the_way(opened: ps.Engine, 
     assert said(opened, "n") == counted([10, 20, 30])
 
 
+def test_a_column_stays_until_the_last_window_of_the_definition_before(opened: ps.Engine, tmp_path: Path) -> None:
+    arrive(tmp_path / "in", "1", range(20, 26))
+    opened.process_available()
+    opened.execute("ALTER QUERY n AS SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+    with pytest.raises(CatalogError, match=r'column "v" of stream "s" is bigint, and cannot go while it is read'):
+        opened.execute("ALTER STREAM s DROP COLUMN v")
+    arrive(tmp_path / "in", "2", range(26, 41))
+    opened.process_available()
+    opened.execute("ALTER STREAM s DROP COLUMN v")
+    found = opened.results("n", "rows", version="all")
+    assert [(row["n"], row["x"]) for row in found[:3]] == [(10, sum(range(at, at + 10))) for at in (0, 10, 20)]
+
+
 def test_without_a_state_folder_a_stream_with_rows_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     arrive(tmp_path / "in", "0", range(20))
     with ps.Engine(spark=spark) as engine:

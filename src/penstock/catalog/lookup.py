@@ -247,8 +247,11 @@ class Lookup:
 
     def _readers_of_stream(self, stream: Stream) -> Readers:
         """List who reads which columns of a stream."""
-        entries = [entry for entry in self._in_force() if source_of(entry.stream) == stream.name]
-        found = {f'query "{e.name}"': self._timeline.read(e).typed.columns for e in entries}
+        found: dict[str, frozenset[str]] = {}  # a query that was edited has two definitions for a while
+        for entry in self._in_force():
+            if source_of(entry.stream) == stream.name:
+                reader = f'query "{entry.name}"'
+                found[reader] = found.get(reader, frozenset()) | self._timeline.read(entry).typed.columns
         joined = [s for s in self._streams.values() if s.format == PAIRS and stream.name in leaders_of(s)]
         needs = {f'stream "{s.name}"': needs_of(stream.name, [j]) for s in joined if (j := join_of(s)) is not None}
         return found | {name: frozenset(need.columns) for name, need in needs.items() if need is not None}
@@ -260,7 +263,8 @@ class Lookup:
             definition = self._timeline.read(entry)
             joins = [join for join in definition.query.joins if join.table == table.name]
             if joins:
-                found[f'query "{entry.name}"'] = columns_of_table(definition, table)
+                reader = f'query "{entry.name}"'
+                found[reader] = found.get(reader, frozenset()) | columns_of_table(definition, table)
         return found
 
     def _holder(self, kind: Kind) -> dict[str, Any]:

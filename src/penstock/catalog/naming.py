@@ -36,7 +36,8 @@ def missing(kind: Kind, name: str, known: Sequence[str], other: Kind | None = No
     listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
     existing = f"existing {several}: {listed}" if listed else f"there are no {several}"
     if other is not None:
-        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing)
+        to_use = f"For a {other}, there are the statements DROP {other.upper()} and DESCRIBE {other.upper()}."
+        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing, hint=to_use)
     hint = nearest(name, known)
     return _UNKNOWN[kind](f'there is no {kind} "{name}"', detail=None if hint else existing, hint=hint)
 
@@ -50,7 +51,7 @@ def existing_name(kind: Kind, name: str) -> CatalogError:
 def other_before(name: str) -> CatalogError:
     """Word the error for a stream under the name of another one whose commits are still there."""
     what = f'another stream called "{name}" was dropped, and its commits are still in the state folder'
-    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+    return CatalogError(what, hint="Choose another name.")
 
 
 def still_read(kind: Kind, name: str, query: str) -> CatalogError:
@@ -66,7 +67,7 @@ def still_joined(name: str, stream: str) -> CatalogError:
 def joined_before(name: str) -> CatalogError:
     """Word the error for a join under the name of a stream whose commits are still there."""
     what = f'a stream called "{name}" was dropped, and its commits are still in the state folder'
-    return CatalogError(what, hint="Choose another name, or start with an empty state folder.")
+    return CatalogError(what, hint="Choose another name.")
 
 
 def still_called(name: str, user: str, kind: Kind = "query") -> CatalogError:

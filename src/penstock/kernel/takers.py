@@ -6,96 +6,137 @@ fragment stands for is worked out when it is first seen, and stored once as long
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.kernel.conjunction_bits import ConjunctionBits, conjunction_bits
-from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells, Signatures, failing, signatures
+from penstock.share.conditions.conjunction_bits import Bits, ConjunctionBits, conjunction_bits
 from penstock.share.plan import BITS_PER_WORD
 
-AT_ONCE = 1_024  # fragments that are unpacked together
+AT_ONCE: Final = 1_024  # fragments that are unpacked together
+_NOWHERE: Final = np.zeros(1, np.int64)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownFragments:
+    """Fragments in order, and the conditions that take each, one fragment's after the other's."""
+
+    fragments: Int64Array
+    starts: Int64Array  # of a fragment's conditions; one more at the end
+    conditions: Int32Array
+
+    def __len__(self) -> int:
+        """Count the fragments."""
+        return len(self.fragments)
+
+    @property
+    def counts(self) -> Int64Array:
+        """Count the conditions of each fragment."""
+        return np.diff(self.starts)
+
+    def places(self, fragments: Int64Array) -> Int64Array:
+        """Find fragments among those that are known; −1: no condition takes them."""
+        if not len(self):
+            return np.full(len(fragments), -1, np.int64)
+        at = np.minimum(np.searchsorted(self.fragments, fragments), len(self) - 1)
+        return np.where(self.fragments[at] == fragments, at, -1)
+
+    def chosen(self, places: Int64Array) -> KnownFragments:
+        """Choose fragments by their places, −1 for one that nobody takes."""
+        lengths = np.append(self.counts, 0)[places]
+        starts = np.concatenate([_NOWHERE, np.cumsum(lengths)])
+        within = np.arange(int(starts[-1])) + np.repeat(self.starts[:-1][places] - starts[:-1], lengths)
+        return KnownFragments(self.fragments[places], starts, self.conditions[within])
+
+    def where(self, wanted: BoolArray) -> KnownFragments:
+        """Choose some of the fragments."""
+        return self.chosen(np.flatnonzero(wanted))
+
+    def and_others(self, others: KnownFragments) -> KnownFragments:
+        """Add fragments that are not among these."""
+        starts = np.concatenate([self.starts, others.starts[1:] + self.starts[-1]])
+        conditions = np.concatenate([self.conditions, others.conditions])
+        whole = KnownFragments(np.concatenate([self.fragments, others.fragments]), starts, conditions)
+        return whole.chosen(np.argsort(whole.fragments, kind="stable"))
+
+
+_NOTHING: Final = KnownFragments(np.empty(0, np.int64), _NOWHERE, np.empty(0, np.int32))
+
+
+def of_bits(fragments: Int64Array, pieces: Iterable[Bits]) -> KnownFragments:
+    """List the conditions of fragments whose bits come piece by piece."""
+    counts, listed = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for bits in pieces:
+        place, byte = np.nonzero(bits)  # few bytes have a bit
+        one, bit = np.nonzero(np.unpackbits(bits[place, byte][:, None], axis=1, bitorder="little"))
+        counts.append(np.bincount(place[one], minlength=len(bits)).astype(np.int64))
+        listed.append((byte[one] * 8 + bit).astype(np.int32))
+    starts = np.concatenate([_NOWHERE, np.cumsum(np.concatenate(counts))])
+    return KnownFragments(fragments, starts, np.concatenate(listed))
+
+
 class PartTakers:
-    """The fragments of one part that were seen, in order, with a bit for each condition of the part."""
+    """The fragments of one part that were seen, with the conditions of the part that take them.
 
-    conditions: int
-    fragments: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = field(init=False)
+    One thread learns and others read: what is known is replaced as a whole, so that a reader never sees half of it.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         """Start with none."""
-        self.bits = np.empty((0, -(-self.conditions // 8)), np.uint8)
+        self.known = _NOTHING
 
     def unknown(self, fragments: Int64Array) -> Int64Array:
         """Choose the distinct fragments that were not seen yet."""
         distinct = np.unique(fragments)
-        return distinct[~np.isin(distinct, self.fragments, assume_unique=True)]
+        return distinct[self.known.places(distinct) < 0]
 
-    def learn(self, fragments: Int64Array, bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> None:
-        """Take fragments and the conditions that take them."""
-        known = np.concatenate([self.fragments, fragments])
-        order = np.argsort(known, kind="stable")
-        self.fragments, self.bits = known[order], np.concatenate([self.bits, bits])[order]
-
-    def places(self, fragments: Int64Array) -> Int64Array:
-        """Find fragments among those that are known; −1: no condition takes them."""
-        if not len(self.fragments):
-            return np.full(len(fragments), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.fragments, fragments), len(self.fragments) - 1)
-        return np.where(self.fragments[at] == fragments, at, -1)
+    def learn(self, found: KnownFragments) -> None:
+        """Take fragments that are not known, and the conditions that take them."""
+        self.known = self.known.and_others(found)
 
     def takes(self, condition: int, fragments: Int64Array) -> BoolArray:
         """Tell which fragments a condition takes, by its place in the part."""
-        byte, bit = divmod(condition, 8)
-        column = (self.bits[:, byte] >> bit) & 1 if len(self.bits) else np.empty(0, np.uint8)
-        places = self.places(fragments)
-        return np.asarray((places >= 0) & np.append(column, 0)[places].astype(np.bool_), np.bool_)
+        known = self.known
+        holders = np.searchsorted(known.starts, np.flatnonzero(known.conditions == condition), side="right") - 1
+        taken = np.zeros(len(known) + 1, np.bool_)  # the last stands for all that are not known
+        taken[holders] = True
+        return taken[known.places(fragments)]
 
     def pairs(self, fragments: Int64Array) -> tuple[Int64Array, Int64Array]:
         """List all pairs of a row, by its fragment, and a condition that takes it, by its place in the part."""
-        places = self.places(fragments)
-        used, inverse = np.unique(places, return_inverse=True)
-        counts, listed = self._listed(used)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        lengths = counts[inverse]
-        rows = np.repeat(np.arange(len(fragments)), lengths)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return rows, listed[np.repeat(starts[inverse], lengths) + within]
+        known = self.known
+        places = known.places(fragments)
+        rows = np.flatnonzero(places >= 0)
+        mine = known.chosen(places[rows])
+        return np.repeat(rows, mine.counts), mine.conditions.astype(np.int64)
 
-    def _listed(self, used: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """List the conditions of some fragments, one after the other, and how many each has."""
-        counts, listed = np.zeros(len(used), np.int64), [np.empty(0, np.int64)]
-        for start in range(0, len(used), AT_ONCE):
-            some = used[start : start + AT_ONCE]
-            found = np.unpackbits(self.bits[np.maximum(some, 0)], axis=1, bitorder="little")[:, : self.conditions]
-            found[some < 0] = 0
-            place, condition = np.nonzero(found)
-            counts[start : start + AT_ONCE] = np.bincount(place, minlength=len(some))
-            listed.append(condition.astype(np.int64))
-        return counts, np.concatenate(listed)
+    def some(self, fragments: Int64Array) -> BoolArray:
+        """Tell which fragments some condition takes."""
+        known = self.known
+        return np.append(known.counts > 0, False)[known.places(fragments)]
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What was worked out for the rows of a batch."""
 
-    added: pa.Table  # part, fragment, bits: those that were not known before
+    added: pa.Table  # part, fragment, conditions: those that were not known before
     failed: tuple[int, ...]  # conditions that fail on some row, or may be among those that do
 
 
 class Takers:
     """Which conditions take the fragments of one plan."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        """Start with nothing seen; ``sizes`` are the numbers of conditions of the parts."""
-        self.parts = [PartTakers(size) for size in sizes]
+    def __init__(self, parts: int) -> None:
+        """Start with nothing seen of so many parts."""
+        self.parts = [PartTakers() for _ in range(parts)]
         self._together: dict[int, ConjunctionBits | None] = {}
 
     def together(self, number: int, part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
@@ -113,45 +154,68 @@ class Takers:
             if not len(new):
                 continue
             if (together := self.together(number, cells, told.axes)) is not None:
-                bits = together.bits(new - cells.first)
+                found = of_bits(new, together.pieces(new - cells.first))
             else:
-                found = _signed(cells, own := new - cells.first)
-                failed |= _failing(cells, own[found.failed])
-                bits = _bits(cells, found)
+                signed = _signed(cells, own := new - cells.first)
+                failed |= _failing(cells, own[signed.failed])
+                found = of_bits(new, _bits(cells, signed))
             if not failed:
-                taken = bits.any(axis=1)
-                added.append(fragments_table(number, new[taken], bits[taken]))
-                known.learn(new[taken], bits[taken])
-        return Learned(pa.concat_tables(added) if added else fragments_table(0, _NONE, _NO_BITS), tuple(sorted(failed)))
+                taken = found.where(found.counts > 0)
+                added.append(fragments_table(number, taken))
+                known.learn(taken)
+        return Learned(pa.concat_tables(added) if added else fragments_table(0, _NOTHING), tuple(sorted(failed)))
 
     def load(self, added: pa.Table) -> None:
         """Take fragments as they were stored."""
         parts = np.asarray(added["part"].to_numpy(), np.int64)
         for number in np.unique(parts).tolist():
-            mine = added.filter(pa.array(parts == number))
-            bits = np.frombuffer(b"".join(mine["bits"].to_pylist()), np.uint8).reshape(mine.num_rows, -1)
-            self.parts[number].learn(np.asarray(mine["fragment"].to_numpy(), np.int64), bits)
+            mine = added.filter(pa.array(parts == number)).combine_chunks()
+            fragments = np.asarray(mine["fragment"].to_numpy(), np.int64)
+            self.parts[number].learn(_read(fragments, mine))
 
     def nobody(self, rows: Mapping[int, Int64Array]) -> BoolArray:
         """Tell the rows that no condition takes."""
         taken = np.zeros(len(next(iter(rows.values()))), np.bool_)
         for number, known in enumerate(self.parts):
-            some = known.bits.any(axis=1) if len(known.bits) else np.empty(0, np.bool_)
-            places = known.places(rows[number])
-            taken |= (places >= 0) & np.append(some, False)[places]
+            taken |= known.some(rows[number])
         return ~taken
 
+    def divided(
+        self, rows: Mapping[int, Int64Array], users: Sequence[Int64Array]
+    ) -> list[tuple[Int64Array, FloatArray]]:
+        """Count the rows that each condition takes, and its part of them, part by part.
 
-def fragments_table(
-    part: int, fragments: Int64Array, bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-) -> pa.Table:
+        A row is divided evenly among its takers; ``users`` are the queries of each condition.
+        """
+        known = [part.known for part in self.parts]
+        places = [one.places(rows[number]) for number, one in enumerate(known)]
+        takers = np.zeros(len(places[0]))
+        for one, at, queries in zip(known, places, users, strict=True):
+            owners = np.repeat(np.arange(len(one)), one.counts)
+            takers += np.bincount(owners, queries[one.conditions], len(one) + 1)[at]  # the last is nobody's
+        each, found = 1.0 / np.maximum(1.0, takers), list[tuple[Int64Array, FloatArray]]()
+        for one, at, queries in zip(known, places, users, strict=True):
+            counts, parts = (np.bincount(at + 1, w, len(one) + 1)[1:] for w in (None, each))
+            sums = [np.bincount(one.conditions, np.repeat(n, one.counts), len(queries)) for n in (counts, parts)]
+            found.append((sums[0].astype(np.int64), sums[1].astype(np.float64)))
+        return found
+
+
+def fragments_table(part: int, found: KnownFragments) -> pa.Table:
     """Write fragments of one part as a table."""
-    packed = pa.array([row.tobytes() for row in bits], pa.binary())
-    return pa.table({"part": pa.array(np.full(len(fragments), part, np.int32)), "fragment": fragments, "bits": packed})
+    conditions = pa.ListArray.from_arrays(pa.array(found.starts.astype(np.int32)), pa.array(found.conditions))
+    numbers = pa.array(np.full(len(found), part, np.int32))
+    return pa.table({"part": numbers, "fragment": found.fragments, "conditions": conditions})
 
 
-_NONE = np.empty(0, np.int64)
-_NO_BITS = np.empty((0, 0), np.uint8)
+def _read(fragments: Int64Array, stored: pa.Table) -> KnownFragments:
+    """Read the conditions of fragments; states of earlier versions have a bit for each condition."""
+    if "bits" in stored.column_names:
+        bits = np.frombuffer(b"".join(stored["bits"].to_pylist()), np.uint8)
+        return of_bits(fragments, [bits.reshape(stored.num_rows, -1)])
+    listed = np.asarray(pc.list_value_length(stored["conditions"]).to_numpy(), np.int64)
+    conditions = np.asarray(pc.list_flatten(stored["conditions"]).to_numpy(), np.int32)
+    return KnownFragments(fragments, np.concatenate([_NOWHERE, np.cumsum(listed)]), conditions)
 
 
 def _signed(part: CellPart, own: Int64Array) -> Signatures:
@@ -161,15 +225,13 @@ def _signed(part: CellPart, own: Int64Array) -> Signatures:
     return signatures(part, own)
 
 
-def _bits(part: CellPart, found: Signatures) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def _bits(part: CellPart, found: Signatures) -> Iterator[Bits]:
     """Pack the bits of a part's own conditions, taken from words of those of all."""
     places = np.asarray(part.conditions, np.int64)
     columns = (places // BITS_PER_WORD) * 64 + places % BITS_PER_WORD
-    packed = [np.empty((0, -(-len(places) // 8)), np.uint8)]
     for words in _cut(np.ascontiguousarray(found.words)):
         bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
-        packed.append(np.packbits(bits[:, columns], axis=1, bitorder="little"))
-    return np.concatenate(packed)
+        yield np.packbits(bits[:, columns], axis=1, bitorder="little")
 
 
 def _cut(words: Int64Array) -> Iterator[Int64Array]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.language.binding.query_text import write_name
 from penstock.model.duration import DAY, HOUR, MINUTE, SECOND, format_duration
 from penstock.project.guessed_data import DataSet
-from penstock.project.guessed_time import GuessedTime
+from penstock.project.guessed_time import GuessedTime, is_time
 
 QUERIES: Final = 5
 WINDOWS: Final = 40  # about so many in the data
@@ -19,7 +19,21 @@ RANGES: Final = (
     10 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY,
 )  # fmt: skip
 MOST_GROUPS: Final = 1_000
-_NO_NUMBER: Final = ("id", "code", "key", "year", "month", "day", "zip", "lat", "lon", "latitude", "longitude")
+_NO_NUMBER: Final = (
+    "id",
+    "code",
+    "key",
+    "year",
+    "month",
+    "day",
+    "zip",
+    "lat",
+    "lon",
+    "latitude",
+    "longitude",
+    "port",
+    "terminal",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,8 @@ def propose_queries(data: DataSet, time: GuessedTime) -> list[ProposedQuery]:
 
 def columns_of(data: DataSet, time: GuessedTime) -> Columns:
     """Choose a column to group by and a number to add up."""
-    names = [name for name in data.rows.column_names if name not in (time.column, time.name)]
+    others = [name for name in data.rows.column_names if name not in (time.column, time.name)]
+    names = [name for name in others if not is_time(data, name)] or others
     keys = [name for name in names if _is_key(data.rows.column(name))]
     numbers = [name for name in names if _is_number(name, data.rows.column(name))]
     numbers.sort(key=lambda name: not pa.types.is_floating(data.rows.column(name).type))

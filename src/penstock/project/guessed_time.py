@@ -77,6 +77,11 @@ def guess_time(data: DataSet) -> GuessedTime | None:
     return max(found, key=lambda time: _likely(data, time), default=None)
 
 
+def is_time(data: DataSet, name: str) -> bool:
+    """Tell a column that holds times, in whatever form."""
+    return _time(data, name) is not None
+
+
 def _likely(data: DataSet, time: GuessedTime) -> tuple[int, ...]:
     """Rate a column: times before numbers, good names before others, those in order before others."""
     named = 2 * bool(_BEST.search(time.column)) + bool(_LIKELY.search(time.column))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported
+from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported, WrongType
 from penstock.language.binding.query_text import write_name
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
@@ -83,7 +83,7 @@ def _in_settings(project: Project, declared: Declared, error: CatalogError) -> C
     text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
     where = text if isinstance(text, str) else None
     what = f"{SETTINGS_FILE}: {error.what}"
-    return CatalogError(what, text=where, place=declared.place, detail=error.detail, hint=error.hint)
+    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=error.hint)
 
 
 def source_problems(project: Project, engine: Engine) -> list[Problem]:
@@ -99,11 +99,26 @@ def source_problems(project: Project, engine: Engine) -> list[Problem]:
                     error.what, text=text, place=_place(declared, error), detail=error.detail, hint=error.hint
                 )
                 problems.append(Problem(placed, SETTINGS_FILE))
+            else:
+                problems += _wrong_columns(declared, engine, text)
     for function in project.functions if not problems else ():
         try:
             function.enter(engine)
         except PenstockError as error:
             problems.append(Problem(error, function.file))
+    return problems
+
+
+def _wrong_columns(declared: Declared, engine: Engine, text: str) -> list[Problem]:
+    """Let Spark type the columns that a stream computes."""
+    from penstock.spark.sources.computed_columns import not_typed
+
+    stream, problems = engine.catalog.stream(declared.item.name), []
+    computed = stream is not None and any(column.expression for column in stream.columns)
+    for name, why in not_typed(engine.session, stream.columns).items() if stream is not None and computed else ():
+        what = f'column "{name}" of stream "{declared.item.name}" cannot be computed'
+        place = declared.columns.get(name.lower(), declared.place)
+        problems.append(Problem(WrongType(what, text=text, place=place, detail=why), SETTINGS_FILE))
     return problems
 
 
@@ -136,6 +151,7 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
         engine.execute("\n;\n".join(fresh))
         bound = {query.name.lower(): query for query in project.bound}
         changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
+        changes += [*_drop_former(project, engine), *_still_read(project, engine)]  # of streams that were read before
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -183,12 +199,9 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
         if wanted is not None:
             if makes_stream and not _is_entered(project, engine, wanted):
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
-                raise CatalogError(what, hint="Change it back, or start with another state folder.")
-        elif found.origin != "added":
-            if makes_stream:
-                engine.execute(f"DROP STREAM {write_name(name)}")
-            else:
-                engine.drop_query(name)
+                hint = "Change it back. The new one goes into a file of another name, beside it or in its place."
+                raise CatalogError(what, detail="answers that others read stay those of one query", hint=hint)
+        elif found.origin != "added" and _dropped(engine, name):
             changes.append(f'query "{name}" is gone')
     return changes[::-1]
 
@@ -204,12 +217,32 @@ def _drop_join(project: Project, engine: Engine, name: str) -> list[str]:
     """Drop a join that is gone from the folder; refuse one that joins something else by now."""
     wanted, known = project.join(name), engine.catalog.known_stream(name)
     if wanted is None:
-        engine.execute(f"DROP STREAM {write_name(name)}")
-        return [f'join "{name}" is gone']
+        return [f'join "{name}" is gone'] if _dropped(engine, name) else []
     if _as_entered(project, engine, text_of(wanted)) != text_of(known):
         what = f'join "{name}" is not as in {_file_of(project, name)}'
         raise CatalogError(what, hint="Change it back, name the new one otherwise, or start with another state folder.")
     return []
+
+
+def _dropped(engine: Engine, name: str) -> bool:
+    """Drop a query or a join; one that makes a stream stays as long as another one reads that."""
+    if name not in engine.catalog.joins() and not engine.catalog.makes_stream(name):
+        engine.drop_query(name)
+        return True
+    try:
+        engine.execute(f"DROP STREAM {write_name(name)}")
+    except CatalogError:
+        return False
+    return True
+
+
+def _still_read(project: Project, engine: Engine) -> list[str]:
+    """Tell which streams are gone from the folder, and stay for what reads them."""
+    known = {query.name.lower() for query in project.bound}
+    gone = [name for name in engine.catalog.query_names() if name.lower() not in known]
+    stay = [n for n in gone if engine.catalog.makes_stream(n) and engine.catalog.query(n).origin != "added"]
+    stay += [name for name in engine.catalog.joins() if project.join(name) is None]
+    return [f'stream "{name}" is gone from the folder, and stays until nobody reads it' for name in stay]
 
 
 def _is_entered(project: Project, engine: Engine, query: Query) -> bool:

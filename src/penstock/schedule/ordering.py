@@ -1,20 +1,25 @@
-"""Puts what waits in the order in which a policy would run it, in plain Python: the live engine chooses by it.
+"""Puts what waits in the order in which a policy would run it, with nothing compiled: the live engine chooses by it.
 
-The simulator's compiled twin is :mod:`penstock.sim.choosing`. Nothing is compiled here, because the first call of a
-compiled function takes seconds, and a live engine has no seconds to spare.
+The simulator's compiled twin is :mod:`penstock.sim.choosing`. The first call of a compiled function takes seconds, and
+a live engine has no seconds to spare. Thousands of heads are ranked at once, by the same functions, over arrays; who
+needs the first few only takes no more of the order.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, cast
 
-from penstock.schedule.policy import Head, Manner, Policy
+import numpy as np
+
+from penstock.model.arrays import FloatArray
+from penstock.schedule.policy import Head, Heads, Manner, Policy
 
 LIVE: Final = frozenset(
     {"RR", "FCFS", "FIFO", "SRPT", "LSF", "HR", "RB", "HNR", "BRT", "BSD", "EDF", "Hybrid", "FAS-MCQ"}
 )
+AT_ONCE: Final = frozenset({Manner.STATIC, Manner.HEAD, Manner.AGING, Manner.HYBRID})  # ranked by arithmetic alone
 STARVING_S: Final = 30.0  # that something waits at least, and
 STARVING_TIMES: Final = 20.0  # how many times as long as it takes, before it goes first whatever the policy says
 
@@ -24,78 +29,93 @@ def is_live(policy: Policy) -> bool:
     return policy.name.partition("(")[0] in LIVE
 
 
-def ordered(policy: Policy, heads: Sequence[Head], turn: int = 0) -> list[int]:
-    """Return the places of all heads, which are looked at at one time, in the order in which they run.
+def ordered(policy: Policy, heads: Heads, turn: int = 0) -> Iterator[int]:
+    """Give the places of all heads, which are looked at at one time, in the order in which they run.
 
     ``turn`` is the place whose turn it is, for policies by which queries take turns.
     """
-    urgent = [_weighted(head._replace(extra=_extra(policy, head))) for head in heads]
     if policy.manner == Manner.TURNS:
-        return [*range(turn, len(heads)), *range(turn)]
+        yield from (*range(turn, len(heads.now)), *range(turn))
+        return
+    urgent = _weighted(heads._replace(extra=_extra(policy, heads)))
     if policy.manner == Manner.HYBRID:
-        return _early_or_fast(policy, urgent)
-    ranks = [_rank(policy, head) for head in urgent]
-    return sorted(range(len(heads)), key=lambda place: (-ranks[place], heads[place].arrival, place))
+        yield from _early_or_fast(policy, urgent)
+        return
+    ranks = _ranks(policy, urgent)
+    yield from np.lexsort((heads.arrival, -ranks)).tolist()  # stable: of equals, the one that is named first
 
 
-def ordered_without_starving(policy: Policy, heads: Sequence[Head], turn: int = 0) -> list[int]:
+def ordered_without_starving(policy: Policy, heads: Heads, turn: int = 0) -> Iterator[int]:
     """Order heads by a policy, but first, as they came, those that have waited far too long.
 
     Policies that prefer what is cheap may leave a dear query waiting for as long as there is more than can be done.
     """
-    starving = [place for place, head in enumerate(heads) if _is_starving(head)]
+    waited = heads.now - heads.arrival > np.maximum(STARVING_S, STARVING_TIMES * heads.cost)
+    starving: list[int] = np.flatnonzero(waited).tolist()
     if not starving:
-        return ordered(policy, heads, turn)
-    starving.sort(key=lambda place: (heads[place].arrival, place))
-    waited = frozenset(starving)
-    return [*starving, *(place for place in ordered(policy, heads, turn) if place not in waited)]
+        yield from ordered(policy, heads, turn)
+        return
+    arrival, first = heads.arrival.tolist(), frozenset(starving)
+    yield from sorted(starving, key=arrival.__getitem__)
+    yield from (place for place in ordered(policy, heads, turn) if place not in first)
 
 
-def _is_starving(head: Head) -> bool:
-    """Tell whether a head has waited so long that no policy may let it wait any longer."""
-    return head.now - head.arrival > max(STARVING_S, STARVING_TIMES * head.cost)
-
-
-def _extra(policy: Policy, head: Head) -> float:
+def _extra(policy: Policy, heads: Heads) -> FloatArray:
     """Return a policy's own number for work of one step: the time that remains, or its knob."""
     if policy.prepare is None:
-        return 0.0
-    return policy.knob if policy.manner == Manner.QUEUE else head.cost
+        return np.zeros(len(heads.now))
+    return np.full(len(heads.now), policy.knob) if policy.manner == Manner.QUEUE else heads.cost
 
 
-def _weighted(head: Head) -> Head:
+def _weighted(heads: Heads) -> Heads:
     """Let a head of weight w have waited w times as long, and be due after a w-th of its time."""
-    if head.weight == 1.0:
-        return head
-    waited = head.weight * (head.now - head.arrival)
-    return head._replace(arrival=head.now - waited, due=head.arrival + (head.due - head.arrival) / head.weight)
+    if (heads.weight == 1.0).all():
+        return heads
+    plain, waited = heads.weight == 1.0, heads.weight * (heads.now - heads.arrival)
+    due = heads.arrival + (heads.due - heads.arrival) / heads.weight
+    return heads._replace(
+        arrival=np.where(plain, heads.arrival, heads.now - waited), due=np.where(plain, heads.due, due)
+    )
 
 
-def _rank(policy: Policy, head: Head) -> float:
-    """Return a head's priority; one that depends on operators alone is multiplied by the weight."""
-    rank = policy.priority(head)
+def _ranks(policy: Policy, heads: Heads) -> FloatArray:
+    """Return all priorities; those that depend on operators alone are multiplied by the weight."""
+    ranks = _priorities(policy, heads)
     if policy.manner != Manner.STATIC:
-        return rank
-    return rank * head.weight if rank >= 0 else rank / head.weight
+        return ranks
+    return np.where(ranks >= 0, ranks * heads.weight, ranks / heads.weight)
 
 
-def _early_or_fast(policy: Policy, heads: Sequence[Head]) -> list[int]:
+def _priorities(policy: Policy, heads: Heads) -> FloatArray:
+    """Compute all priorities: at once what is arithmetic alone, which is the same to the last bit."""
+    if policy.manner in AT_ONCE:
+        return np.asarray(policy.priority(cast(Head, heads)), np.float64)
+    return np.array([policy.priority(head) for head in heads.each()], np.float64)
+
+
+def _early_or_fast(policy: Policy, heads: Heads) -> Iterator[int]:
     """Order what can be in time by its deadline and what is late by its rank, each time the better one of both.
 
     The late one goes first if the other can wait for it (Sharaf 2007, §3.5.2). Time passes with what has run.
     """
-    now = heads[0].now if heads else 0.0
-    early = sorted(range(len(heads)), key=lambda place: (heads[place].due, heads[place].arrival, place), reverse=True)
+    ranks: list[float] = _priorities(policy, heads).tolist()
+    cost, due, arrival = heads.cost.tolist(), heads.due.tolist(), heads.arrival.tolist()
+    early: list[int] = np.lexsort((heads.arrival, heads.due)).tolist()[::-1]  # the next one comes last
+    turning: list[int] = np.argsort(heads.due - heads.cost, kind="stable").tolist()[::-1]  # who is late soonest, too
+    now = float(heads.now[0]) if early else 0.0
     late: list[tuple[float, float, int]] = []
-    found: list[int] = []
-    while early or late:
-        while early and now + heads[early[-1]].cost > heads[early[-1]].due:
-            place = early.pop()
-            heapq.heappush(late, (-policy.priority(heads[place]), heads[place].arrival, place))
-        if late and (not early or now + heads[late[0][2]].cost < heads[early[-1]].due):
+    given, is_late = set[int](), set[int]()
+    while len(given) < len(cost):
+        while turning and now + cost[turning[-1]] > due[turning[-1]]:
+            if (place := turning.pop()) not in given:
+                heapq.heappush(late, (-ranks[place], arrival[place], place))
+                is_late.add(place)
+        while early and (early[-1] in given or early[-1] in is_late):
+            early.pop()
+        if late and (not early or now + cost[late[0][2]] < due[early[-1]]):
             place = heapq.heappop(late)[2]
         else:
             place = early.pop()
-        now += heads[place].cost
-        found.append(place)
-    return found
+        given.add(place)
+        now += cost[place]
+        yield place

@@ -5,13 +5,14 @@ The highest goes first; between equals, the one whose head came first, then the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.model.arrays import FloatArray, Int64Array
 from penstock.schedule.segments import Segments
 
 
@@ -27,6 +28,39 @@ class Head(NamedTuple):
     pending: float  # how many tuples wait
     due: float  # when its answer is due
     now: float  # the time
+
+
+class Heads(NamedTuple):
+    """What is known of many heads: each field has a number for every one of them."""
+
+    selectivity: FloatArray
+    cost: FloatArray
+    ideal: FloatArray
+    weight: FloatArray
+    extra: FloatArray
+    arrival: FloatArray
+    pending: FloatArray
+    due: FloatArray
+    now: FloatArray
+
+    @staticmethod
+    def of(heads: Sequence[Head]) -> Heads:
+        """Put heads beside one another."""
+        return Heads(*np.array(heads, np.float64).reshape(len(heads), len(Head._fields)).T)
+
+    def chosen(self, places: Int64Array) -> Heads:
+        """Return the heads of some places, in their order."""
+        return Heads(*(field[places] for field in self))
+
+    def with_more(self, heads: Sequence[Head]) -> Heads:
+        """Return these heads, and some behind them."""
+        if not heads:
+            return self
+        return Heads(*(np.concatenate(pair) for pair in zip(self, Heads.of(heads), strict=True)))
+
+    def each(self) -> list[Head]:
+        """List the heads one by one."""
+        return [Head(*numbers) for numbers in zip(*(field.tolist() for field in self), strict=True)]
 
 
 Priority = Callable[[Head], float]

@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
+
+from penstock.model.arrays import FloatArray
 from penstock.schedule.ordering import ordered_without_starving
-from penstock.schedule.policy import Head, Policy
+from penstock.schedule.policy import Head, Heads, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
+GROWTH: Final = 20  # times as long as that may it take where nothing else can come before all has run
+SKIPPED: Final = 20  # items that do not fit into a group, and are passed over for what comes after them
 
 
-def item_head(
-    round_s: float,
-    priority: float,
-    queries: int,
-    answers: int,
-    final_us: int,
-    due_us: int,
-    now_us: int,
-    *,
-    stands_for: float = 1.0,
-    group_s: float = 0.0,
-) -> Head:
-    """Describe an item of due windows as policies see it, in seconds.
+class ItemFacts(NamedTuple):
+    """What an item of due windows asks for, whenever it is looked at."""
 
-    A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s``. However
-    many wait, its rate and its ideal time are the same; the wait of the first tells items apart. Each query counts for
-    one, whatever rows its windows have. An alert that seldom says something is as urgent as one that often does, and a
-    report of many rows is not more urgent for them. The queries share the cost, as those of a shared operator do
-    (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them. What a query takes by itself, the
-    ideal time, is its part of the cost and ``group_s``, what a group takes however few windows it has. But an answer of
-    a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the more is gained.
-    """
-    times = final_us / 1e6, answers / queries, due_us / 1e6, now_us / 1e6
-    return Head(queries * stands_for, round_s, group_s + round_s / queries, priority, 1.0, *times)
+    round_s: float  # one window of each query
+    seconds: float  # all windows
+    priority: float
+    queries: int
+    answers: int
+    final_us: int
+    due_us: int
+    number: int  # of its first query
+    stands_for: float = 1.0
+
+
+class ItemArrays(NamedTuple):
+    """The same of many items, each field with a number for every one of them."""
+
+    round_s: FloatArray
+    seconds: FloatArray
+    priority: FloatArray
+    queries: FloatArray
+    answers: FloatArray
+    final_us: FloatArray
+    due_us: FloatArray
+    number: FloatArray
+    stands_for: FloatArray
+
+    @staticmethod
+    def of(items: Sequence[ItemFacts]) -> ItemArrays:
+        """Put items beside one another; instants in microseconds are exact in doubles until the year 2255."""
+        return ItemArrays(*np.array(items, np.float64).reshape(len(items), len(ItemFacts._fields)).T)
+
+    def heads(self, now_us: int, group_s: float = 0.0) -> Heads:
+        """Describe items as policies see them, in seconds.
+
+        A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s``.
+        However many wait, its rate and its ideal time are the same; the wait of the first tells items apart. Each query
+        counts for one, whatever rows its windows have. An alert that seldom says something is as urgent as one that
+        often does, and a report of many rows is not more urgent for them. The queries share the cost, as those of a
+        shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them. What a query
+        takes by itself, the ideal time, is its part of the cost and ``group_s``, what a group takes however few windows
+        it has. But an answer of a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the
+        more is gained.
+        """
+        ideal, one, now = group_s + self.round_s / self.queries, np.ones(len(self.number)), now_us / 1e6
+        waits = self.final_us / 1e6, self.answers / self.queries, self.due_us / 1e6, np.full(len(one), now)
+        return Heads(self.queries * self.stands_for, self.round_s, ideal, self.priority, one, *waits)
 
 
 def is_quick(seconds: float) -> bool:
@@ -45,33 +73,51 @@ def is_quick(seconds: float) -> bool:
 
 def first_group(
     policy: Policy,
-    heads: Sequence[Head],
-    seconds: Sequence[float],
-    numbers: Sequence[int],
+    items: ItemArrays,
+    heads: Heads,
     last: int,
     most_s: float = GROUP_S,
     beside: Sequence[Head] = (),
+    waited_s: float = 0.0,
 ) -> list[int]:
     """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
-    ``seconds`` are what all windows of an item take. Items have ``numbers``: of equals the lower one goes first, and
-    where queries take turns, it is the turn of the one after the ``last`` that ran. Work that runs ``beside`` is not
-    among what can be chosen; where it comes before all items, none is.
+    What does not fit keeps its place for the next group, and what comes after it may still fit: a group takes a while
+    however few windows it has, and one item that is dear would end it. Only ``SKIPPED`` items are passed over, so that
+    a group stays near the front of the order.
+
+    Of equals the one of the lower number goes first, and where queries take turns, it is the turn of the one after the
+    ``last`` that ran. Work that runs ``beside`` is not among what can be chosen; where it comes before all items, none
+    is. Where nothing else can come before all have run, ``waited_s`` is how long every item has waited at least: a
+    group may take as long as that.
     """
-    named = sorted(range(len(heads)), key=numbers.__getitem__)
-    turn = next((turn for turn, place in enumerate(named) if numbers[place] > last), 0)
-    chosen, total = list[int](), 0.0
-    for at in ordered_without_starving(policy, [*(heads[place] for place in named), *beside], turn):
-        if at >= len(named) or (chosen and not _fits(seconds[named[at]], total, most_s)):
+    named = np.argsort(items.number, kind="stable")
+    turn = int(items.number[named].searchsorted(last, "right")) % len(named)
+    chosen, total, skipped, most_s = list[int](), 0.0, 0, longest(most_s, waited_s)
+    for at in ordered_without_starving(policy, heads.chosen(named).with_more(beside), turn):
+        if at >= len(named) or (chosen and total >= most_s) or skipped >= SKIPPED:
             break
-        chosen.append(named[at])
-        total += seconds[named[at]]
+        seconds = float(items.seconds[named[at]])
+        if chosen and not _fits(seconds, total, most_s, waited_s):
+            skipped += 1
+            continue
+        chosen.append(int(named[at]))
+        total += seconds
     return chosen
 
 
-def _fits(cost: float, total: float, most_s: float) -> bool:
+def longest(most_s: float, waited_s: float) -> float:
+    """Return what a group may take: ``most_s``, or as long as all of it has waited, but not many times as long.
+
+    A group has costs of its own, and what its items share is computed once: the fewer there are, the sooner all is
+    done. The more there is, the larger they grow, and nobody waits more than twice as long for those beside it.
+    """
+    return min(max(most_s, waited_s), GROWTH * most_s)
+
+
+def _fits(cost: float, total: float, most_s: float, waited_s: float) -> bool:
     """Tell whether an item may join a group: not if those before it would wait more than twice as long for it."""
-    return cost <= max(total, LITTLE_S) and total + cost <= most_s
+    return cost <= max(waited_s + total, LITTLE_S) and total + cost <= most_s
 
 
 def cut_end(first_us: int, last_us: int, seconds: float, most_s: float = GROUP_S) -> int:

@@ -17,10 +17,17 @@ from penstock.language.binding.columns_read import is_bare, names_in
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.schema import Column
 from penstock.model.window import Window
+from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.conditions.condition_groups import COPY_WORTH
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 
 DAY: Final = Window(86_400_000_000, 86_400_000_000)  # any window does: rows are not put together
+
+
+def groups_of_rows() -> ConditionGroupMemory:
+    """Begin to group conditions on rows that are not put together: a part more is a number more, and no copy."""
+    return ConditionGroupMemory(COPY_WORTH)
 
 
 def column_name(place: int) -> str:

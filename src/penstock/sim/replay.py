@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.schedule.policy import Head, Policy
+from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedWindows, Recording
-from penstock.schedule.work_groups import GROUP_S, cut_end, first_group, is_quick, item_head
+from penstock.schedule.work_groups import GROUP_S, ItemArrays, ItemFacts, cut_end, first_group, is_quick, longest
 from penstock.sim.recorded_costs import ItemOf, RecordedCosts, item_of
 from penstock.sim.recorded_timeline import PlacedStep, RecordedTimeline
 
@@ -137,7 +137,8 @@ class _Replay:
         self._release([(p, now_us - placed.before_end_us(self.windows[p].final_us)) for p in released])
         if placed.answered is not None:
             while self.desk.waiting.get(stream):
-                now_us = self._answer(self._chosen({stream: self.desk.waiting[stream]}, now_us), now_us)
+                chosen = self._chosen({stream: self.desk.waiting[stream]}, now_us, all_follow=True)
+                now_us = self._answer(chosen, now_us)
             now_us += placed.tail_us
         self.desk.free_us[stream] = now_us
 
@@ -203,32 +204,37 @@ class _Replay:
         one = self.windows[portion.place]
         return one.expected_s * portion.windows / one.windows
 
-    def _chosen(self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int) -> dict[ItemOf, list[Portion]]:
-        """Take the windows that are answered next: of one stream, that of the most urgent item."""
+    def _chosen(
+        self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int, *, all_follow: bool = False
+    ) -> dict[ItemOf, list[Portion]]:
+        """Take the windows that are answered next: of one stream, that of the most urgent item.
+
+        Where all others follow before anything else comes, groups grow.
+        """
         known = [(key, item) for items in waiting.values() for key, item in items.items()]
-        heads = [self._head(item, now_us) for _, item in known]
-        asked = known[0][0][:2]
-        numbers = [self.windows[item.portions[0].place].queries[0] for _, item in known]
-        seconds = [item.seconds for _, item in known]
-        places = first_group(self.policy, heads, seconds, numbers, self.desk.last.get(asked, -1))
-        self.desk.last[asked] = numbers[places[-1]]
+        items = ItemArrays.of([self._facts(item) for _, item in known])
+        asked, heads = known[0][0][:2], items.heads(now_us, self.costs.group_us / 1e6)
+        waited_s = max(0.0, (now_us - max(item.final_us for _, item in known)) / 1e6) if all_follow else 0.0
+        places = first_group(self.policy, items, heads, self.desk.last.get(asked, -1), waited_s=waited_s)
+        self.desk.last[asked] = int(items.number[places[-1]])
         stream = known[places[0]][0][:2]
         keys = [known[place][0] for place in places if known[place][0][:2] == stream]
         if keys == [(*stream, WHOLE)]:  # everybody has a turn
             self.desk.last[asked] = -1
             return self._by_item(waiting[stream].pop(keys[0]).portions)
-        return {key: self._cut(waiting[stream], key) for key in keys}
+        return {key: self._cut(waiting[stream], key, waited_s) for key in keys}
 
-    def _head(self, item: _Item, now_us: int) -> Head:
-        """Describe an item as policies see it."""
-        times = item.final_us, item.due_us, now_us
-        counts, group_s = (item.queries, self._windows(item)), self.costs.group_us / 1e6
-        return item_head(item.seconds / self._most_windows(item), item.priority, *counts, *times, group_s=group_s)
+    def _facts(self, item: _Item) -> ItemFacts:
+        """Describe an item as the engine does."""
+        round_s, number = item.seconds / self._most_windows(item), self.windows[item.portions[0].place].queries[0]
+        counts = item.queries, self._windows(item)
+        return ItemFacts(round_s, item.seconds, item.priority, *counts, item.final_us, item.due_us, number)
 
-    def _cut(self, items: dict[ItemOf, _Item], key: ItemOf) -> list[Portion]:
+    def _cut(self, items: dict[ItemOf, _Item], key: ItemOf, waited_s: float) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""
         item = items[key]
-        most_s = max(GROUP_S, item.seconds / self._most_windows(item))  # one window of each query at least
+        one_s = item.seconds / self._most_windows(item)  # a window of each query
+        most_s = max(longest(GROUP_S, waited_s), one_s)
         if item.seconds > most_s:
             ends = [self._ends(portion) for portion in item.portions]
             first, last = min(first for first, _ in ends), max(last for _, last in ends)

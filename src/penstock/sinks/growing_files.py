@@ -15,9 +15,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.sinks.rolling import sync_file
+from penstock.store.files import sync_together
 
 SMALL_BYTES: Final = 256 << 10  # of a file that may grow
+TINY_BYTES: Final = 8 << 10  # of rows that are neither worth a dictionary nor a compressor
 MOST_STEPS: Final = 1_000  # by which a file grows
 STEPS: Final = b"penstock.steps"
 
@@ -40,10 +41,12 @@ class GrownRows:
         return GrownRows(self.rows.slice(0, kept[-1][1] if kept else 0), kept)
 
     def write(self, draft: Path) -> None:
-        """Write a hidden file, and make it durable."""
+        """Write a hidden file at once: Parquet's own writer asks the file system many times."""
         noted = self.rows.replace_schema_metadata({STEPS: json.dumps(list(self.steps))})
-        pq.write_table(noted, draft, compression="zstd")
-        sync_file(draft)
+        tiny = noted.nbytes < TINY_BYTES
+        content = pa.BufferOutputStream()
+        pq.write_table(noted, content, compression="none" if tiny else "zstd", use_dictionary=not tiny)
+        draft.write_bytes(content.getvalue())
 
 
 def grown_rows(rows: pa.Table, number: int) -> GrownRows:
@@ -68,13 +71,15 @@ def cut_back(path: Path, number: int, draft: Path) -> None:
     if found is None or not found.steps or found.steps[-1][0] <= number:
         return
     found.upto(number).write(draft)
+    sync_together([draft])
     draft.replace(path)
 
 
 def _read(path: Path) -> GrownRows | None:
     """Read a file and its steps; None: it cannot be read."""
     try:
-        table = pq.read_table(path, partitioning=None)
+        with pq.ParquetFile(pa.BufferReader(path.read_bytes()), pre_buffer=False) as file:
+            table = file.read(use_threads=False)
     except (OSError, pa.ArrowException):
         return None
     steps = json.loads((table.schema.metadata or {}).get(STEPS, b"[]"))

@@ -7,6 +7,7 @@ the files are: they come again, and are removed or cut back before.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,9 +24,9 @@ from penstock.model.instants import DAY_US, format_day
 from penstock.sinks.growing_files import grown_rows, small_file
 from penstock.sinks.protocol import ForEachQuery, Progressing
 from penstock.sinks.query_folders import QueryFolders, write_beside
-from penstock.sinks.rolling import Draft, Rolling, RollingWriter, columns_of, sync_file, without_dictionaries
+from penstock.sinks.rolling import Draft, Rolling, RollingWriter, columns_of, without_dictionaries
 from penstock.sinks.unrecorded import drafts_folder, reach_file, remove_of_queries, remove_together
-from penstock.store.files import sync_folder
+from penstock.store.files import sync_together
 
 MOST_OPEN: Final = 100  # files that are written at the same time
 QUERY: Final = "query_name"
@@ -46,6 +47,7 @@ class QueryFolderWriter(RollingWriter):
         self.folders = QueryFolders(self.folder, self.own_stem, by_day=self.by_day)
         self.drafts = drafts_folder(self.folder, self.own_stem)
         self._newest: dict[tuple[Path, str], Path | None] = {}
+        self._named: set[Path] = set()  # folders whose names are durable
 
     def _take(self, number: int, tables: Sequence[pa.Table]) -> None:
         """Take answers; those that are too many to wait together are written as they are read."""
@@ -79,9 +81,7 @@ class QueryFolderWriter(RollingWriter):
             return
         for day, part in by_day(rows):
             folder = place.path / f"{place.day}={day}"
-            if not folder.exists():
-                folder.mkdir()
-                sync_folder(place.path)
+            folder.mkdir(exist_ok=True)
             yield folder, part
 
     def _draft(self, folder: Path, columns: str, rows: pa.Table, number: int) -> list[Draft]:
@@ -102,7 +102,8 @@ class QueryFolderWriter(RollingWriter):
     def _newest_of(self, folder: Path, columns: str) -> Path | None:
         """Return the last file with some columns that this writer, or one before it, wrote into a folder."""
         if (folder, columns) not in self._newest:
-            named = [path.name for path in folder.glob(f"{self.own_stem}*-{columns}.parquet")]
+            ending = f"-{columns}.parquet"
+            named = [name for name in os.listdir(folder) if name.startswith(self.own_stem) and name.endswith(ending)]
             self._newest[folder, columns] = folder / max(named) if named else None
         return self._newest[folder, columns]
 
@@ -119,8 +120,12 @@ class QueryFolderWriter(RollingWriter):
 
     def _announce(self, drafts: Sequence[Draft]) -> None:
         """Note which files are to appear or to grow."""
-        for folder in {draft.target.parent for draft in drafts if not draft.target.parent.exists()}:
-            folder.mkdir(parents=True)
+        self.folders.tell()
+        folders = {draft.target.parent for draft in drafts}
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        sync_together({folder.parent for folder in folders - self._named})
+        self._named |= folders
         names = [str(draft.target.relative_to(self.folder)) for draft in drafts]
         told = {"after": self._delivered, "upto": self._last, "files": names}
         if drafts:
@@ -161,7 +166,6 @@ class OpenFiles:
         part = self._parts[name] = self._parts.get(name, -1) + 1
         draft = self.folder / f"{len(self.drafts):06d}.draft"
         self.drafts.append(Draft(draft, name.with_name(f"{name.name}-{part:03d}.parquet")))
-        self.opened.callback(sync_file, draft)
         return self.opened.enter_context(pq.ParquetWriter(draft, schema, compression="zstd"))
 
 

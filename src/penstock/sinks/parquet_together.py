@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.sinks.rolling import Draft, RollingWriter, columns_of, sync_file, without_dictionaries
+from penstock.sinks.rolling import Draft, RollingWriter, columns_of, without_dictionaries
 from penstock.sinks.unrecorded import reach_file, remove_of_queries, remove_together
 
 
@@ -29,8 +29,6 @@ class TogetherWriter(RollingWriter):
                 if draft not in writers:
                     writers[draft] = opened.enter_context(pq.ParquetWriter(draft, table.schema, compression="zstd"))
                 writers[draft].write_table(table)
-        for draft in writers:
-            sync_file(draft)
         return [_of(draft) for draft in writers]
 
     def _draft(self, columns: str, tables: Sequence[pa.Table]) -> list[Draft]:
@@ -41,7 +39,6 @@ class TogetherWriter(RollingWriter):
             return [_of(part) for part in self.sink.write_large(table, self.folder, name)]
         draft = self.folder / f".{name}.parquet.draft"
         pq.write_table(table, draft, compression="zstd")
-        sync_file(draft)
         return [_of(draft)]
 
     def _remove_unrecorded(self) -> None:

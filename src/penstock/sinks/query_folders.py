@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from penstock.errors import StateError
 from penstock.sinks.protocol import cannot_write
-from penstock.store.files import read_record, sync_folder, write_record
+from penstock.store.faults import reached, tear
+from penstock.store.files import read_record, seal, sync_together, write_record
 
 DAY: Final = "day"  # the column of the layout query/day; with underscores behind it if the query has one of its name
 LOG: Final = logging.getLogger("penstock")
@@ -66,13 +67,30 @@ class QueryFolders:
         """Look below a folder; ``stem`` begins the names of the writer's files."""
         self.folder, self.by_day, self._record = folder, by_day, f"_columns-{stem}.json"
         self._known: dict[tuple[str, str], QueryFolder] = {}  # by query and list of columns
+        self._unsaid: dict[Path, dict[str, Any]] = {}  # by folder: what is not written yet of what it says of itself
 
     def of(self, query: str, columns: str, schema: pa.Schema) -> QueryFolder:
-        """Return where answers of a query with some columns go; the folder is made, and knows them."""
+        """Return where answers of a query with some columns go; the folder is made, and told by :meth:`tell`."""
         if (found := self._known.get((query, columns))) is None:
             named = {field.name: str(field.type) for field in schema}
             found = self._known[query, columns] = self._taking(query, named)
         return found
+
+    def tell(self) -> None:
+        """Let all folders that have new columns say so, durably."""
+        drafts = {path: path / f".{self._record}.draft" for path in self._unsaid}
+        for path, draft in drafts.items():
+            reached("sink.parquet.columns.before")
+            with draft.open("w+b") as file:
+                file.write(seal(self._unsaid[path]))
+                tear("sink.parquet.columns", file)
+        sync_together(drafts.values())
+        for path, draft in drafts.items():
+            draft.replace(path / self._record)
+        sync_together({folder for path in drafts for folder in (path, path.parent)})
+        for _ in self._unsaid:
+            reached("sink.parquet.columns.after")
+        self._unsaid.clear()
 
     def _taking(self, query: str, columns: Mapping[str, str]) -> QueryFolder:
         """Find the first folder of a query that takes some columns."""
@@ -90,13 +108,11 @@ class QueryFolders:
         found = QueryFolder(path, {**(known.columns if known is not None else {}), **columns}, day)
         if known is None:
             path.mkdir(parents=True, exist_ok=True)
-            sync_folder(path.parent)
-            self._tell(query, path)
-        told = {"query": query, "columns": dict(found.columns), "day": day}
-        write_beside(path / self._record, told, "sink.parquet.columns")
+            self._warn(query, path)
+        self._unsaid[path] = {"query": query, "columns": dict(found.columns), "day": day}
         return found
 
-    def _tell(self, query: str, path: Path) -> None:
+    def _warn(self, query: str, path: Path) -> None:
         """Say when answers of a query go elsewhere than before."""
         if path.name != folder_name(query):
             what = f'answers of query "{query}" do not fit those before: they go to {path} from now on'
@@ -104,6 +120,10 @@ class QueryFolders:
 
     def _read(self, path: Path) -> QueryFolder | None:
         """Read what a folder says of itself, to whichever writer it was; None: there is none."""
+        if (told := self._unsaid.get(path)) is not None:
+            return QueryFolder(path, told["columns"], told["day"])
+        if not path.exists():
+            return None
         records = [record for file in sorted(path.glob("_columns-*.json")) if (record := read_beside(file))]
         if not records and (files := sorted(path.rglob("*.parquet"))):
             return _found(path, files)  # what it said of itself is lost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from penstock.sinks.protocol import Progressing, WriteLarge, cannot_write
 from penstock.sinks.query_folders import folder_name
 from penstock.sinks.recorded import FolderWriter
 from penstock.store.faults import reached
-from penstock.store.files import sync_folder
+from penstock.store.files import sync_together
 
 
 class Rolling(Protocol):
@@ -96,13 +95,13 @@ class RollingWriter(FolderWriter):
             self._broken_off = True
             reached("sink.parquet.before")
             drafts = write()
+            sync_together(draft.path for draft in drafts)
             self._announce(drafts)
             for position, draft in enumerate(drafts):
                 draft.path.replace(draft.target)
                 if position == 0:
                     reached("sink.parquet.torn")
-            for folder in {draft.target.parent for draft in drafts}:
-                sync_folder(folder)
+            sync_together({draft.target.parent for draft in drafts})
             reached("sink.parquet.after")
         except OSError as error:
             raise cannot_write(self.folder, error) from error
@@ -124,12 +123,6 @@ class RollingWriter(FolderWriter):
     @abstractmethod
     def _remember(self, delivered: int) -> None:
         """Record durably how far the sink came."""
-
-
-def sync_file(path: Path) -> None:
-    """Make a file's content durable."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:

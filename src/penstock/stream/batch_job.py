@@ -201,10 +201,10 @@ class BatchJob:
         frames, versions = self.tables.current(layout.plan.joins, known)
         bounds = self._edges.bounds(batch, layout, judged, foreseen=foreseen)
         listed = layout.listed(bounds.edges)
-        last = self._last if foreseen else None
-        rows_sent = self.choice.sends_rows(listed, batch, last, self.cores)
+        last, cores = self._last if foreseen else None, self.cores
+        rows_sent = self.choice.sends_rows(listed, batch, last, cores)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
-        job.expected_rows, job.cores = self._rows if foreseen else 0, self.cores
+        job.expected_rows, job.cores = self._rows if foreseen else 0, cores
         whole = beside is not None and job.sends_rows and self.choice.sends_whole_rows(batch, self._last)
         job.beside = beside if whole else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS

@@ -18,7 +18,7 @@ from penstock.language.options import is_fresh
 from penstock.model.instants import Clock
 from penstock.schedule import work_groups
 from penstock.schedule.policy import Head, Policy
-from penstock.schedule.work_groups import cut_end, first_group, item_head
+from penstock.schedule.work_groups import ItemArrays, ItemFacts, cut_end, first_group, longest
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts, GroupCost
 from penstock.stream.query_items import AskedQuery, QueryItems
@@ -70,12 +70,16 @@ class EvaluationItem:
             return self._windows
         return self._windows | {d.id: 1 for one in self.members if is_fresh((d := one.definition).query)}
 
+    @cached_property
+    def facts(self) -> ItemFacts:
+        """Return what the item asks for; it is looked at each time that something is chosen."""
+        queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
+        asked, times = (self.round_s, self.seconds, self.priority), (self.final_us, self.due_us)
+        return ItemFacts(*asked, queries, answers, *times, self.number, windows / answers)
+
     def head(self, now_us: int, group_s: float = 0.0) -> Head:
         """Describe the item as policies see it; a group takes ``group_s``, however few windows it has."""
-        queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
-        counts, times = (queries, answers), (self.final_us, self.due_us, now_us)
-        stands_for = windows / answers
-        return item_head(self.round_s, self.priority, *counts, *times, stands_for=stands_for, group_s=group_s)
+        return ItemArrays.of([self.facts]).heads(now_us, group_s).each()[0]
 
 
 class EvaluationOrder:
@@ -140,23 +144,29 @@ class EvaluationOrder:
         whole, priority = (*item.members, *more.members), max(item.priority, more.priority)
         return EvaluationItem(whole, item.seconds + more.seconds, priority, item.final_us, item.due_us, more.fresh)
 
-    def first(self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = ()) -> list[int]:
+    def first(
+        self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = (), waited_s: float = 0.0
+    ) -> list[int]:
         """Return the places of the items that run next, in order: as many as fit into one go, and at least one.
 
-        None at all: a batch that is being taken goes before them.
+        None at all: a batch that is being taken goes before them. A group may take as long as all has ``waited_s``.
         """
-        now_us, numbers = self.clock(), [item.number for item in items]
+        now_us = self.clock()
         beside = [head for batch in batches if (head := batch.head(now_us)) is not None]
         if len(items) == 1 and not beside:  # nothing to choose
             places = [0]
         else:
-            heads = [item.head(now_us, self.groups.seconds) for item in items]
-            seconds = [item.seconds for item in items]
-            places = first_group(self.policy(), heads, seconds, numbers, self._last, GROUP_S, beside)
-        self._last = numbers[places[-1]] if places else self._last
+            known = ItemArrays.of([item.facts for item in items])
+            heads = known.heads(now_us, self.groups.seconds)
+            places = first_group(self.policy(), known, heads, self._last, GROUP_S, beside, waited_s)
+        self._last = items[places[-1]].number if places else self._last
         return places
 
-    def cut_at(self, items: Sequence[EvaluationItem]) -> int | None:
+    def waited_s(self, items: Iterable[EvaluationItem]) -> float:
+        """Return for how long all of some items have waited."""
+        return max(0.0, (self.clock() - max(item.final_us for item in items)) / 1e6)
+
+    def cut_at(self, items: Sequence[EvaluationItem], waited_s: float = 0.0) -> int | None:
         """Return the end of the last windows that are answered in one go; None: all are, or are not to be parted.
 
         Items that were put together stay together: one window of each is answered, whatever it takes.
@@ -164,7 +174,7 @@ class EvaluationOrder:
         seconds = sum(item.seconds for item in items)
         if seconds <= GROUP_S or any(item.is_dated for item in items):
             return None
-        most = max(GROUP_S, sum(item.round_s for item in items))
+        most = max(longest(GROUP_S, waited_s), sum(item.round_s for item in items))
         if seconds <= most:
             return None
         members = [one for item in items for one in item.members]

@@ -186,7 +186,7 @@ class Pipeline:
             charge_lanes(self.due_windows, layout)
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
-            LOG.info(f"queries: {len(layout.plan.definitions):,}", extra=about)
+            LOG.info(f"queries over windows: {len(layout.plan.definitions):,}", extra=about)
             asking = self.admission.asking([d for d in layout.plan.definitions if d.id not in known], layout)
             step = Step("change", (), self.clock())
             if asking and self.past.is_aside:
@@ -205,7 +205,8 @@ class Pipeline:
         """Answer the rows of the past for queries without a window that have come and ask for them."""
         while self.continuous.asks_for_past(snapshot):
             number = self.progress.clock.number + 1
-            past = self.continuous.take_past(snapshot, self.intake.past, number, self.clock())
+            with self.metrics.timed("job"):
+                past = self.continuous.take_past(snapshot, self.intake.past, number, self.clock())
             for one in self.continuous.charge(past):
                 self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
             rows = 0 if past.commit is None else past.commit.rows

@@ -70,7 +70,7 @@ class Progress:
             holders.add(new, self.windows.whole_since(new))
             return
         covered = None if self.clock.seen_until_us is None else self._covered_since(new, holders, lane, floor_us)
-        if new.begins_us is not None and self.clock.seen_until_us is not None:  # windows before it were another one's
+        if new.begins_us is not None:  # windows before it were another one's
             covered = new.begins_us if covered is None else max(covered, new.begins_us)
         self.windows.begin(new, covered)
         holders.add(new, self.windows.whole_since(new))

@@ -176,10 +176,17 @@ def _since(typed: Sequence[TypedQuery], streams: Mapping[str, StreamRunner]) -> 
 
 def _begins_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
     """Return the time at which the windows of a query that takes another's place begin; None: it does not matter."""
-    stream = streams.get(typed.query.stream)  # rows that are numbered tell it themselves
-    by_row = typed.query.is_continuous
-    known = None if stream is None or by_row or since_of(typed.query) is not None else stream
-    return None if known is None else _first_begin(typed, begins_after(known.pipeline.progress, before))
+    query = typed.query
+    if query.is_continuous or is_line(query.stream) or since_of(query) is not None:
+        return None  # rows that are numbered tell it themselves
+    return _first_begin(typed, _changes_at(before, typed, streams))
+
+
+def _changes_at(before: Definition, typed: TypedQuery, streams: Mapping[str, StreamRunner]) -> int | None:
+    """Return the time of a change; if the query reads another stream now, what has been seen of either is before it."""
+    named = [streams[name] for name in {before.query.stream, typed.query.stream} if name in streams]
+    times = [begins_after(stream.pipeline.progress, before) for stream in named]
+    return max((time for time in times if time is not None), default=None)
 
 
 def _first_begin(typed: TypedQuery, seen_until_us: int | None) -> int | None:
@@ -207,7 +214,7 @@ def _hands_over_at(before: Definition, typed: TypedQuery, streams: Mapping[str, 
     if is_line(before.query.stream):
         same = before.query.stream == typed.query.stream and not is_apart(typed.query.stream)
         return progress.clock.seen_until_us if same else None
-    change_us = begins_after(progress, before)
+    change_us = _changes_at(before, typed, streams)
     if isinstance(since, int) and change_us is not None:
         return min(change_us, since)
     return _first_begin(typed, change_us)

@@ -141,7 +141,7 @@ class StepCommitter:
     def drain(self, layout: Layout) -> None:
         """Answer all that is not answered, the most urgent first."""
         while self.unanswered:  # of what is taken, all may be superseded
-            self._answer_group(self.unanswered.take(), layout)
+            self._answer_group(self.unanswered.take(all_follow=True), layout)
         self.targets.look_after_sinks()
 
     def answer_next(self, layout: Layout, keys: Sequence[ItemKey]) -> None:

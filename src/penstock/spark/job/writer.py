@@ -16,6 +16,7 @@ from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
 from penstock.language.binding.columns_read import is_bare
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
 from penstock.share.layout import Layout, Member
 from penstock.share.locate import ByArithmetic, ByDivision, BySearch
@@ -87,7 +88,7 @@ class Writer:
         self.is_valid = f"({self.t} < {AHEAD.format(t=self.t)} AND {self.t} > {FLOOR}L)"
         self.valid = self.is_valid if self.direct else "__valid"
         self.is_late = f"{self.t} < {WATERMARK.format(t=self.t)}"
-        self.cells = tell_apart(layout, families)
+        self.cells = self.told_apart(families)
         self.numbering = CellNumbers(self.cells, self.attribute)
         self.signed = any(m.signed for m in layout.members)
         self.copied = any(len(parts) > 1 for parts in self.cells.parts)
@@ -104,6 +105,10 @@ class Writer:
         lone = tuple(m.grouping.conditions for m in layout.members if is_lone(m))
         rest = layout.time, layout.key_types, layout.components, layout.revising, layout.attempts, self.joins
         return self.numbering.shape, located, groupings, lone, tuple(self.tried), rest
+
+    def told_apart(self, families: ConditionGroupMemory) -> Cells:
+        """Divide rows into cells."""
+        return tell_apart(self.layout, families)
 
     # -- what a row is ------------------------------------------------------------------------------------------
 

@@ -11,8 +11,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.types import DataType, StructType
@@ -47,9 +49,16 @@ def refuse_static(given: SparkSession) -> None:
 
 def moved(batch: DataFrame, session: SparkSession) -> DataFrame:
     """Let a batch that Spark hands over, which is planned already, go on in another session."""
-    jvm: Any = cast(Any, session)._jvm
-    ours = jvm.org.apache.spark.sql.classic.Dataset.ofRows(_handle(session), cast(Any, batch)._jdf.logicalPlan())
+    ours = _frame_of_plan()(_handle(session), cast(Any, batch)._jdf.logicalPlan())
     return cast(DataFrame, ClassicFrame(ours, session))
+
+
+@cache
+def _frame_of_plan() -> Any:
+    """Look up once how the JVM makes a frame of a plan: each name on the way there is a call of its own."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "frames are made in a running JVM"
+    return cast(Any, context)._jvm.org.apache.spark.sql.classic.Dataset.ofRows
 
 
 def taken_over(frame: DataFrame, session: SparkSession) -> DataFrame:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -77,6 +78,18 @@ def marked(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
         held = F.struct(*inputs) if inputs else F.struct(F.lit(True).alias("nothing"))
         marks.append(F.when(F.col(quoted(column.name)).isNull() & failed, held).alias(inputs_of(column.name)))
     return rows.select("*", *marks)
+
+
+def not_typed(session: SparkSession, columns: Sequence[Column]) -> dict[str, str]:
+    """Ask Spark which computed columns have no type, and why, by name."""
+    declared = ", ".join(f"{quoted(c.name)} {c.type}" for c in columns if c.expression is None)
+    empty, found = session.createDataFrame([], declared), dict[str, str]()
+    for column in (c for c in columns if c.expression is not None):
+        try:
+            empty.select(F.expr(column.expression or "").cast(column.type)).schema  # noqa: B018
+        except AnalysisException as error:
+            found[column.name] = message_of(error)
+    return found
 
 
 def why_not_computed(rows: DataFrame, column: Column) -> str | None:

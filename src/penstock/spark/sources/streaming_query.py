@@ -11,7 +11,6 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -19,6 +18,7 @@ from penstock.errors import PenstockError, SourceError
 from penstock.kernel.defects import is_of_spark
 from penstock.model.schema import Stream
 from penstock.spark.functions.register import WATCHED
+from penstock.spark.job.jvm_columns import keep, written
 from penstock.spark.job.literals import quoted
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import ended, gone_away, spark_is_over
@@ -51,7 +51,7 @@ def batch_settings(session: SparkSession) -> dict[str, str]:
     Many opaque predicates make methods of more than HotSpot's 8,000 bytes; our own session compiles these
     (:func:`~penstock.spark.session.embedded.embedded`); on a given one expressions are computed outside of them.
     """
-    conf = session.sparkContext.getConf()
+    conf = session.conf  # has what Spark was started with, too; a copy of that takes hundreds of calls into the JVM
     master = conf.get("spark.master", "") or ""
     local = master.startswith("local") and not master.startswith("local-cluster")
     options = conf.get(f"spark.{'driver' if local else 'executor'}.extraJavaOptions", "") or ""
@@ -166,7 +166,7 @@ class SparkQuery:
         """Start the query with the columns in use only: nothing prunes through foreachBatch."""
         self.columns, self._error = frozenset(columns), None
         self._halted = self._refused = False
-        used = self.frame.select(*(F.col(quoted(c)) for c in sorted(self.columns)))
+        used = keep([written(quoted(c)) for c in sorted(self.columns)]).select(self.frame)
         self._callback = _Callback(self._take)
         writer = used.writeStream.foreachBatch(self._callback).option("checkpointLocation", str(self.checkpoint))
         try:

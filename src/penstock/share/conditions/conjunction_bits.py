@@ -6,7 +6,7 @@ a cell where all its tests do. So a cell costs some words for each axis, whateve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,14 +30,12 @@ class ConjunctionBits:
     part: CellPart
     tables: dict[int, Bits]
 
-    def bits(self, cells: Int64Array) -> Bits:
-        """Tell which conditions take cells, counted from 0."""
-        found = [np.empty((0, -(-len(self.part.conditions) // 8)), np.uint8)]
+    def pieces(self, cells: Int64Array) -> Iterator[Bits]:
+        """Tell which conditions take cells, counted from 0, some cells at once."""
         for start in range(0, len(cells), CELLS_AT_ONCE):
             positions = positions_of(self.part, cells[start : start + CELLS_AT_ONCE])
             several = [table[positions[axis]] for axis, table in self.tables.items()]
-            found.append(np.bitwise_and.reduce(several) if len(several) > 1 else several[0])
-        return np.concatenate(found)
+            yield np.bitwise_and.reduce(several) if len(several) > 1 else several[0]
 
 
 def conjunction_bits(part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
@@ -51,15 +49,18 @@ def conjunction_bits(part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | 
     width = -(-len(tests) // 8)
     if not sizes or sum(sizes.values()) * width > MOST_BYTES:
         return None
-    tables = {axis: np.full((size, width), 255, np.uint8) for axis, size in sizes.items()}
-    for place, one in enumerate(tests):
-        byte, bit = divmod(place, 8)
-        for leaf in one:
-            tables[leaf.axis][leaf.outcomes != TRUE, byte] &= np.uint8(255 - (1 << bit))
-    if spare := width * 8 - len(tests):  # bits of no condition
-        for table in tables.values():
-            table[:, -1] &= np.uint8(255 >> spare)
+    tables = {axis: _table(axis, size, tests) for axis, size in sizes.items()}
     return ConjunctionBits(part, tables)
+
+
+def _table(axis: int, size: int, tests: Sequence[Sequence[PlacedLeaf]]) -> Bits:
+    """Tell for every position of an axis which conditions may hold there, as far as that axis is concerned."""
+    holds = np.ones((len(tests), size), np.bool_)
+    for place, one in enumerate(tests):
+        for leaf in one:
+            if leaf.axis == axis:
+                holds[place] &= leaf.outcomes == TRUE
+    return np.ascontiguousarray(np.packbits(holds, axis=0, bitorder="little").T)
 
 
 def _tests(formula: Placed) -> Sequence[PlacedLeaf] | None:
