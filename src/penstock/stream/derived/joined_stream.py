@@ -112,8 +112,8 @@ class JoinedStream(DerivedStream):
 
     @cached_property
     def _settled_session(self) -> SparkSession:
-        """Make a session for rows that no function of the users' own is asked of, once."""
-        return self.session()
+        """Return the session for rows that no function of the users' own is asked of, one for all joins together."""
+        return self.shared.settled_session(self.session)
 
     def hold_back(self, runner: StreamRunner, stopping: threading.Event) -> None:
         """Let a stream wait that is too far ahead of the other one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -24,6 +24,8 @@ from penstock.model.stream_join import LEFT, RIGHT, RetainedRows, StreamJoin
 from penstock.stream.query_windows import NEVER
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.stream.runner import StreamRunner
 
 MOST_PAIRS: Final = 20_000_000  # of one step
@@ -95,6 +97,7 @@ class SharedJoin:
         indexes = JoinIndex(join.left.keys), JoinIndex(join.right.keys)
         self.sides = JoinSideState(left, indexes[0], -1), JoinSideState(right, indexes[1], -1)
         self.key = join.shared_by
+        self._settled: SparkSession | None = None
 
     def enter(self, member: JoinMember) -> None:
         """Let a join be carried out with the others."""
@@ -137,6 +140,12 @@ class SharedJoin:
                     known[member.position] = self._joined(member.position)
                 member.take_pairs(known[member.position] or _NO_PAIRS, upto, watermark_us)
             self._let_go(stands)
+
+    def settled_session(self, make: Callable[[], SparkSession]) -> SparkSession:
+        """Return a session for the pairs of all joins, which the first of them makes."""
+        if self._settled is None:
+            self._settled = make()
+        return self._settled
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
