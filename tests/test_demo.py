@@ -87,6 +87,15 @@ def test_one_more_query_comes_while_the_others_run(small: tuple[Figures, Path, s
     assert "Midway one more query came" in Page((out / "report.html").read_text()).text
 
 
+def test_a_wall_of_alerts_shows_what_a_thousand_rules_take(small: tuple[Figures, Path, str]) -> None:
+    found, out, text = small
+    assert found.alerts is not None
+    assert found.alerts.alerts >= found.alerts.rows > 0
+    assert json.loads((out / "penstock-demo.json").read_text())["alerts"]["rules"] == 1_000
+    assert "A wall of alerts" in text
+    assert "A wall of alerts" in Page((out / "report.html").read_text()).text
+
+
 def test_the_folder_holds_answers_figures_queries_and_a_page(small: tuple[Figures, Path, str]) -> None:
     _, out, text = small
     files = len(list((out / "answers").rglob("*.parquet")))

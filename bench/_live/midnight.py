@@ -104,7 +104,7 @@ def midnights(engine: Engine, load: Midnight, folder: Path, policy: str, each_s:
     One run follows the other in the same engine, which has learnt what queries cost.
     """
     engine.set_policy(policy)
-    next_file = len(list((folder / "in").glob("*.parquet")))
+    next_file = files_so_far(folder)
     for number in range(load.backlog):
         appear(folder, load, next_file + number)
     since_us, began, pause = wall_clock_us(), time.perf_counter(), threading.Event()
@@ -114,11 +114,11 @@ def midnights(engine: Engine, load: Midnight, folder: Path, policy: str, each_s:
         appear(folder, load, next_file + load.backlog + number)
     _wait_for(engine, next_file + load.backlog + load.beats)
     engine.stop()
-    recording = _written(folder, since_us, load.queries * (load.backlog + load.beats))
+    recording = written(folder, since_us, load.queries * (load.backlog + load.beats))
     return _judged(recording) | {"seconds a midnight": round(each_s, 3)}
 
 
-def _written(folder: Path, since_us: int, answers: int) -> Recording:
+def written(folder: Path, since_us: int, answers: int) -> Recording:
     """Read the trace once it tells of so many answers: it is written a moment after they are given."""
     until, pause = time.monotonic() + PATIENCE_S, threading.Event()
     while time.monotonic() < until:
@@ -128,6 +128,11 @@ def _written(folder: Path, since_us: int, answers: int) -> Recording:
                 return recording
         pause.wait(0.1)
     raise TimeoutError("the trace does not tell of all answers")
+
+
+def files_so_far(folder: Path) -> int:
+    """Count the files of a run that have appeared."""
+    return len(list((folder / "in").glob("*.parquet")))
 
 
 def _wait_for(engine: Engine, batches: int) -> None:

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
-
-from bench._live.midnight import Midnight, appear, run_folder, running
+from bench._live.midnight import Midnight, appear, files_so_far, written
+from penstock.engine import Engine
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.live_policy import live_policy_named
 from penstock.schedule.recorded import Recording
 from penstock.sim.recorded_costs import RecordedCosts
 from penstock.sim.replay import replay
 from penstock.sim.replay_figures import live_figures, replayed_figures
-from penstock.store.trace_files import read_trace
 
 REPLAYED: Final = ("FCFS", "HNR", "Hybrid")
 WORTH: Final = 0.15  # of the mean response: a difference that is predicted and must then be there
 
 
-def recorded(session: SparkSession, load: Midnight, policy: str) -> Recording:
-    """Answer some batches in the order of a policy; return the trace of the last ones."""
-    with run_folder() as folder:
-        with running(session, load, policy, folder) as engine:
-            since_us = wall_clock_us()
-            for number in range(load.first, load.batches):
-                appear(folder, load, number)
-                engine.process_available()
-        return read_trace(folder / "state", since_us)
+def recorded(engine: Engine, load: Midnight, folder: Path, policy: str) -> Recording:
+    """Answer some batches in the order of a policy; return their trace. One run follows the other in one engine."""
+    engine.set_policy(policy)
+    since_us, next_file, batches = wall_clock_us(), files_so_far(folder), load.batches - load.first
+    for number in range(batches):
+        appear(folder, load, next_file + number)
+        engine.process_available()
+    return written(folder, since_us, load.queries * batches)
 
 
 FIGURES: Final = ("live mean", "replayed mean", "live p95", "replayed p95", "other mean")

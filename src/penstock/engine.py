@@ -46,6 +46,7 @@ from penstock.schedule.live_policy import DEFAULT_POLICY, LivePolicy
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, LiveSynchronization
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
+from penstock.share.explain.stream_joins import with_join
 from penstock.share.explain.what_if import WhatIf, what_if
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
@@ -389,11 +390,12 @@ class Engine(Registering):
 
     def explain(self) -> Explanation:
         """Show who shares what: trees, slices, groupings, and counted operations shared and alone."""
-        plans: list[StreamPlan] = []
+        plans, joins = list[StreamPlan](), self.catalog.joins()
         for name in (*self.catalog.stream_names(), *self.catalog.line_names()):
             version, definitions = self.catalog.snapshot(name)
             known = self.streams.observed(name), self.streams.woven(name)
-            plans += explain_plan(name, definitions, self.strategy, version, *known).streams
+            [plan] = explain_plan(name, definitions, self.strategy, version, *known).streams
+            plans.append(with_join(plan, self.catalog.join_text(name), joins))
         return Explanation(tuple(plans))
 
     def what_if(self, text: str) -> WhatIf:

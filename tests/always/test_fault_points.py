@@ -29,6 +29,7 @@ ELSEWHERE = {
     "taken.plan",
     "taken.fragments",
     "taken.record",
+    "taken.together",
     "forgotten",
     "sink.parquet.columns",  # once for each query: tests/always/test_continuous_faults.py
 }  # not written by such a stream on its way

@@ -42,7 +42,7 @@ def test_without_its_jars_esper_is_skipped_and_the_reason_is_told(
 ) -> None:
     monkeypatch.setenv(esper.VARIABLE, str(tmp_path))
     assert esper.why_absent() == esper.ABSENT
-    assert drawn(3, 0.1, 1)[1].epl.startswith("symbol = 'S")
+    assert drawn(300, 1.0, 1)[1].epl.startswith("symbol = 'S")
 
 
 @pytest.mark.soak

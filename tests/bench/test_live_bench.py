@@ -71,7 +71,8 @@ def test_at_midnight_queries_ask_for_as_many_groups_as_is_drawn_and_have_time_in
 
 def test_what_runs_at_midnight_is_recorded_and_replayed_under_all_policies(spark: SparkSession) -> None:
     load = Midnight(400, 20, 12, 3, first=2, batches=3)
-    recordings = {name: recorded(spark, load, name) for name in ("FCFS", "HNR")}
+    with run_folder() as folder, running(spark, load, "FCFS", folder) as engine:
+        recordings = {name: recorded(engine, load, folder, name) for name in ("FCFS", "HNR")}
     for one in recordings.values():
         assert sum(windows.answers for windows in one.windows) == load.queries * (load.batches - load.first)
     rows = medians([compared(recordings)])

@@ -49,7 +49,7 @@ def figures_of(definition: Definition, number: int) -> QueryMetrics:
     figure = Distribution(number, number * 1.0, number * 1.0, number * 1.0, number * 0.5, number * 0.9, number * 1.0)
     seconds = Seconds(number * 1.0, number * 0.1, number * 0.01, number * 2.0)
     late = replace(figure, sum=0.0, max=0.0, p50=0.0, p95=0.0, p99=0.0) if number == 1 else figure
-    named = definition.name, definition.query.stream, definition.id, 100 * number, number - 1, number, 60.0, 0.5
+    named = definition.name, definition.query.stream, definition.id, 100 * number, 0, number - 1, number, 60.0, 0.5
     return QueryMetrics(*named, figure, figure, late, figure, number * 60.0, seconds, number * 1e3, number * 1e6)
 
 

@@ -49,7 +49,7 @@ def test_the_table_has_a_line_a_query_the_most_expensive_first(penstock: Penstoc
     assert head == "14:35:00Z  3 queries by Hybrid, none lags, 0 of work, 0 B in memory"
     assert empty == ""
     assert names.split() == [
-        "query", "windows", "response", "slowdown", "tardy", "stale", "skipped", "seconds", "sent", "memory"
+        "query", "answers", "response", "slowdown", "tardy", "stale", "skipped", "seconds", "sent", "memory"
     ]  # fmt: skip
     assert [line.split()[0][:8] for line in lines[:3]] == ["the_most", "middle", "cheap"]
     assert " ".join(lines[2].split()) == "cheap 100 900 ms 0.9 0 1.0 min 1 3.1 s 1.0 kB 1.0 MB"

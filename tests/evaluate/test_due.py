@@ -99,6 +99,17 @@ def test_the_last_window_that_holds_a_row_is_found() -> None:
         assert last_held_end(window, np.array(present, np.int64)) == (held[-1] if held else None)
 
 
+def test_the_last_windows_that_hold_a_row_are_those_found_one_by_one() -> None:
+    rng = random.Random(11)
+    for _ in range(500):
+        slides = [rng.randint(1, 10) for _ in range(5)]
+        windows = [Window(slide + rng.randint(0, 20), slide, rng.randint(0, slide)) for slide in slides]
+        present = np.array(sorted({rng.randint(-50, 50) for _ in range(rng.randint(0, 4))}), np.int64)
+        least, one_by_one = rng.randint(-60, 60), [last_held_end(window, present) for window in windows]
+        found = WindowArrays.of(windows).last_held_ends(present, least)
+        assert found.tolist() == [least if end is None else max(end, least) for end in one_by_one]
+
+
 def test_a_long_silence_is_answered_ten_thousand_times_and_then_skipped() -> None:
     # rows at 0 and at 30,000 s; a window each second:   |0.|1.......10,000|…skipped…|30,000
     window, present = Window(1_000_000, 1_000_000), np.array([0, 30_000_000_000], np.int64)

@@ -80,6 +80,12 @@ def test_takers_that_are_stored_and_loaded_say_the_same(monkeypatch: pytest.Monk
             assert sorted(pairs[0][pairs[1] == condition]) == np.flatnonzero(mine).tolist()
 
 
+def test_bits_of_fragments_that_an_earlier_version_stored_are_read() -> None:
+    takers, bits = Takers(1), [bytes([0b101, 0]), bytes([0, 0b10])]
+    takers.load(pa.table({"part": pa.array([0, 0], pa.int32()), "fragment": [3, 5], "bits": bits}))
+    assert [array.tolist() for array in takers.parts[0].pairs(np.array([5, 3]))] == [[0, 1, 1], [9, 0, 2]]
+
+
 def test_a_fragment_that_was_never_met_is_taken_by_nobody() -> None:
     part = PartTakers()
     assert not part.takes(0, np.array([1, 2])).any()
@@ -122,3 +128,16 @@ def test_listed_fragments_are_what_each_condition_says_of_every_cell(
 def test_fragments_of_conditions_that_may_fail_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = with_listed_fragments(told_apart([read_predicate("`q` > 1 AND `n` > 2")], monkeypatch))
     assert [part.numbers for part in cells.parts[0]] == [None]
+
+
+def test_a_row_is_divided_evenly_among_the_queries_that_take_it() -> None:
+    takers = Takers(2)
+    takers.parts[0].learn(of_bits(np.array([5, 7]), [np.array([[0b01], [0b11]], np.uint8)]))
+    takers.parts[1].learn(of_bits(np.array([9]), [np.array([[0b1]], np.uint8)]))
+    rows = {0: np.array([5, 7, 6, 5]), 1: np.array([0, 9, 9, 0])}  # the third is in the second part alone
+    first, second = takers.divided(rows, [np.array([1, 2]), np.array([1])])
+    assert first[0].tolist() == [3, 1]
+    assert second[0].tolist() == [2]
+    assert first[1].tolist() == [2.25, 0.25]  # the second row has four takers: two of them share a condition
+    assert second[1].tolist() == [1.25]
+    assert first[1] @ [1, 2] + second[1].sum() == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -54,6 +54,8 @@ class JoinCase:
     joins: list[JoinSpec]
     feeds: list[tuple[int, list[Row]]]  # side, rows
     restarts: set[int] = field(default_factory=set)  # before these feeds
+    drops: dict[str, int] = field(default_factory=dict)  # join → the feed before which it goes
+    deaths: dict[int, int] = field(default_factory=dict)  # feed → moments of durable writes that pass before the end
 
     @property
     def names(self) -> tuple[str, str]:
@@ -105,6 +107,16 @@ def drawn(draw: random.Random) -> JoinCase:
         joins[-1] = JoinSpec(joins[-1].name, joins[-1].ranges, joins[-1].condition, draw.randint(1, len(feeds) // 2))
     restarts = {n for n in range(1, len(feeds)) if draw.random() < 0.3}
     return JoinCase(keys, selfish, lateness, joins, feeds, restarts)
+
+
+def disturbed(case: JoinCase, draw: random.Random) -> JoinCase:
+    """Let the process end within some feeds, in any moment of any write, and a join go while others stay."""
+    deaths = {n: draw.randrange(16) for n in range(len(case.feeds)) if draw.random() < 0.6}
+    drops = {}
+    if len(case.joins) > 1 and draw.random() < 0.7:
+        gone = draw.choice(case.joins)
+        drops[gone.name] = draw.randint(gone.after, len(case.feeds) - 1) + 1
+    return replace(case, deaths=deaths, drops=drops)
 
 
 def judged_rows(case: JoinCase, side: int) -> list[Row]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.checking import check
 from penstock.engine import Engine
 from penstock.errors import CatalogError
 from penstock.project.cases import read_cases
 from penstock.project.folder import read_project
 from penstock.project.opening import enter_queries, enter_sources, type_problems
 from penstock.project.trial import Trials
+from penstock.report.page import explain_page
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from tests.project.making import TRADES, write_project
 
@@ -56,12 +60,86 @@ def test_streams_that_feed_each_other_are_no_streams(tmp_path: Path) -> None:
     assert (first.file, first.error.what) == ("queries/zz_bars.sql", "answers that are revised cannot be a stream")
 
 
-def test_a_join_of_two_streams_is_refused_by_name(tmp_path: Path) -> None:
-    join = "CREATE STREAM tops AS SELECT x.symbol FROM trades [RANGE 1 s] x JOIN trades [RANGE 1 s] y USING (symbol)"
-    found = read_project(project(tmp_path, tops=join, rolled=BARS.partition(" AS ")[2]))
-    told = [(one.file, one.error.what, one.error.hint) for one in found.problems]
-    what = "a join of two streams in a file of a project is not available"
-    assert told == [("queries/tops.sql", what, "Create it with engine.execute(…).")]
+# -- joins of two streams --------------------------------------------------------------------------------------------
+
+MET = "CREATE STREAM met AS SELECT t.symbol, b.v FROM trades [RANGE 30 s] t JOIN zz_bars [RANGE 30 s] b USING (symbol)"
+SEEN = "SELECT symbol, max(v) AS most, count(*) AS n FROM met [RANGE 20 s SLIDE 20 s] GROUP BY symbol"
+
+
+def joined(folder: Path, **changed: str) -> Path:
+    (folder / "data" / "trades").mkdir(parents=True, exist_ok=True)
+    return write_project(folder, STREAMS, **{"zz_bars": BARS, "met": MET, "seen": SEEN, **changed})
+
+
+def test_a_join_is_read_after_the_streams_that_it_joins_and_before_its_readers(tmp_path: Path) -> None:
+    found = read_project(joined(tmp_path))
+    assert found.problems == ()
+    assert [file.name for file in found.files] == ["zz_bars", "met", "seen"]
+    assert [query.name for query in found.queries] == ["zz_bars", "seen"]
+    assert list(found.joins) == ["met"]
+
+
+def test_check_counts_joins_and_lists_them(tmp_path: Path) -> None:
+    done = CliRunner().invoke(check, [str(joined(tmp_path))])
+    assert (done.exit_code, done.output.count("1 join of two streams, 2 queries, 0 tests, no mistakes")) == (0, 1)
+    told = json.loads(CliRunner().invoke(check, [str(tmp_path), "--json"]).output)
+    assert [(one["name"], one["file"]) for one in told["joins"]] == [("met", "queries/met.sql")]
+    assert told["joins"][0]["text"].endswith("ON trades.symbol = zz_bars.symbol")
+
+
+def test_mistakes_in_a_join_are_told_with_their_file_and_place(tmp_path: Path) -> None:
+    found = read_project(joined(tmp_path, met=MET.replace("b.v", "b.w")))
+    [problem] = found.problems  # that the reader of the join finds no stream only follows
+    assert (problem.file, problem.error.code) == ("queries/met.sql", "UnknownColumn")
+    assert problem.error.text is not None
+    assert problem.error.text[slice(*problem.error.place or ())] == "w"
+
+
+def test_an_engine_takes_a_join_keeps_it_and_lets_it_go(spark: SparkSession, tmp_path: Path) -> None:
+    folder = joined(tmp_path)
+    for changes in ([], [], ['join "met" is gone', 'query "seen" is gone']):
+        if changes:
+            for name in ("met", "seen"):
+                (folder / "queries" / f"{name}.sql").unlink()
+        found = read_project(folder)
+        with Engine(tmp_path / "state", spark=spark) as engine:
+            enter_sources(found, engine)
+            assert enter_queries(found, engine) == changes
+            assert type_problems(found, engine) == []
+            assert engine.catalog.stream_names() == [
+                "trades",
+                *(file.name for file in found.files if file.makes_stream),
+            ]
+            assert list(engine.catalog.joins()) == list(found.joins)
+            told = "rows are found by symbol = symbol in trades [RANGE 30 s] and zz_bars [RANGE 30 s]"
+            explained = engine.explain()
+            assert (told in str(explained)) == (told in explain_page(explained)) == bool(found.joins)
+
+
+def test_a_join_that_changed_is_refused_for_a_state_that_has_another(spark: SparkSession, tmp_path: Path) -> None:
+    with Engine(tmp_path / "state", spark=spark) as engine:
+        found = read_project(joined(tmp_path))
+        enter_sources(found, engine)
+        enter_queries(found, engine)
+    found = read_project(joined(tmp_path, met=MET.replace("30 s", "40 s")))
+    with Engine(tmp_path / "state", spark=spark) as engine, pytest.raises(CatalogError, match="is not as in queries"):
+        enter_queries(found, engine)
+
+
+def test_a_test_of_a_query_over_pairs_feeds_both_streams(spark: SparkSession, tmp_path: Path) -> None:
+    found = read_project(joined(tmp_path))
+    (tmp_path / "tests").mkdir()
+    expected = (
+        "expect:\n  - {window_end: 20, symbol: A, most: 9, n: 4}\n  - {window_end: 20, symbol: B, most: 3, n: 1}\n"
+    )
+    case = CASE.replace("rolled", "seen").partition("expect:")[0] + expected
+    (tmp_path / "tests" / "seen.yml").write_text(case, encoding="utf-8")
+    [one], problems = read_cases(found)
+    assert problems == []
+    assert Trials(found).run(one).differences == ()
+
+
+# -- streams of answers ----------------------------------------------------------------------------------------------
 
 
 def test_an_engine_takes_them_keeps_them_and_lets_them_go(spark: SparkSession, tmp_path: Path) -> None:

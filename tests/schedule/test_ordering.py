@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import Unsupported
@@ -61,6 +61,7 @@ def test_the_first_has_the_highest_priority(name: str, waiting: list[Head]) -> N
 
 
 @given(waiting=heads)
+@example([head(5.0, due=NOW + 4), head(1.0, due=NOW - 3), head(2.0, due=NOW + 2)])  # late behind one that is not
 def test_hybrid_chooses_each_time_as_its_definition_says(waiting: list[Head]) -> None:
     alike, now, left = [one._replace(weight=1.0) for one in waiting], NOW, list(range(len(waiting)))
     for chosen in ordered(POLICIES["Hybrid"], alike):

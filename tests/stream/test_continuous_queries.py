@@ -228,3 +228,46 @@ def test_rows_that_are_gone_from_the_state_folder_are_missed(spark: SparkSession
     assert not verify_state(tmp_path / "state").sound
     with TestBed(spark, state=tmp_path / "state") as bed, pytest.raises(StateError, match="names its rows"):
         bed.engine.stream("s")
+
+
+def test_figures_of_queries_add_up_to_those_of_the_stream(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("some", "SELECT id FROM s WHERE v > 4")
+        bed.query("same", "SELECT v FROM s WHERE v > 4")
+        bed.query("none", "SELECT id FROM s WHERE v > 100")
+        bed.query("window", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s]")
+        bed.feed("s", [(1, 1, 5), (2, 2, 6), (3, 3, 1)])
+        bed.feed("s", [(4, 4, 7)])
+        found = bed.engine.metrics()
+        assert [found.query(name).rows for name in ("some", "same", "none", "window")] == [3, 3, 0, 0]
+        some, same, none = (found.query(name) for name in ("some", "same", "none"))
+        assert some.bytes_sent == same.bytes_sent > none.bytes_sent == 0
+        assert some.seconds.job == pytest.approx(same.seconds.job)
+        assert some.seconds.job > none.seconds.job > 0
+        [stream] = found.streams
+        for step in ("job", "commit"):
+            shares = sum(getattr(one.seconds, step) for one in found.queries) + getattr(stream.unshared, step)
+            assert shares == pytest.approx(getattr(stream.seconds, step))
+        assert sum(one.bytes_sent for one in found.queries) + stream.unshared_bytes == pytest.approx(stream.bytes_sent)
+
+
+def test_small_folders_of_rows_are_put_together_while_the_stream_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", 4)
+    sink = MemorySink()
+    with TestBed(spark, state=tmp_path / "state", sinks=[sink]) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("q", "SELECT id FROM s WHERE v > 4")
+        for number in range(14):
+            bed.feed("s", [(number, number, 5 + number % 2), (number, -number, 1)])
+        assert ids(bed, "q") == list(range(14))
+        assert bed.engine.results("q", limit=3)["id"].to_pylist() == [11, 12, 13]
+        bed.engine.streams.wait_for_sinks()
+        assert sum(table.num_rows for table in sink.answers("q")) == 14
+    folders = [path for path in (tmp_path / "state" / "taken" / "s").iterdir() if path.is_dir()]
+    assert 0 < len(folders) < 14
+    assert verify_state(tmp_path / "state").sound
+    with TestBed(spark, state=tmp_path / "state") as bed:
+        assert ids(bed, "q") == list(range(14))

@@ -449,7 +449,12 @@ FROM = "FROM a [RANGE 5 s] JOIN b [RANGE 5 s] ON a.k = b.k"
         ("SELECT v FROM a JOIN b [RANGE 5 s] ON a.k = b.k", Unsupported, '"a" has no range in a join of two streams'),
         ("SELECT v FROM a [RANGE 5 s] JOIN b ON a.k = b.k", Unsupported, '"b" has no range in a join of two streams'),
         ("SELECT v FROM a [RANGE 5 s SLIDE 1 s] JOIN b [RANGE 5 s] ON a.k = b.k", Unsupported, "has no SLIDE"),
-        ("SELECT v FROM a [ROWS 5] JOIN b [RANGE 5 s] ON a.k = b.k", Unsupported, "ROWS windows in a join of two"),
+        (
+            "SELECT v FROM a [ROWS 5] JOIN b [RANGE 5 s] ON a.k = b.k",
+            Unsupported,
+            "push one of its rows out of the last",
+        ),
+        ("SELECT v FROM a [SESSION 5 s] JOIN b [RANGE 5 s] ON a.k = b.k", Unsupported, "may make two sessions one"),
         (
             "SELECT v FROM a [PARTITION BY k ROWS 5] JOIN b [RANGE 5 s] ON a.k = b.k",
             Unsupported,

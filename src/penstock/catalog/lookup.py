@@ -11,7 +11,7 @@ from penstock.catalog.evolution import Readers, columns_of_table
 from penstock.catalog.naming import KINDS, Kind, missing
 from penstock.catalog.timeline import CatalogEntry, Control, Timeline
 from penstock.evaluate.typed import Definition
-from penstock.model.derived import MADE, PAIRS, is_line, join_of, leaders_of, numbered, source_of
+from penstock.model.derived import MADE, PAIRS, is_line, join_of, leaders_of, numbered, source_of, text_of
 from penstock.model.function import Function
 from penstock.model.schema import Stream, Table
 from penstock.model.stream_join import JoinNeeds, StreamJoin, needs_of
@@ -99,6 +99,11 @@ class Lookup:
         with self._lock:
             found = {s.name: join_of(s) for s in self._streams.values() if s.format == PAIRS}
         return {name: join for name, join in found.items() if join is not None}
+
+    def join_text(self, name: str) -> str:
+        """Return the SELECT of a stream that is a join of two, else nothing."""
+        stream = self.stream(name)
+        return text_of(stream) if stream is not None and stream.format == PAIRS else ""
 
     def join_needs(self, name: str) -> JoinNeeds | None:
         """Tell what joins need of a stream's rows; None: no join reads it."""

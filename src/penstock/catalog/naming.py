@@ -36,8 +36,8 @@ def missing(kind: Kind, name: str, known: Sequence[str], other: Kind | None = No
     listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
     existing = f"existing {several}: {listed}" if listed else f"there are no {several}"
     if other is not None:
-        hint = f"For a {other}, there are the statements DROP {other.upper()} and DESCRIBE {other.upper()}."
-        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing, hint=hint)
+        to_use = f"For a {other}, there are the statements DROP {other.upper()} and DESCRIBE {other.upper()}."
+        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing, hint=to_use)
     hint = nearest(name, known)
     return _UNKNOWN[kind](f'there is no {kind} "{name}"', detail=None if hint else existing, hint=hint)
 

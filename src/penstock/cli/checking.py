@@ -11,7 +11,7 @@ from penstock.cli.arguments import json_option, paragraphs, project_argument
 from penstock.cli.printing import say, say_json
 from penstock.cli.working import starting_spark
 from penstock.model.counts import counted
-from penstock.model.derived import source_of
+from penstock.model.derived import source_of, text_of
 from penstock.printable import shown
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
     counts = (
         counted(len(settings.streams), "stream", "streams"),
         counted(len(settings.tables), "table", "tables"),
+        *([counted(len(project.joins), "join of two streams", "joins of two streams")] if project.joins else []),
         counted(len(project.queries), "query", "queries"),
         counted(cases, "test", "tests"),
     )
@@ -101,6 +102,11 @@ def _as_dict(project: Project, problems: list[Problem], cases: int) -> dict[str,
         "ok": not problems,
         "streams": [declared.item.name for declared in project.settings.streams],
         "tables": [declared.item.name for declared in project.settings.tables],
+        "joins": [
+            {"name": file.name, "file": file.file, "description": file.description, "text": text_of(stream)}
+            for file in project.files
+            if (stream := project.join(file.name)) is not None
+        ],
         "queries": queries,
         "tests": cases,
         "problems": [problem.to_dict() for problem in problems],

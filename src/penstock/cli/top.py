@@ -38,10 +38,11 @@ SORTS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "skipped": lambda query: -query["skipped"],
     "name": lambda query: query["query"].lower(),
 }
-HEAD: Final = ("query", "windows", "response", "slowdown", "tardy", "stale", "skipped", "seconds", "sent", "memory")
+HEAD: Final = ("query", "answers", "response", "slowdown", "tardy", "stale", "skipped", "seconds", "sent", "memory")
 LEGEND: Final = (
-    "response, slowdown, tardy (past its deadline): 95 % of the windows have no more. stale: how far the newest answer "
-    "is behind the watermark. seconds, sent, memory: the query's share. All count from the engine's start."
+    "answers: windows, or rows of a query without a window. response, slowdown, tardy (past its deadline): 95 % of the "
+    "windows have no more. stale: how far the newest answer is behind the watermark. seconds, sent, memory: the "
+    "query's share. All count from the engine's start."
 )
 
 
@@ -158,8 +159,9 @@ def _cells(query: dict[str, Any]) -> tuple[str, ...]:
     slowdown = f"{query['slowdown']['p95']:.3g}" if told else "-"
     times = (length(query["response"]["p95"]) if told else "-", slowdown, length(query["tardiness"]["p95"]))
     stale = "-" if query["stale_s"] is None else length(query["stale_s"])
+    answers = f"{query['windows'] or query['rows']:,}"
     costs = length(seconds_of(query)), size(query["bytes_sent"]), size(query["memory_bytes"])
-    return (shown(query["query"]), f"{query['windows']:,}", *times, stale, f"{query['skipped']:,}", *costs)
+    return (shown(query["query"]), answers, *times, stale, f"{query['skipped']:,}", *costs)
 
 
 def _line(row: Sequence[str], widths: Sequence[int], gap: str) -> str:

@@ -20,6 +20,7 @@ from penstock.model.arrays import FloatArray
 from penstock.model.derived import is_line, source_of
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
+from penstock.stream.figures.row_figures import RowShare
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
 from penstock.stream.query_items import deadline_us_of
 
@@ -46,12 +47,13 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class QueryMetrics:
-    """How soon a query's windows are answered, and what its share of everything is."""
+    """How soon a query's windows are answered, and what its share of everything is; rows are answered with a batch."""
 
     query: str
     stream: str
     definition: int
     windows: int  # answered
+    rows: int  # taken, of a query without a window
     past_deadline: int  # of them
     skipped: int  # for fresher ones
     deadline_s: float | None  # None: windows of rows have none, unless the query says so
@@ -62,7 +64,7 @@ class QueryMetrics:
     staleness: Distribution  # seconds of the stream's time that an answer was old when a newer one came
     stale_s: float | None  # how far the newest answer is behind the watermark now
     seconds: Seconds  # its share
-    bytes_sent: float  # its share of what Spark sent to the driver
+    bytes_sent: float  # its share of what Spark sent to the driver, or of the rows that were stored
     memory_bytes: float  # its share of the partials in memory
 
 
@@ -80,7 +82,7 @@ class StreamMetrics:
     seconds: Seconds
     log_s: float  # of the seconds of answering
     background_s: Mapping[str, float]  # upkeep and reading of the past
-    bytes_sent: int
+    bytes_sent: float  # and stored, of rows
     memory_bytes: int
     unshared: Seconds  # of queries that are gone, or before there was one
     unshared_bytes: float  # sent for them
@@ -126,6 +128,7 @@ def metrics_of(
         reading = _Reading(name, runner.pipeline, figures)
         streams.append(reading.stream())
         queries += reading.queries([d for d in catalog.definitions(name) if not d.query.is_continuous])
+        queries += reading.continuous([d for d in catalog.definitions(name) if d.query.is_continuous])
     return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
@@ -150,8 +153,13 @@ class _Reading:
         self.memory = pipeline.synopsis.bytes_by_lane()
         mine = figures.of(name)
         self.table, self.background = mine.copied(), dict(mine.background_s)
+        self.rows, gone = pipeline.continuous.figures.read()
+        taking, taken = sum(one.seconds for one in self.rows.values()), sum(one.bytes for one in self.rows.values())
         self.whole = (self.metrics.job, self.metrics.ingest, self.metrics.commit, self.metrics.answer)
-        self.shares, self.unshared = _divided(self.table, (*self.whole, self.metrics.bytes))
+        self.whole_bytes = self.metrics.bytes + taken + gone.bytes
+        rest = self.whole[0] - taking - gone.seconds, *self.whole[1:], self.metrics.bytes
+        self.shares, self.unshared = _divided(self.table, rest)
+        self.unshared += (gone.seconds, 0.0, 0.0, 0.0, gone.bytes)
 
     def stream(self) -> StreamMetrics:
         """Tell what the stream has done."""
@@ -167,7 +175,7 @@ class _Reading:
             seconds=Seconds(*self.whole),
             log_s=self.metrics.log,
             background_s=self.background,
-            bytes_sent=self.metrics.bytes,
+            bytes_sent=self.whole_bytes,
             memory_bytes=sum(self.memory.values()),
             unshared=Seconds(*self.unshared[:4].tolist()),
             unshared_bytes=float(self.unshared[4]),
@@ -191,6 +199,7 @@ class _Reading:
                     stream=source_of(self.name),
                     definition=number,
                     windows=response.count,
+                    rows=0,
                     past_deadline=known.late,
                     skipped=self.pipeline.progress.windows.skipped.get(number, 0),
                     deadline_s=deadline_us_of(definition) / 1e6 or None,
@@ -203,6 +212,34 @@ class _Reading:
                     seconds=Seconds(*known.shares[:4]),
                     bytes_sent=known.shares[4],
                     memory_bytes=memory.get(number, 0.0),
+                )
+            )
+        return found
+
+    def continuous(self, definitions: Sequence[Definition]) -> list[QueryMetrics]:
+        """Tell the figures of the stream's queries without a window: what they take is answered with its batch."""
+        found = []
+        for definition in definitions:
+            mine = self.rows.get(definition.id, RowShare())
+            found.append(
+                QueryMetrics(
+                    query=definition.name,
+                    stream=source_of(self.name),
+                    definition=definition.id,
+                    windows=0,
+                    rows=mine.rows,
+                    past_deadline=0,
+                    skipped=0,
+                    deadline_s=deadline_us_of(definition) / 1e6 or None,
+                    ideal_s=None,
+                    response=NO_VALUES,
+                    slowdown=NO_VALUES,
+                    tardiness=NO_VALUES,
+                    staleness=NO_VALUES,
+                    stale_s=None,
+                    seconds=Seconds(mine.seconds, 0.0, 0.0, 0.0),
+                    bytes_sent=mine.bytes,
+                    memory_bytes=0.0,
                 )
             )
         return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.demo.alerts import Alerts
 from penstock.demo.alone import Alone
 from penstock.demo.asked import DemoQuery
 from penstock.demo.one_more import OneMore
@@ -32,6 +33,7 @@ class Figures:
     alone: Alone | None  # None: not asked for
     more: OneMore | None = None  # None: there were too few batches
     paused: tuple[str, ...] = ()
+    alerts: Alerts | None = None
 
     @property
     def rows(self) -> int:
@@ -69,6 +71,7 @@ class Figures:
                 for b in self.batches
             ],
             "one_more_query": None if self.more is None else self.more.to_dict(),
+            "alerts": None if self.alerts is None else self.alerts.to_dict(),
             "spark_alone": self._alone_dict(),
             "plan": self.explanation.to_dict(),
         }

@@ -60,12 +60,12 @@ def make_market(engine: Engine, folder: Path, rows: int, seed: int, batches: int
     return files
 
 
-def enter_market(engine: Engine, files: Files) -> None:
-    """Enter the stream of trades and the table of symbols."""
+def enter_market(engine: Engine, files: Files, reader: str = "shared") -> None:
+    """Enter the stream of trades that a reader sees, and the table of symbols."""
     engine.execute(
         f"""
         CREATE STREAM trades ({TRADES}) USING parquet
-          OPTIONS (path = '{files.source("shared")}', maxFilesPerTrigger = '1')
+          OPTIONS (path = '{files.source(reader)}', maxFilesPerTrigger = '1')
           WATERMARK FOR ts AS ts - INTERVAL {LATENESS_S} SECONDS
         """
     )

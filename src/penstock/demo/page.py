@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from penstock.demo.alerts import latest_alerts
 from penstock.demo.asked import DemoQuery
 from penstock.demo.figures import Figures
 from penstock.demo.words import whole_windows
 from penstock.model.counts import counted
 from penstock.report.charts import Bar, ChartColumn, Series, bar_chart, column_chart, line_chart
-from penstock.report.markup import details, escaped, paragraph, section
+from penstock.report.markup import details, escaped, paragraph, section, table
 from penstock.report.markup import figures as tiles
 from penstock.report.page import page
 from penstock.report.sharing import plan_figures, sharing_picture
@@ -40,6 +41,7 @@ def demo_page(figures: Figures) -> str:
         _headline(figures),
         _throughput(figures),
         section("Answers", paragraph(_ANSWERS), f'<div class="charts">{"".join(_answer_charts(figures))}</div>'),
+        *_alerts(figures),
         section("Who shares what", plan_figures(figures.plan), sharing_picture(figures.plan)),
         section("The queries", *_queries(figures)),
     ]
@@ -47,6 +49,17 @@ def demo_page(figures: Figures) -> str:
 
 
 _ANSWERS = "Windows by their ends, in UTC; only those that lie wholly within the hour. Of many groups, the greatest."
+
+
+def _alerts(figures: Figures) -> Iterator[str]:
+    """Show the wall of alerts."""
+    if (found := figures.alerts) is not None:
+        told = (
+            f"{found.rules:,} rules without a window, over all trades in one pass of {found.seconds:.1f} s: "
+            f"{found.alerts:,} alerts on {found.rows:,} trades, each of which is stored once. The latest:"
+        )
+        wall = table(("time", "trade", "rules", "one of them"), latest_alerts(found), numbers=(2,))
+        yield section("A wall of alerts", paragraph(told), wall)
 
 
 def _headline(figures: Figures) -> str:

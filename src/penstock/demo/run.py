@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.demo.alerts import RULES, Alerts, show_alerts
 from penstock.demo.alone import Alone, choose_alone, run_alone
 from penstock.demo.asked import TEMPLATES, DemoQuery, draw_queries, script_of
 from penstock.demo.figures import Figures
@@ -88,7 +89,7 @@ def _run(story: Story, wishes: Wishes, folder: DemoFolder, spark: Any) -> Figure
         files = _prepare(engine, story, wishes, Path(scratch), folder)
         seconds, more = _process(engine, story, files)
         alone = _compare(engine, story, files) if wishes.compare else None
-        figures = _figures(engine, story, seconds, alone, more)
+        figures = replace(_figures(engine, story, seconds, alone, more), alerts=_alert(engine, story, files))
         folder.write(SAMPLE, "".join(_sample(figures)))
         return figures
 
@@ -176,6 +177,14 @@ def _compare(engine: Engine, story: Story, files: Files) -> Alone:
         alone = run_alone(engine, files, chosen)
         step.text = f"{counted(len(chosen), 'separate Spark query', 'separate Spark queries')}: {alone.seconds:.1f} s"
     return alone
+
+
+def _alert(engine: Engine, story: Story, files: Files) -> Alerts:
+    """Run a thousand rules without a window."""
+    with story.step("alerts", f"{RULES:,} rules without a window over the same trades") as step:
+        found = show_alerts(engine, files)
+        step.text = f"{RULES:,} rules: {found.alerts:,} alerts on {found.rows:,} trades, {found.seconds:.1f} s"
+    return found
 
 
 def _figures(engine: Engine, story: Story, seconds: float, alone: Alone | None, more: OneMore | None) -> Figures:

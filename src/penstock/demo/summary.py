@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import Console
 
+from penstock.demo.alerts import latest_alerts
 from penstock.demo.figures import Figures
 from penstock.demo.folder import ANSWERS, QUERIES, REPORT, SAMPLE, DemoFolder
 from penstock.demo.words import row_text, top_of_last_window, whole_windows
@@ -16,6 +18,8 @@ from penstock.printable import shown
 from penstock.report.ticks import short_number
 from penstock.report.wording import saving_words
 
+FEW_ALERTS: Final = 3
+
 
 def print_summary(console: Console, figures: Figures, folder: DemoFolder) -> None:
     """Print result, answers, sharing, comparison and files, each under its heading."""
@@ -23,6 +27,7 @@ def print_summary(console: Console, figures: Figures, folder: DemoFolder) -> Non
         "Result": _result(figures),
         "One more query": _one_more(figures),
         "Answers of the last whole windows": _answers(figures),
+        "A wall of alerts": _alerts(figures),
         "What sharing saves": _sharing(figures),
         "Spark alone": _alone(figures),
         f"Files in {shown(str(folder.path))}": _files(folder),
@@ -64,6 +69,15 @@ def _answers(figures: Figures) -> Iterator[str]:
         yield f"{query.name}: {query.template.asks} {query.window}"
         for row in rows:
             yield f"  {end}  {row_text(row, query.keys)}"
+
+
+def _alerts(figures: Figures) -> Iterator[str]:
+    """Tell how many rules ran without a window, and the latest alerts."""
+    if (found := figures.alerts) is not None:
+        alerts = f"{found.alerts:,} alerts on {found.rows:,} trades"
+        yield f"{found.rules:,} rules without a window over all rows in {found.seconds:.1f} s: {alerts}"
+        for at, trade, rules, one in latest_alerts(found)[:FEW_ALERTS]:
+            yield f"  {at}  {trade}: {counted(rules, 'rule', 'rules')}, {one} among them"
 
 
 def _sharing(figures: Figures) -> Iterator[str]:

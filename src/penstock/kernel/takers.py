@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.model.arrays import BoolArray, Int32Array, Int64Array
+from penstock.model.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from penstock.share.conditions.axes import Axis
 from penstock.share.conditions.cells import CellPart, Cells, Signatures, failing, signatures
 from penstock.share.conditions.conjunction_bits import Bits, ConjunctionBits, conjunction_bits
@@ -170,11 +170,8 @@ class Takers:
         parts = np.asarray(added["part"].to_numpy(), np.int64)
         for number in np.unique(parts).tolist():
             mine = added.filter(pa.array(parts == number)).combine_chunks()
-            listed = pc.list_value_length(mine["conditions"]).to_numpy()
-            starts = np.concatenate([_NOWHERE, np.cumsum(listed, dtype=np.int64)])
-            conditions = np.asarray(pc.list_flatten(mine["conditions"]).to_numpy(), np.int32)
             fragments = np.asarray(mine["fragment"].to_numpy(), np.int64)
-            self.parts[number].learn(KnownFragments(fragments, starts, conditions))
+            self.parts[number].learn(_read(fragments, mine))
 
     def nobody(self, rows: Mapping[int, Int64Array]) -> BoolArray:
         """Tell the rows that no condition takes."""
@@ -183,12 +180,42 @@ class Takers:
             taken |= known.some(rows[number])
         return ~taken
 
+    def divided(
+        self, rows: Mapping[int, Int64Array], users: Sequence[Int64Array]
+    ) -> list[tuple[Int64Array, FloatArray]]:
+        """Count the rows that each condition takes, and its part of them, part by part.
+
+        A row is divided evenly among its takers; ``users`` are the queries of each condition.
+        """
+        known = [part.known for part in self.parts]
+        places = [one.places(rows[number]) for number, one in enumerate(known)]
+        takers = np.zeros(len(places[0]))
+        for one, at, queries in zip(known, places, users, strict=True):
+            owners = np.repeat(np.arange(len(one)), one.counts)
+            takers += np.bincount(owners, queries[one.conditions], len(one) + 1)[at]  # the last is nobody's
+        each, found = 1.0 / np.maximum(1.0, takers), list[tuple[Int64Array, FloatArray]]()
+        for one, at, queries in zip(known, places, users, strict=True):
+            counts, parts = (np.bincount(at + 1, w, len(one) + 1)[1:] for w in (None, each))
+            sums = [np.bincount(one.conditions, np.repeat(n, one.counts), len(queries)) for n in (counts, parts)]
+            found.append((sums[0].astype(np.int64), sums[1].astype(np.float64)))
+        return found
+
 
 def fragments_table(part: int, found: KnownFragments) -> pa.Table:
     """Write fragments of one part as a table."""
     conditions = pa.ListArray.from_arrays(pa.array(found.starts.astype(np.int32)), pa.array(found.conditions))
     numbers = pa.array(np.full(len(found), part, np.int32))
     return pa.table({"part": numbers, "fragment": found.fragments, "conditions": conditions})
+
+
+def _read(fragments: Int64Array, stored: pa.Table) -> KnownFragments:
+    """Read the conditions of fragments; states of earlier versions have a bit for each condition."""
+    if "bits" in stored.column_names:
+        bits = np.frombuffer(b"".join(stored["bits"].to_pylist()), np.uint8)
+        return of_bits(fragments, [bits.reshape(stored.num_rows, -1)])
+    listed = np.asarray(pc.list_value_length(stored["conditions"]).to_numpy(), np.int64)
+    conditions = np.asarray(pc.list_flatten(stored["conditions"]).to_numpy(), np.int32)
+    return KnownFragments(fragments, np.concatenate([_NOWHERE, np.cumsum(listed)]), conditions)
 
 
 def _signed(part: CellPart, own: Int64Array) -> Signatures:

@@ -106,6 +106,8 @@ class Query:
     def expressions(self) -> tuple[str, ...]:
         """List what is computed of an answer row: the outputs, then what only ORDER BY names."""
         outputs = [output.expression for output in self.outputs]
+        if not self.order:
+            return tuple(outputs)
         return (*outputs, *dict.fromkeys(k.expression for k in self.order if k.expression not in outputs))
 
     @property

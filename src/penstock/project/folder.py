@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,6 +38,8 @@ class Project:
     functions: tuple[PythonFunction | FunctionFile, ...]  # each after those that it calls
     queries: tuple[QueryFile, ...]
     bound: tuple[Query, ...]
+    joins: Mapping[str, Stream]  # files of queries/ that join two streams, and what they are
+    files: tuple[QueryFile, ...]  # of queries and joins, each after those that feed it
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     unread: frozenset[str] = frozenset()  # names of queries that have mistakes
@@ -54,6 +57,10 @@ class Project:
     def query(self, name: str) -> QueryFile | None:
         """Find a query that has no mistakes."""
         return next((q for q in self.queries if q.name.lower() == name.lower()), None)
+
+    def join(self, name: str) -> Stream | None:
+        """Find the stream of pairs that a file makes."""
+        return next((stream for known, stream in self.joins.items() if known.lower() == name.lower()), None)
 
 
 def find_folder(path: Path) -> Path:
@@ -77,20 +84,25 @@ def read_project(path: Path) -> Project:
         *read_functions(folder, catalog, problems),
     )
     follows = _Following(settings, problems)
-    queries, bound = [], []
+    files, bound, joins = list[QueryFile](), list[Query](), dict[str, Stream]()
     for query, statement in in_order(read_queries(folder, problems)):
         found = bind_query(query, statement, catalog, settings.windows_at_a_time)
-        if isinstance(found, Query):
-            queries.append(query)
-            bound.append(found)
-        else:
-            follows.unread.add(query.name.lower())
-            if not follows.tells(found, statement):
-                problems.append(found)
-    notes = _notes(settings, queries, problems)
-    unread = frozenset(path.stem.lower() for path in query_paths(folder)) - {query.name.lower() for query in queries}
-    callbacks = python.sinks
-    return Project(folder, settings, functions, tuple(queries), tuple(bound), tuple(problems), notes, unread, callbacks)
+        match found:
+            case Problem():
+                follows.unread.add(query.name.lower())
+                if not follows.tells(found, statement):
+                    problems.append(found)
+                continue
+            case Query():
+                bound.append(found)
+            case Stream():
+                joins[query.name] = found
+        files.append(query)
+    queries = tuple(query for query in files if query.name not in joins)
+    notes = _notes(settings, files, problems)
+    unread = frozenset(path.stem.lower() for path in query_paths(folder)) - {query.name.lower() for query in files}
+    what = (functions, queries, tuple(bound), joins, tuple(files), tuple(problems), notes, unread, python.sinks)
+    return Project(folder, settings, *what)
 
 
 def _settings(folder: Path, problems: list[Problem]) -> tuple[ProjectSettings, str]:

@@ -12,7 +12,7 @@ from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectE
 from penstock.language.binding.query_text import write_name
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream, CreateTable
-from penstock.model.derived import source_of
+from penstock.model.derived import source_of, text_of
 from penstock.model.query import Query
 from penstock.model.schema import Stream
 from penstock.project.declarations import Declared
@@ -144,8 +144,9 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     """Bring the engine's queries to what the folder says; return what changed in a state that was there before."""
     _refuse_first(project, engine)
     changes = _drop_former(project, engine)
-    known = {query.name: None for query in project.queries if engine.catalog.has("query", query.name)}
-    fresh = [query.statement for query in project.queries if query.name not in known]
+    known = [query.name for query in project.queries if engine.catalog.has("query", query.name)]
+    there = {*known, *(name for name in project.joins if engine.catalog.has("stream", name))}
+    fresh = [file.statement for file in project.files if file.name not in there]
     try:
         engine.execute("\n;\n".join(fresh))
         bound = {query.name.lower(): query for query in project.bound}
@@ -189,7 +190,10 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
     """Drop queries that are gone from the folder; those added by hand were never in it."""
     known = {query.name.lower(): query for query in project.bound}
     changes = []
-    for name in reversed(engine.catalog.query_names()):  # readers of a stream go before it
+    for name in reversed(_made(engine)):  # readers of a stream go before it
+        if name in engine.catalog.joins():
+            changes += _drop_join(project, engine, name)
+            continue
         wanted, found = known.get(name.lower()), engine.catalog.query(name)
         makes_stream = engine.catalog.makes_stream(name)
         if wanted is not None:
@@ -202,9 +206,27 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
     return changes[::-1]
 
 
+def _made(engine: Engine) -> list[str]:
+    """List the queries and joins of an engine, each after those that feed it."""
+    joins, makes_stream = engine.catalog.joins(), engine.catalog.makes_stream
+    plain = [name for name in engine.catalog.query_names() if not makes_stream(name)]
+    return [*(name for name in engine.catalog.stream_names() if name in joins or makes_stream(name)), *plain]
+
+
+def _drop_join(project: Project, engine: Engine, name: str) -> list[str]:
+    """Drop a join that is gone from the folder; refuse one that joins something else by now."""
+    wanted, known = project.join(name), engine.catalog.known_stream(name)
+    if wanted is None:
+        return [f'join "{name}" is gone'] if _dropped(engine, name) else []
+    if _as_entered(project, engine, text_of(wanted)) != text_of(known):
+        what = f'join "{name}" is not as in {_file_of(project, name)}'
+        raise CatalogError(what, hint="Change it back, name the new one otherwise, or start with another state folder.")
+    return []
+
+
 def _dropped(engine: Engine, name: str) -> bool:
-    """Drop a query; one that makes a stream stays as long as another one reads that."""
-    if not engine.catalog.makes_stream(name):
+    """Drop a query or a join; one that makes a stream stays as long as another one reads that."""
+    if name not in engine.catalog.joins() and not engine.catalog.makes_stream(name):
         engine.drop_query(name)
         return True
     try:
@@ -219,18 +241,18 @@ def _still_read(project: Project, engine: Engine) -> list[str]:
     known = {query.name.lower() for query in project.bound}
     gone = [name for name in engine.catalog.query_names() if name.lower() not in known]
     stay = [n for n in gone if engine.catalog.makes_stream(n) and engine.catalog.query(n).origin != "added"]
+    stay += [name for name in engine.catalog.joins() if project.join(name) is None]
     return [f'stream "{name}" is gone from the folder, and stays until nobody reads it' for name in stay]
 
 
 def _is_entered(project: Project, engine: Engine, query: Query) -> bool:
     """Tell whether a query is there as the folder has it."""
     known = engine.catalog.has("query", query.name)
-    return known and _as_entered(project, engine, query) == engine.catalog.query(query.name).query.text
+    return known and _as_entered(project, engine, query.text) == engine.catalog.query(query.name).query.text
 
 
-def _as_entered(project: Project, engine: Engine, query: Query) -> str:
+def _as_entered(project: Project, engine: Engine, text: str) -> str:
     """Write a query as the engine does: Python code that is registered again may keep an older id."""
-    text = query.text
     for one in project.functions:
         if isinstance(one, PythonFunction):
             text = text.replace(f"{one.function.pinned}(", f"{engine.catalog.function(one.function.name).pinned}(")
@@ -239,22 +261,22 @@ def _as_entered(project: Project, engine: Engine, query: Query) -> str:
 
 def _file_of(project: Project, name: str) -> str:
     """Name the file of a query."""
-    query = project.query(name)
-    return name if query is None else query.file
+    return next((file.file for file in project.files if file.name.lower() == name.lower()), name)
 
 
 def type_problems(project: Project, engine: Engine) -> list[Problem]:
     """Let Spark type every query, and collect what it refuses."""
     problems: list[Problem] = []
     waiting: list[QueryFile] = []
-    for query in project.queries:
+    for query in project.files:
         if query.makes_stream:  # others read it
             try:
                 engine.execute(query.statement)
             except PenstockError as error:
                 problems.append(in_file(error, query.file, query.text))
                 continue
-        waiting.append(query)
+        if query.name not in project.joins:
+            waiting.append(query)
     selects = [(select_of(parse_statement(query.text)), query.name) for query in waiting]
     for query, found in zip(waiting, engine.typed_all(selects), strict=True):
         if isinstance(found, PenstockError):

@@ -14,13 +14,14 @@ from penstock.catalog import Catalog
 from penstock.errors import CatalogError, PenstockError, ProjectError, Unsupported
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
-from penstock.language.binding.stream_joins import is_stream_join
+from penstock.language.binding.stream_joins import bind_stream_join, is_stream_join
 from penstock.language.grammar.dialect import check_windows_at_a_time
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateQuery, CreateStreamAs, Select, Statement
+from penstock.model.derived import pairs_stream
 from penstock.model.query import Query
-from penstock.model.schema import Column
+from penstock.model.schema import Column, Stream
 from penstock.project.declarations import NAME_HINT
 from penstock.project.files import read_text
 from penstock.project.problems import Problem, in_file
@@ -40,7 +41,7 @@ class QueryFile:
     text: str
     description: str
     created: bool  # the text is a CREATE and not a bare SELECT
-    makes_stream: bool = False  # its answers are a stream that other queries read
+    makes_stream: bool = False  # its answers, or the pairs of its join, are a stream that other queries read
 
     @property
     def statement(self) -> str:
@@ -138,15 +139,15 @@ def in_order(found: Iterable[tuple[QueryFile, Statement]]) -> Iterator[tuple[Que
     """Put files that make streams before those that read them; what feeds itself stays last, and finds no stream."""
     files = list(found)
     waiting = {query.name.lower(): (query, statement) for query, statement in files if query.makes_stream}
-    while ready := [name for name, (_, made) in waiting.items() if _source(made).lower() not in waiting]:
+    while ready := [name for name, (_, made) in waiting.items() if not _reads(made, waiting)]:
         yield from (waiting.pop(name) for name in ready)
     yield from waiting.values()
     yield from ((query, statement) for query, statement in files if not query.makes_stream)
 
 
-def _source(statement: Statement) -> str:
-    """Name the stream that a statement reads."""
-    return str(select_of(statement).expression.args["from_"].this.name)
+def _reads(statement: Statement, names: Iterable[str]) -> bool:
+    """Tell whether a statement reads one of some streams."""
+    return not {name.lower() for name in sources_of(statement)}.isdisjoint(names)
 
 
 def sources_of(statement: Statement) -> list[str]:
@@ -162,12 +163,22 @@ def _enter_stream(query: Query, catalog: Catalog) -> None:
     catalog.create_answers(stream_made_by(query, columns, catalog), typed)
 
 
-def bind_query(query: QueryFile, statement: Statement, catalog: Catalog, windows_at_a_time: int) -> Query | Problem:
-    """Resolve a query's names against the catalog; its range may hold so many slides."""
+def _enter_join(name: str, select: Select, catalog: Catalog) -> Stream:
+    """Enter the stream of pairs that a join of two streams is; Spark would tell the types of its columns."""
+    join, text = bind_stream_join(select, catalog, catalog.functions())
+    columns = [Column(output.name, UNKNOWN_TYPE) for output in join.outputs]
+    stream = pairs_stream(name, join, columns, text)
+    catalog.create_joined(stream)
+    return stream
+
+
+def bind_query(
+    query: QueryFile, statement: Statement, catalog: Catalog, windows_at_a_time: int
+) -> Query | Stream | Problem:
+    """Resolve a query's names against the catalog; its range may hold so many slides. A join is a stream of pairs."""
     try:
         if query.makes_stream and is_stream_join(select_of(statement), catalog):
-            what = "a join of two streams in a file of a project is not available"
-            raise Unsupported(what, text=query.text, place=(0, len("CREATE")), hint="Create it with engine.execute(…).")
+            return _enter_join(query.name, select_of(statement), catalog)
         bound = bind(select_of(statement), catalog, query.name, catalog.functions())
         check_windows_at_a_time(bound.window, windows_at_a_time, select_of(statement).text)
         if query.makes_stream:

@@ -80,7 +80,7 @@ class Trials:
         clock = None if case.clock is None else ManualClock(case.clock)
         with TestBed(clock=clock) as bed:
             self._declare(bed, case)
-            for one in self.project.queries:  # those that make streams come first
+            for one in self.project.files:  # those that make streams come first
                 if one.makes_stream or one is query:
                     bed.engine.execute(one.statement)
             for stream, rows in case.rows.items():

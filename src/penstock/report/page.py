@@ -34,4 +34,5 @@ def _stream_section(stream: StreamPlan) -> str:
     work = paragraph(f"{str(stream.work).capitalize()}.") if stream.work is not None else ""
     text = f"<details><summary>The plan as text</summary><pre>{escaped(stream)}</pre></details>"
     note = f'<p class="note">{escaped(stream.strategy)}, {escaped(stream.rate)}</p>'
+    note += "".join(f'<p class="note">{escaped(line.strip())}</p>' for line in stream.pairs)
     return section(f"Stream {stream.stream}", note, plan_figures(stream), sharing_picture(stream), work, text)

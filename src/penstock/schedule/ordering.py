@@ -99,17 +99,23 @@ def _early_or_fast(policy: Policy, heads: Heads) -> Iterator[int]:
     The late one goes first if the other can wait for it (Sharaf 2007, §3.5.2). Time passes with what has run.
     """
     ranks: list[float] = _priorities(policy, heads).tolist()
-    early: list[int] = np.lexsort((heads.arrival, heads.due)).tolist()[::-1]  # the next one comes last
     cost, due, arrival = heads.cost.tolist(), heads.due.tolist(), heads.arrival.tolist()
+    early: list[int] = np.lexsort((heads.arrival, heads.due)).tolist()[::-1]  # the next one comes last
+    turning: list[int] = np.argsort(heads.due - heads.cost, kind="stable").tolist()[::-1]  # who is late soonest, too
     now = float(heads.now[0]) if early else 0.0
     late: list[tuple[float, float, int]] = []
-    while early or late:
-        while early and now + cost[early[-1]] > due[early[-1]]:
-            place = early.pop()
-            heapq.heappush(late, (-ranks[place], arrival[place], place))
+    given, is_late = set[int](), set[int]()
+    while len(given) < len(cost):
+        while turning and now + cost[turning[-1]] > due[turning[-1]]:
+            if (place := turning.pop()) not in given:
+                heapq.heappush(late, (-ranks[place], arrival[place], place))
+                is_late.add(place)
+        while early and (early[-1] in given or early[-1] in is_late):
+            early.pop()
         if late and (not early or now + cost[late[0][2]] < due[early[-1]]):
             place = heapq.heappop(late)[2]
         else:
             place = early.pop()
+        given.add(place)
         now += cost[place]
         yield place

@@ -22,7 +22,7 @@ from penstock.model.duration import format_duration
 from penstock.model.function import Function
 from penstock.model.schema import Stream
 from penstock.share.explain.explain import explain_plan
-from penstock.share.explain.stream_joins import join_lines
+from penstock.share.explain.stream_joins import with_join
 from penstock.share.plan import Strategy, condition_of
 from penstock.statements.query_binder import QueryBinder
 from penstock.stream.registry import StreamRegistry
@@ -73,12 +73,9 @@ class Questions:
         """Print a stream's plan, with queries that are not there yet."""
         version, definitions = self.catalog.snapshot(stream)
         known = self.streams.woven(stream)
-        plan = str(
-            explain_plan(stream, (*definitions, *added), self.strategy, version, self.streams.observed(stream), known)
-        )
-        known_as = self.catalog.stream(stream)
-        text = text_of(known_as) if known_as is not None and known_as.format == PAIRS else ""
-        return "\n".join([*join_lines(stream, text, self.catalog.joins()), plan])
+        observed = self.streams.observed(stream)
+        [plan] = explain_plan(stream, (*definitions, *added), self.strategy, version, observed, known).streams
+        return str(with_join(plan, self.catalog.join_text(stream), self.catalog.joins()))
 
     def _query_plan(self, one: Definition) -> str:
         """Print one query, those that share its partials, and its plan alone."""

@@ -155,8 +155,10 @@ def _taken_problems(folder: Path) -> Iterator[StateError]:
         check = read_record if path.suffix == ".json" else _read_fragments
         if (problem := _problem_of(check, path)) is not None:
             yield problem
-    for commit in (path for path in _files(folder) if path.stem.isdigit()):
-        if not any((folder / commit.stem).glob("*.parquet")):
+    whole = [path.name.split("-") for path in _folders(folder) if any(path.glob("*.parquet"))]
+    for commit in (path for path in _files(folder) if path.stem.replace("-", "").isdigit()):
+        first, last = commit.stem.split("-")[0], commit.stem.split("-")[-1]
+        if not any(one[0] <= first and last <= one[-1] for one in whole):
             yield damaged(folder / commit.stem, "it does not exist, but its record does")
 
 

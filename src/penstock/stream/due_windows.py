@@ -119,7 +119,9 @@ class DueWindows:
 
     def rest(self, layout: Layout) -> list[Pending]:
         """List the windows left when the stream ends: final ones, and those that hold a row."""
-        return [] if self.progress.clock.watermark_us is None else self._due(layout, self._last_end)
+        if self.progress.clock.watermark_us is None:
+            return []
+        return self._due(layout, self._last_end, self._due_together(layout.plan, None))
 
     def recorded(self, layout: Layout, commit: Commit, *, past: bool = False) -> list[Pending]:
         """List the windows that a commit found due, or of the past; what was told of them is not told again."""
@@ -164,8 +166,11 @@ class DueWindows:
                     number += (last - first) // definition.query.window.slide + 1
         return number
 
-    def _due_together(self, plan: Plan, until_us: int) -> dict[int, Pending | None]:
-        """List the windows of queries that need not be looked at one by one, by definition; None: none is due."""
+    def _due_together(self, plan: Plan, until_us: int | None) -> dict[int, Pending | None]:
+        """List the windows of queries that need not be looked at one by one, by definition; None: none is due.
+
+        They are due up to a time; None: up to the last one of each that holds a row.
+        """
         if plan is not self._plan:
             members = (item for tree in plan.trees for item in tree.lanes.items())
             together = {lane: _Together.of(some) for lane, some in members}
@@ -175,16 +180,24 @@ class DueWindows:
             self._due_of_lane(lane, each, until_us, found)
         return found
 
-    def _due_of_lane(self, lane: LaneKey, each: _Together, until_us: int, found: dict[int, Pending | None]) -> None:
+    def _due_of_lane(
+        self, lane: LaneKey, each: _Together, until_us: int | None, found: dict[int, Pending | None]
+    ) -> None:
         """List the windows of one lane's queries, and move their next ends; paused ones are looked at alone."""
         windows, numbers = self.progress.windows, each.numbers
         ends, silent = self._standing(numbers)
-        listed, alone = each.windows.due(ends, until_us, self.synopsis.presence.of(lane), silent)
+        present, watermark = self.synopsis.presence.of(lane), self.progress.clock.watermark_us
+        if until_us is None:
+            assert watermark is not None
+            until = each.windows.last_held_ends(present, watermark)
+        else:
+            until = np.full(len(numbers), until_us, np.int64)
+        listed, alone = each.windows.due(ends, until, present, silent)
         found |= {numbers[place]: None for place in np.flatnonzero((ends < UNKNOWN) & ~alone).tolist()}
-        before, now_us = silent.tolist(), self.clock()
+        before, now_us, untils = silent.tolist(), self.clock(), until.tolist()
         for place, runs in zip(listed.places.tolist(), listed.runs(), strict=True):
             one = each.definitions[place]
-            found[numbers[place]] = Pending(one, lane, runs, until_us, before[place], final_us=now_us)
+            found[numbers[place]] = Pending(one, lane, runs, untils[place], before[place], final_us=now_us)
         for place, number in enumerate(numbers):
             if number not in windows.first_ends and number in found:
                 windows.first_ends[number] = int(ends[place])

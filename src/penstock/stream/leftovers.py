@@ -49,6 +49,7 @@ class Leftovers:
         """
         yield from self.answers.compacting(self.targets.taken())
         yield
+        yield from self.continuous.rows.putting_together(self.committer.progress.clock.number)
         self._forget()
 
     def _expire(self, definitions: Sequence[Definition], watermark_us: int) -> None:

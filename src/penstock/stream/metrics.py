@@ -40,6 +40,7 @@ class Metrics:
 
     plan: float = 0.0
     job: float = 0.0
+    taking: float = 0.0  # of the job's: rows were selected and stored for continuous queries
     ingest: float = 0.0
     commit: float = 0.0
     answer: float = 0.0
@@ -82,6 +83,7 @@ class Began:
     seconds: float
     processor_s: float
     job_s: float
+    taking_s: float
     ingest_s: float
     commit_s: float
     log_s: float
@@ -99,7 +101,7 @@ class Observing:
     def begin(self) -> Began:
         """Note that a piece of work begins."""
         seconds = self.metrics
-        steps = seconds.job, seconds.ingest, seconds.commit, seconds.log, seconds.sink
+        steps = seconds.job, seconds.taking, seconds.ingest, seconds.commit, seconds.log, seconds.sink
         return Began(self.clock(), time.perf_counter(), time.thread_time(), *steps)
 
     def spent_on(self, due: Sequence[Pending], began: Began) -> list[Spent]:
@@ -155,6 +157,7 @@ class Observing:
         log_batch(self.stream, number, rows, time.perf_counter() - began.seconds, steps, watermark_us)
         if not self.observers or computed is None or step.batch is None:
             return
+        spent = spent[0] - (metrics.taking - began.taking_s), *spent[1:]  # rows are charged to those who take them
         work = ProcessedBatch(
             self.stream,
             number,

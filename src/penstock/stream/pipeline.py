@@ -205,7 +205,8 @@ class Pipeline:
         """Answer the rows of the past for queries without a window that have come and ask for them."""
         while self.continuous.asks_for_past(snapshot):
             number = self.progress.clock.number + 1
-            past = self.continuous.take_past(snapshot, self.intake.past, number, self.clock())
+            with self.metrics.timed("job"):
+                past = self.continuous.take_past(snapshot, self.intake.past, number, self.clock())
             for one in self.continuous.charge(past):
                 self.due_windows.report(one.definition, f" is paused: {one.reason}", "query paused")
             rows = 0 if past.commit is None else past.commit.rows

@@ -44,17 +44,25 @@ class WindowArrays:
 
     lengths: Int64Array
     slides: Int64Array
+    offsets: Int64Array
 
     @staticmethod
     def of(windows: Sequence[Window]) -> WindowArrays:
         """List windows."""
-        lengths, slides = ([getattr(window, name) for window in windows] for name in ("length", "slide"))
-        return WindowArrays(np.array(lengths, np.int64), np.array(slides, np.int64))
+        names = ("length", "slide", "offset")
+        return WindowArrays(*(np.array([getattr(window, name) for window in windows], np.int64) for name in names))
+
+    def last_held_ends(self, present: Int64Array, least_us: int) -> Int64Array:
+        """Return the end of the last window of each that holds a row, at least a time; no row is between windows."""
+        if not len(present):
+            return np.full(len(self.slides), least_us, np.int64)
+        ends = present[-1] + self.lengths
+        return np.asarray(np.maximum(ends - (ends - self.offsets) % self.slides, least_us), np.int64)
 
     def due(
-        self, next_ends: Int64Array, until_us: int, present: Int64Array, silent: Int64Array
+        self, next_ends: Int64Array, until_us: int | Int64Array, present: Int64Array, silent: Int64Array
     ) -> tuple[DueTogether, BoolArray]:
-        """List what is due up to a time; also tell the windows that one has to look at alone.
+        """List what is due up to a time, or one for each; also tell the windows that one has to look at alone.
 
         ``present`` holds the starts of the slices that have rows, ``silent`` counts the empty windows before each end.
         """

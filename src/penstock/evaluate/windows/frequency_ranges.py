@@ -33,6 +33,7 @@ from penstock.model.sorting import stable_order
 MANY: Final = 4  # times as many rows as arrive, from which on these are put between them: few are sorted with them
 SHORT: Final = 16  # passes over a line that cost as much as to gather and sort it
 MOST_GATHERED: Final = 4_000_000  # lines, or tables, at once
+MOST_NUMBERS: Final = 1 << 62  # that are told apart in 64 bits
 
 
 @dataclass(slots=True)
@@ -87,6 +88,8 @@ class CountedValues:
 
     def _places(self, arrived: CountedValues) -> Int64Array:
         """Return for each row how many of these come before it: all of columns before its own, and of its own some."""
+        if (numbered := self._numbered(arrived)) is not None:
+            return np.searchsorted(*numbered, side="right")
         low = np.searchsorted(self.columns, arrived.columns)
         high = np.searchsorted(self.columns, arrived.columns, side="right")
         last = arrived.values.dtype.kind == "f" and np.isnan(arrived.values)  # NaN is after all numbers, as sorted
@@ -95,6 +98,22 @@ class CountedValues:
             goes_on = (self.values[np.minimum(middle, len(self.values) - 1)] <= arrived.values) | last
             low, high = np.where(open_ & goes_on, middle + 1, low), np.where(open_ & ~goes_on, middle, high)
         return low
+
+    def _numbered(self, arrived: CountedValues) -> tuple[Int64Array, Int64Array] | None:
+        """Write column and value as one number, of these rows and of others; None: there are too many for one.
+
+        Then a place is found in one step of numpy, and not in one for each halving.
+        """
+        if not self.values.dtype.kind == arrived.values.dtype.kind == "i" or not min(
+            map(len, (self.columns, arrived.columns))
+        ):
+            return None
+        least = min(int(self.values.min()), int(arrived.values.min()))
+        span = max(int(self.values.max()), int(arrived.values.max())) - least + 1
+        if span * (max(int(self.columns[-1]), int(arrived.columns[-1])) + 1) > MOST_NUMBERS:
+            return None
+        here, there = ((part.values - least) + part.columns * span for part in (self, arrived))
+        return here, there
 
     @property
     def _arrays(self) -> tuple[Array, ...]:

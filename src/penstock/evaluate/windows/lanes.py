@@ -143,12 +143,17 @@ class DenseLane:
     def add_partials(self, partials: Partials, distinct: Distinct | None = None) -> None:
         """Take partials as flat rows."""
         distinct = Distinct.of(partials.labels) if distinct is None else distinct
-        if self._horizon is not None and len(partials) and distinct.labels[0] < self._horizon:
-            kept = partials.labels >= self._horizon
-            partials, distinct = partials.take(kept), Distinct.of(partials.labels[kept])
+        partials, distinct = self._not_expired(partials, distinct)
         if len(partials):
             self._columns.assign(partials.groups)
             self._pending.append((partials, distinct))
+
+    def _not_expired(self, partials: Partials, distinct: Distinct) -> tuple[Partials, Distinct]:
+        """Leave out the partials before the time from which on they are asked for."""
+        if self._horizon is None or not len(partials) or distinct.labels[0] >= self._horizon:
+            return partials, distinct
+        kept = partials.labels >= self._horizon
+        return partials.take(kept), Distinct.of(partials.labels[kept])
 
     def evaluate(
         self,
@@ -186,8 +191,17 @@ class DenseLane:
         return known[2]
 
     def expire(self, before: int) -> None:
-        """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised."""
+        """Forget labels before a time; they leave the arrays once they are half of them, so copying is amortised.
+
+        Where nothing is in the arrays yet, as after a restart, what is forgotten never gets there.
+        """
         self._horizon = before if self._horizon is None else max(before, self._horizon)
+        if not len(self._labels) and self._pending and self._pending[0][1].labels[0] < self._horizon:
+            left = [self._not_expired(*one) for one in self._pending]
+            self._pending, self._columns = [one for one in left if len(one[0])], _Columns()
+            for partials, _ in self._pending:
+                self._columns.assign(partials.groups)
+            return
         self._settle()
         first = int(np.searchsorted(self._labels, self._horizon))
         if 2 * first < max(1, len(self._labels)):

@@ -15,6 +15,7 @@ from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.model.arrays import Int64Array
 
 SMALL: Final = 1 << 13  # numbers of an array that is not worth making anew
+ROOM: Final = 4  # times the rows in use that an array may have and is used again
 WIDE: Final = 256  # columns from which adding row to row is faster than summing up column by column
 
 
@@ -105,7 +106,8 @@ class PrefixSums:
         """Forget the slices before ``first`` and all but the given columns; sums begin at zero again."""
         self._sum_up()
         end = self._slices + 1
-        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums) for sums in self._sums]
+        used = end, self._columns
+        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums, used) for sums in self._sums]
         self._slices, self._columns = self._slices - first, len(columns)
         self._summed = self._slices
 
@@ -126,16 +128,18 @@ def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
     return grown
 
 
-def _moved(kept: Int64Array, sums: Int64Array) -> Int64Array:
+def _moved(kept: Int64Array, sums: Int64Array, used: tuple[int, int]) -> Int64Array:
     """Put sums into an array with room for as many slices again, and for about the columns that there were.
 
-    A small array is used again: the next batch brings as many slices as went.
+    An array of which most was ``used``, rows and columns, is used again, as the next batch brings as many slices and
+    columns as went; so is a small one. What was not used holds zeros.
     """
     rows, columns = kept.shape
-    if sums.size <= SMALL:
+    fits = len(sums) <= ROOM * used[0] and kept_width(sums.shape[1], used[1]) == sums.shape[1]
+    if fits or sums.size <= SMALL:
         sums[:rows, :columns] = kept
-        sums[:rows, columns:] = 0
-        sums[rows:] = 0
+        sums[:rows, columns : used[1]] = 0
+        sums[rows : used[0], : used[1]] = 0
         return sums
     moved = np.zeros((2 * rows, kept_width(sums.shape[1], columns)), np.int64)
     moved[:rows, :columns] = kept

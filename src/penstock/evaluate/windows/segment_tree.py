@@ -12,6 +12,7 @@ from penstock.model.arrays import Int64Array
 
 FEW_CELLS: Final = 1 << 16  # that are sooner computed one after the other than picked out
 SMALL: Final = 1 << 13  # values of a level that is not worth making anew
+ROOM: Final = 4  # times the slices in use that a level may have room for and is used again
 SHORT: Final = 16  # slices of a window that are sooner gone through than found in the tree, for few columns
 
 
@@ -99,16 +100,20 @@ class SegmentTree:
         return out, int((hi - lo)[held].sum())
 
     def keep(self, first: int, columns: Int64Array) -> None:
-        """Forget the slices before ``first`` and all but the given columns; memory is used again if most of it is."""
+        """Forget the slices before ``first`` and all but the given columns.
+
+        Memory is used again if most of it was: the next batch brings as many slices as go.
+        """
         kept = tuple(plane[first : self._slices, columns] for plane in self._levels[0])
         slices, rows, width = self._slices - first, *self._levels[0][0].shape
-        if rows * width > SMALL and (4 * slices < rows or kept_width(width, len(columns)) < width):
+        if rows * width > SMALL and (ROOM * self._slices < rows or kept_width(width, self._columns) < width):
             self._levels = [self.component.identities((1, 0))]
             self._grow(slices, len(columns))
         else:
-            for level in self._levels:
+            for height, level in enumerate(self._levels):
+                used = (self._slices >> height) + 1
                 for plane, empty in zip(level, self.component.identities(1), strict=True):
-                    plane[...] = empty
+                    plane[:used, : self._columns] = empty
         for plane, values in zip(self._levels[0], kept, strict=True):
             plane[:slices, : len(columns)] = values
         self._slices, self._columns = slices, len(columns)

@@ -28,6 +28,10 @@ from penstock.model.stream_join import LEFT, MOST_RETAINED, RIGHT, JoinSide, Str
 MOST_ROWS: Final = "max_rows"  # the one option of a join
 _FORM: Final = "Write FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k."
 _BEFORE: Final = (LEFT, RIGHT)
+_SETTLED: Final = {  # why a pair, which is made at once and never taken back, cannot be told by these windows
+    "ROWS": "a pair is made at once, but a row that is still to come may push one of its rows out of the last n",
+    "SESSION": "a pair is made at once, but a row that is still to come may make two sessions one",
+}
 
 
 def is_stream_join(select: Select, names: Names) -> bool:
@@ -207,7 +211,8 @@ def _range_us(table: exp.Table, text: str) -> int:
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_FORM)
     if clause.kind in ("ROWS", "SESSION"):
         what = f"{clause.kind} windows in a join of two streams are not available"
-        raise Unsupported(what, text=text, place=clause.place, hint="Write [RANGE 5 MIN].")
+        detail = _SETTLED[clause.kind]
+        raise Unsupported(what, text=text, place=clause.place, detail=detail, hint="Write [RANGE 5 MIN].")
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"
         what, detail = f"a join of two streams has no {word}", "a pair is there as soon as its later row is"

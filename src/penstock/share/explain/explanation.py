@@ -220,6 +220,7 @@ class StreamPlan:
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
     periods: tuple[PeriodGroup, ...] = ()  # that the technique chooses for fresh queries over one synopsis
     rows: TakenRowsPlan | None = None  # of queries without a window; None: there are none
+    pairs: tuple[str, ...] = ()  # of a stream that is a join of two: what it joins, and with which others together
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -248,7 +249,7 @@ class StreamPlan:
         lines = [f"stream {shown(self.stream)}: {what}, {self.rate}"]
         if by_rows:
             lines = [f"numbered rows of stream {shown(source_of(self.stream))}: {what}"]
-        lines += [f"  {join}" for join in self.joins]
+        lines = [*self.pairs, *lines, *(f"  {join}" for join in self.joins)]
         lines += [_indented(str(tree)) for tree in self.trees[:MOST_NAMES]]
         if len(self.trees) > MOST_NAMES:
             lines.append(f"  … and {counted(len(self.trees) - MOST_NAMES, 'more tree')}")
@@ -266,6 +267,7 @@ class StreamPlan:
             "strategy": self.strategy,
             "rows_per_second": self.rows_per_second,
             "rate_seen": self.rate_seen,
+            "pairs": list(self.pairs),
             "joins": [join.to_dict() for join in self.joins],
             "trees": [tree.to_dict() for tree in self.trees],
             "each_row": None if self.rows is None else self.rows.to_dict(),

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from penstock.model.duration import format_duration
 from penstock.model.stream_join import StreamJoin
+from penstock.share.explain.explanation import StreamPlan
 
 
-def join_lines(name: str, text: str, joins: Mapping[str, StreamJoin]) -> list[str]:
+def with_join(plan: StreamPlan, text: str, joins: Mapping[str, StreamJoin]) -> StreamPlan:
     """Tell of a stream what it joins, and with which others it is carried out; nothing if it is no join."""
+    name = plan.stream
     if (join := joins.get(name)) is None:
-        return []
+        return plan
     together = {other: one for other, one in joins.items() if one.shared_by == join.shared_by}
     widest = [max(one.sides[number].range_us for one in together.values()) for number in (0, 1)]
     reach = [f"{s.stream} [RANGE {format_duration(us)}]" for s, us in zip(join.sides, widest, strict=True)]
     keys = ", ".join(f"{one} = {other}" for one, other in zip(join.left.keys, join.right.keys, strict=True))
     shared = f", once for {', '.join(together)}" if len(together) > 1 else ""
-    return [f"stream {name} joins: {text}", f"  rows are found by {keys} in {reach[0]} and {reach[1]}{shared}"]
+    lines = f"stream {name} joins: {text}", f"  rows are found by {keys} in {reach[0]} and {reach[1]}{shared}"
+    return replace(plan, pairs=lines)

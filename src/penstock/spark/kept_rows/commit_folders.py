@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,12 @@ class CommitSpan:
         """Name the folder."""
         return f"{self.first:012d}" if self.first == self.last else f"{self.first:012d}-{self.last:012d}"
 
+    @staticmethod
+    def named(name: str) -> CommitSpan | None:
+        """Read the name of a folder; None: it is none."""
+        match = _NAME.fullmatch(name)
+        return None if match is None else CommitSpan(int(match[1]), int(match[2] or match[1]))
+
     @property
     def level(self) -> int:
         """Tell how often such a folder was put together, by the commits it covers."""
@@ -90,6 +97,7 @@ class CommitFolders:
         """List what is there; a folder's footers are read when they are needed. ``point`` names writes for tests."""
         self.root, self._point = root.absolute(), point
         self._sizes: dict[CommitSpan, _Size] = {}
+        self._listing = threading.Lock()  # small folders may be put together while rows are written
         self._spans = self._listed()
 
     @property
@@ -130,7 +138,7 @@ class CommitFolders:
         found = self.since(since_us)
         if not found or not self._is_readable(found, column, most):
             return None
-        return self._collected(found)
+        return self.collected(found)
 
     def read(self, session: SparkSession, columns: str, since_us: int | None = None) -> DataFrame | None:
         """Read the columns (as DDL) of all folders that may hold rows since a time; None: there are none."""
@@ -172,18 +180,57 @@ class CommitFolders:
 
         At most so many rows of files with the column ``written_here`` are put together here, without Spark.
         """
-        spans = self._to_merge()
+        spans = self.to_merge(self._spans, LARGEST)
         if not spans:
             return False
+        here = written_here is not None and self._is_readable(spans, written_here, most)
+        rows = self.collected(spans) if here else chosen(self.frame(session, columns, spans)).coalesce(1)
+        self.replace(spans, rows)
+        self.delete(spans)
+        return True
+
+    def collected(self, spans: Sequence[CommitSpan]) -> pa.Table:
+        """Read some folders that were written here."""
+        files = [path for span in spans for path in sorted(self.path(span).glob("*.parquet"))]
+        tables = [_table_of(path) for path in files]
+        return pa.concat_tables(tables, promote_options="default")  # jobs differ in what they say may be NULL
+
+    def to_merge(self, spans: Sequence[CommitSpan], largest: int) -> list[CommitSpan]:
+        """Choose the newest of some folders, none put together more often than the others, once there are enough.
+
+        None is older than the newest one that is too large.
+        """
+        small: list[CommitSpan] = []
+        for span in reversed(spans):
+            if self._size(span).bytes >= largest:
+                break
+            small.insert(0, span)
+        for level in sorted({s.level for s in small}):
+            tail = _tail(small, level)
+            if len(tail) >= FAN_IN:
+                return tail
+        return []
+
+    def replace(self, spans: Sequence[CommitSpan], rows: DataFrame | pa.Table, group: int | None = None) -> CommitSpan:
+        """Write the rows of folders that follow each other to one, which is listed in their place.
+
+        Theirs stay until somebody calls :meth:`delete`. ``group`` is how many rows are read at once at least.
+        """
         merged = CommitSpan(spans[0].first, spans[-1].last)
         draft = self.root / f".{merged.name}"
-        here = written_here is not None and self._is_readable(spans, written_here, most)
-        self._write(self._collected(spans) if here else chosen(self.frame(session, columns, spans)).coalesce(1), draft)
+        self._write(rows, draft, group)
         draft.rename(self.path(merged))  # from here on the folders within are superfluous, also after a crash
         sync_folder(self.root)
-        self.remove(spans)
-        self._enter(merged)
-        return True
+        kept = [merged] if self._size(merged).rows else []
+        with self._listing:
+            self._spans = sorted([*(span for span in self._spans if span not in spans), *kept])
+        return merged
+
+    def delete(self, spans: Sequence[CommitSpan]) -> None:
+        """Delete folders that are not listed any more."""
+        for span in spans:
+            self._sizes.pop(span, None)
+            shutil.rmtree(self.path(span), ignore_errors=True)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -193,8 +240,8 @@ class CommitFolders:
             return []
         found = []
         for path in self.root.iterdir():
-            if (match := _NAME.fullmatch(path.name)) is not None:
-                found.append(CommitSpan(int(match[1]), int(match[2] or match[1])))
+            if path.is_dir() and (span := CommitSpan.named(path.name)) is not None:
+                found.append(span)
             elif path.is_dir() and path.name.startswith("."):
                 shutil.rmtree(path, ignore_errors=True)
         within = [s for s in found if any(other.holds(s) for other in found)]
@@ -202,36 +249,17 @@ class CommitFolders:
             shutil.rmtree(self.path(span), ignore_errors=True)
         return sorted(set(found) - set(within))
 
-    def _to_merge(self) -> list[CommitSpan]:
-        """Choose the newest folders, none put together more often than the others, once there are enough."""
-        small: list[CommitSpan] = []
-        for span in reversed(self._spans):
-            if self._size(span).bytes >= LARGEST:
-                break
-            small.insert(0, span)
-        for level in sorted({s.level for s in small}):
-            tail = _tail(small, level)
-            if len(tail) >= FAN_IN:
-                return tail
-        return []
-
     def _is_readable(self, spans: Sequence[CommitSpan], column: str, most: int) -> bool:
         """Tell whether folders hold at most so many rows, in files that were written here and have a column."""
         sizes = [self._size(span) for span in spans]
         return all(column in size.columns for size in sizes) and sum(size.rows for size in sizes) <= most
 
-    def _collected(self, spans: Sequence[CommitSpan]) -> pa.Table:
-        """Read some folders that were written here."""
-        files = [path for span in spans for path in sorted(self.path(span).glob("*.parquet"))]
-        tables = [_table_of(path) for path in files]
-        return pa.concat_tables(tables, promote_options="default")  # jobs differ in what they say may be NULL
-
-    def _write(self, rows: DataFrame | pa.Table, path: Path) -> None:
+    def _write(self, rows: DataFrame | pa.Table, path: Path, group: int | None = None) -> None:
         """Write rows and make them durable."""
         reached(f"{self._point}.before")
         try:
             if isinstance(rows, pa.Table):
-                _write_here(rows, path)
+                _write_here(rows, path, group)
             else:
                 rows.write.mode("overwrite").options(**_OPTIONS).parquet(str(path))
             make_durable(path, self._point)
@@ -242,14 +270,16 @@ class CommitFolders:
     def _enter(self, span: CommitSpan) -> None:
         """Remember a folder that was written, or delete it if nothing is in it."""
         if self._size(span).rows:
-            self._spans = sorted({*self._spans, span})
+            with self._listing:
+                self._spans = sorted({*self._spans, span})
         else:
             self.remove([span])
 
     def _forget(self, span: CommitSpan) -> None:
         """Leave a folder out of the list."""
         self._sizes.pop(span, None)
-        self._spans = [s for s in self._spans if s != span]
+        with self._listing:
+            self._spans = [s for s in self._spans if s != span]
 
     def _size(self, span: CommitSpan) -> _Size:
         """Read the footers of a folder's files, once."""
@@ -263,14 +293,14 @@ def is_plain(schema: StructType) -> bool:
     return all(isinstance(field.dataType, _PLAIN) for field in schema)
 
 
-def _write_here(rows: pa.Table, folder: Path) -> None:
+def _write_here(rows: pa.Table, folder: Path, group: int | None) -> None:
     """Write rows to one file."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     words = [name for name in rows.column_names if name != TIME]
     deltas = {TIME: "DELTA_BINARY_PACKED"} if len(words) < rows.num_columns else None
     path = folder / "part-00000.parquet"
-    pq.write_table(rows, path, compression=_CODEC, use_dictionary=words, column_encoding=deltas)
+    pq.write_table(rows, path, compression=_CODEC, use_dictionary=words, column_encoding=deltas, row_group_size=group)
 
 
 def _table_of(path: Path) -> pa.Table:

@@ -3,6 +3,9 @@
 A commit's rows are a folder of Parquet files: the expressions that some query answers, the row's fragment in every part
 of the conditions, and its time. Beside it stand a record, the plan that it is of, and the fragments that the plan had
 not met before. All are written before the commit; what a crash leaves without one is forgotten at the restart.
+
+Small folders of commits of one plan are put together, and their records with them: a commit's rows then stand in a file
+with those of its neighbours, in their order.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +29,10 @@ from penstock.store.files import damaged, make_folder, names_in, read_record, re
 from penstock.store.taken_plan import TakenCommit, TakenPlan
 
 AT_ONCE: Final = 65_536  # rows that are read together
+SMALL_BYTES: Final = 4 << 20  # folders up to so large are put together
+GROUP: Final = 8_192  # rows of several commits that are read together
 EXPIRED: Final = "expired.json"
+MANY: Final = 1 << 62
 
 
 class TakenRows:
@@ -37,7 +44,10 @@ class TakenRows:
         self.folders = CommitFolders(self.folder, "taken")
         self._changing = threading.Lock()
         self._plans: dict[int, tuple[TakenPlan, Takers]] = {}
-        self._commits = {number: self._read_commit(number) for number in self._numbers("", ".json")}
+        self._commits = {one.number: one for span in self._records() for one in self._read_commits(span)}
+        self._places: dict[int, tuple[CommitSpan, int]] = {}  # of commits in a folder with others; rows before theirs
+        for span in self._together():
+            self._places |= self._placed(span)
         expired = self.folder / EXPIRED
         self._expired = int(read_record(expired)["upto"]) if expired.exists() else -1
 
@@ -78,19 +88,44 @@ class TakenRows:
 
     def pieces(self, commit: TakenCommit, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
         """Read a commit's rows piece by piece, each with the ordinal of its first row."""
-        first = 0
-        for path in sorted(self.folders.path(CommitSpan(commit.number, commit.number)).glob("*.parquet")):
-            try:
-                file = pq.ParquetFile(path)
+        files, span, before = self._opened(commit.number)
+        at, upto = -before, commit.rows if span.first != span.last else MANY
+        try:
+            for file in files:
                 known = set(file.schema_arrow.names)
                 chosen = None if columns is None else [name for name in columns if name in known]
-                for batch in file.iter_batches(AT_ONCE, columns=chosen):
-                    yield first, pa.Table.from_batches([batch])
-                    first += batch.num_rows
+                for group in range(file.num_row_groups):
+                    rows = file.metadata.row_group(group).num_rows
+                    if -rows < at < upto:
+                        yield from _within(file, group, chosen, at, upto)
+                    at += rows
+        except (OSError, pa.ArrowInvalid) as error:
+            raise damaged(self.folders.path(span), error) from error
+
+    def _opened(self, number: int) -> tuple[list[pq.ParquetFile], CommitSpan, int]:
+        """Open the files of a commit's rows; tell whose they are, and how many rows of others stand before.
+
+        What was opened stays readable when folders are put together or expire meanwhile.
+        """
+        while True:
+            span, before = place = self._place(number)
+            path = self.folders.path(span)
+            try:
+                files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
             except (OSError, pa.ArrowInvalid) as error:
-                if commit.number not in self._commits:
-                    return  # it expired meanwhile
-                raise damaged(path, error) from error
+                if place == self._place(number):
+                    if number not in self._commits:
+                        return [], span, 0  # it expired meanwhile
+                    raise damaged(path, error) from error
+                continue
+            if place == self._place(number):
+                if not files and number in self._commits:
+                    raise damaged(path, "it does not exist, but its record does")
+                return files, span, before
+
+    def _place(self, number: int) -> tuple[CommitSpan, int]:
+        """Tell the folder of a commit's rows, and how many rows of others stand before them."""
+        return self._places.get(number, (CommitSpan(number, number), 0))
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -110,6 +145,10 @@ class TakenRows:
         span = CommitSpan(number, number)
         return span if span in self.folders.spans else None
 
+    def bytes_of(self, number: int) -> int:
+        """Return how many bytes a commit's rows take."""
+        return self.folders.bytes_in(CommitSpan(number, number))
+
     def add_fragments(self, plan: int, number: int, added: pa.Table) -> None:
         """Store the fragments that a plan had not met before a commit."""
         if added.num_rows:
@@ -120,6 +159,62 @@ class TakenRows:
         """Record a commit that is about to be made."""
         write_record(self.folder / f"{commit.number:012d}.json", asdict(commit), "taken.record")
         self._commits[commit.number] = commit
+
+    # -- what is put together ------------------------------------------------------------------------------------
+
+    def putting_together(self, upto: int) -> Iterator[None]:
+        """Put small folders of neighbours of one plan together, step by step; the commits up to a number hold."""
+        while spans := self.folders.to_merge(self._alike(upto), SMALL_BYTES):
+            merged = self.folders.replace(spans, self.folders.collected(spans), GROUP)
+            places = self._placed(merged)
+            commits = [asdict(self._commits[number]) for number in sorted(places)]
+            write_record(self.folder / f"{merged.name}.json", {"commits": commits}, "taken.together")
+            self._places |= places  # whoever reads finds the new folder from here on
+            self.folders.delete(spans)
+            for span in self._records():
+                if merged.holds(span):
+                    remove(self.folder / f"{span.name}.json")
+            yield
+
+    def _alike(self, upto: int) -> list[CommitSpan]:
+        """List the newest folders of one plan, oldest first."""
+        found: list[CommitSpan] = []
+        plan: int | None = None
+        for span in reversed(self.folders.spans):
+            known = self._commits.get(span.last)
+            if span.last > upto or known is None:
+                continue
+            if plan not in (None, known.plan):
+                break
+            plan = known.plan
+            found.insert(0, span)
+        return found
+
+    def _placed(self, span: CommitSpan) -> dict[int, tuple[CommitSpan, int]]:
+        """Find the rows of each commit in a folder."""
+        members = sorted(number for number in self._commits.copy() if span.first <= number <= span.last)
+        rows = [self._commits[number].rows for number in members]
+        return {number: (span, before) for number, before in zip(members, accumulate(rows, initial=0), strict=False)}
+
+    def _together(self) -> list[CommitSpan]:
+        """List the folders that hold the rows of several commits."""
+        return [span for span in self.folders.spans if span.first != span.last]
+
+    def _records(self) -> list[CommitSpan]:
+        """List the records: of a commit, or of several that were put together."""
+        names = names_in(self.folder) if self.folder.is_dir() else []
+        return [
+            span for name in names if (span := CommitSpan.named(name.removesuffix(".json"))) and name[-5:] == ".json"
+        ]
+
+    def _read_commits(self, span: CommitSpan) -> list[TakenCommit]:
+        """Read a record."""
+        path = self.folder / f"{span.name}.json"
+        try:
+            found = read_record(path)
+            return [TakenCommit(**one) for one in found.get("commits", [found])]
+        except TypeError as error:
+            raise damaged(path, "it is not a record of rows") from error
 
     # -- what goes -----------------------------------------------------------------------------------------------
 
@@ -142,21 +237,29 @@ class TakenRows:
     def require(self, number: int, rows: int) -> None:
         """Miss the rows of a commit that says it took so many."""
         known = self._commits.get(number)
-        if rows and number > self._expired and (known is None or known.rows != rows or self.stored(number) is None):
+        span = self._place(number)[0]
+        there = span in self.folders.spans and self.folders.rows_in(span) >= rows
+        if rows and number > self._expired and (known is None or known.rows != rows or not there):
             raise damaged(self.folder / f"{number:012d}.json", "it does not exist, but a commit names its rows")
 
     def expire(self, numbers: Sequence[int]) -> None:
-        """Delete the rows of commits, and plans that no other commit is of."""
-        if not numbers:
+        """Delete the rows of commits; those in a folder with others go with the last of them."""
+        gone = set(numbers)
+        for span in self._together():
+            members = {number for number in self._commits.copy() if span.first <= number <= span.last}
+            gone -= set() if members <= gone else members
+        if not gone:
             return
-        upto = max(self._expired, *numbers)
+        upto = max(self._expired, *gone)
         write_record(self.folder / EXPIRED, {"upto": upto})
         self._expired = upto
-        for number in numbers:
+        for number in gone:
             self._commits.pop(number, None)
-        self.folders.remove([span for span in self.folders.spans if span.last in numbers])
-        for number in numbers:
-            remove(self.folder / f"{number:012d}.json")
+            self._places.pop(number, None)
+        self.folders.remove([span for span in self.folders.spans if span.last in gone])
+        for span in self._records():
+            if self._commits.keys().isdisjoint(range(span.first, span.last + 1)):
+                remove(self.folder / f"{span.name}.json")
 
     def expire_plans(self, current: int | None) -> None:
         """Delete plans, but for the current one, that no commit is of."""
@@ -196,13 +299,16 @@ class TakenRows:
         bare = [name[len(before) : -len(after)] for name in names if name.startswith(before) and name.endswith(after)]
         return [int(number) for number in bare if number.isdigit()]
 
-    def _read_commit(self, number: int) -> TakenCommit:
-        """Read the record of a commit."""
-        path = self.folder / f"{number:012d}.json"
-        try:
-            return TakenCommit(**read_record(path))
-        except TypeError as error:
-            raise damaged(path, "it is not a record of rows") from error
+
+def _within(
+    file: pq.ParquetFile, group: int, columns: list[str] | None, at: int, upto: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """Read the rows from 0 up to a number of a group that begins at a number."""
+    for batch in file.iter_batches(AT_ONCE, row_groups=[group], columns=columns):
+        first, last = max(0, -at), min(batch.num_rows, upto - at)
+        if first < last:
+            yield at + first, pa.Table.from_batches([batch.slice(first, last - first)])
+        at += batch.num_rows
 
 
 def numbers_of(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from penstock.stream.continuous.row_storing import RowStoring
 from penstock.stream.continuous.running_plan import RunningPlan, is_of
 from penstock.stream.continuous.stored_rows import StoredRows
 from penstock.stream.derived.row_times import RULERS
+from penstock.stream.figures.row_figures import DividedRows, RowFigures
 from penstock.stream.metrics import Metrics
 from penstock.stream.past_rows import PastRows
 from penstock.stream.progress import Progress
@@ -34,11 +36,13 @@ SMALL_BATCH: Final = 20_000  # rows of the last batch: up to so many, a plan tha
 
 @dataclass(frozen=True, slots=True)
 class TakenBatch:
-    """What came of a batch for continuous queries: what is stored, who failed, and the versions of tables."""
+    """What came of a batch for continuous queries: what is stored, who failed, and what it cost."""
 
     commit: TakenCommit | None = None
     charged: tuple[Charged, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    divided: DividedRows | None = None
+    seconds: float = 0.0
 
 
 class ContinuousQueries:
@@ -51,7 +55,7 @@ class ContinuousQueries:
         self.rows = self.log.taken
         self.running: RunningPlan | None = None
         self._targets, self._families = given.targets, groups_of_rows()
-        self._storing = RowStoring(self.rows)
+        self._storing, self.figures = RowStoring(self.rows), RowFigures()
 
     def recover(self, number: int, taken: int) -> None:
         """Forget what was stored for commits after a number, and let sinks be given what they lack of the others.
@@ -78,19 +82,20 @@ class ContinuousQueries:
         self, batch: DataFrame, definitions: Sequence[Definition], at: Snapshot, bounds: Bounds, commit: TakenCommit
     ) -> TakenBatch:
         """Store the rows that some of these queries take, until none of them fails on any."""
-        charged: list[Charged] = []
+        began, charged = time.perf_counter(), list[Charged]()
         self.rows.forget(commit.number)
         while definitions:
             running = self._running(definitions, at)
             frames, versions = self.tables.current(running.plan.layout.plan.joins, at.tables)
-            stored, failed = self._storing.store(running, batch, frames, bounds, commit)
-            if not failed:
-                return TakenBatch(stored, tuple(charged), versions)
-            charged += charged_for(failed, running, batch, frames, bounds)
+            found = self._storing.store(running, batch, frames, bounds, commit)
+            if not found.failed:
+                seconds = time.perf_counter() - began
+                return TakenBatch(found.commit, tuple(charged), versions, found.divided, seconds)
+            charged += charged_for(found.failed, running, batch, frames, bounds)
             gone = {one.definition.id for one in charged}
             definitions = [d for d in definitions if d.id not in gone]
             self.rows.forget(commit.number)
-        return TakenBatch(None, tuple(charged))
+        return TakenBatch(None, tuple(charged), seconds=time.perf_counter() - began if charged else 0.0)
 
     def asks_for_past(self, at: Snapshot) -> bool:
         """Tell whether a query asks for rows of the past that are not among its rows."""
@@ -145,7 +150,12 @@ class ContinuousQueries:
         return self.running
 
     def deliver(self, batch: TakenBatch, metrics: Metrics) -> None:
-        """Leave rows for the sinks that are committed, and count them."""
+        """Leave rows for the sinks that are committed, and count them and what they cost."""
+        metrics.taking += batch.seconds
+        if batch.divided is not None:
+            self.figures.add(batch.divided, batch.seconds)
+        elif batch.seconds:
+            self.figures.add_unread(batch.seconds)
         if batch.commit is not None:
             metrics.taken += batch.commit.rows
             metrics.answers += batch.commit.rows

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,12 +20,22 @@ from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.aggregation_choice import MAX_RESULT
 from penstock.stream.continuous.running_plan import FailedQuery, RunningPlan
+from penstock.stream.figures.row_figures import DividedRows, nothing_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FEW_ROWS: Final = 200_000  # that are taken of a batch: up to so many come to the driver, which sorts and writes them
 FEW_BYTES: Final = 16 << 20  # of the files of a first batch, of which nobody knows how many rows are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What came of a batch: the rows that are stored and whose they are, or the queries that failed."""
+
+    commit: TakenCommit | None = None
+    failed: Sequence[FailedQuery] = ()
+    divided: DividedRows | None = None
 
 
 class RowStoring:
@@ -44,8 +54,8 @@ class RowStoring:
         frames: Mapping[str, DataFrame],
         bounds: Bounds,
         commit: TakenCommit,
-    ) -> tuple[TakenCommit | None, list[FailedQuery]]:
-        """Run the job, once more with users' functions apart if it fails; return what is stored, and who failed."""
+    ) -> Selected:
+        """Run the job, once more with users' functions apart if it fails; return what came of it."""
         try:
             return self._ran(running, batch, frames, bounds, commit)
         except Exception as error:
@@ -64,13 +74,13 @@ class RowStoring:
         frames: Mapping[str, DataFrame],
         bounds: Bounds,
         commit: TakenCommit,
-    ) -> tuple[TakenCommit | None, list[FailedQuery]]:
+    ) -> Selected:
         """Run the job, here or by executors, and work out who takes its rows."""
         if self._is_few(batch):
             rows = running.few(batch, frames, bounds, young=self.is_small)
             learned = running.learn(rows)
             if failed := running.failed(rows, learned):
-                return None, failed
+                return Selected(failed=failed)
             nobody = running.takers.nobody(running.fragments(rows))
             rows = rows.filter(pa.array(~nobody)) if nobody.any() else rows
             stored = rows.drop_columns([FAILURES]) if FAILURES in rows.column_names else rows
@@ -79,10 +89,10 @@ class RowStoring:
             rows = stored = self._written(running, commit.number)
             learned = running.learn(rows)
             if failed := running.failed(rows, learned):
-                return None, failed
+                return Selected(failed=failed)
         self._taken = stored.num_rows
         if not stored.num_rows:
-            return None, []
+            return Selected(divided=nothing_stored([one.id for one in running.plan.definitions]))
         if running.number is None:
             running.number = commit.number
             known = running.takers
@@ -93,7 +103,7 @@ class RowStoring:
         last_us = int(np.max(numbers_of(stored, TIME)))
         found = replace(commit, plan=running.number, rows=stored.num_rows, last_us=last_us)
         self.rows.add(found)
-        return found, []
+        return Selected(found, divided=running.divided(stored, self.rows.bytes_of(commit.number)))
 
     def _is_few(self, batch: DataFrame) -> bool:
         """Tell whether the rows that are taken of a batch are few enough for the driver."""

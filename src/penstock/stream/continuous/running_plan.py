@@ -24,6 +24,7 @@ from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import numbers_of
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.store.taken_plan import RowShape, TakenPlan, TakingQuery
+from penstock.stream.figures.row_figures import DividedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,6 +110,16 @@ class RunningPlan:
         return self._places[condition_of(definition)]
 
     @cached_property
+    def _query_places(self) -> Int64Array:
+        """Find the part and the place in it of every query's condition, once."""
+        return np.array([self.place_of(one) for one in self.plan.definitions], np.int64).reshape(-1, 2)
+
+    @cached_property
+    def _numbers(self) -> tuple[int, ...]:
+        """List the queries by their definitions."""
+        return tuple(one.id for one in self.plan.definitions)
+
+    @cached_property
     def _places(self) -> Mapping[Condition, tuple[int, int]]:
         """Find each condition in the parts, once."""
         conditions = self.plan.conditions
@@ -117,6 +128,17 @@ class RunningPlan:
             for part, cells in enumerate(self.job.parts)
             for place, number in enumerate(cells.conditions)
         }
+
+    def divided(self, rows: pa.Table, size: int) -> DividedRows:
+        """Divide rows that are stored, and their bytes, among the queries."""
+        part, condition = self._query_places.T
+        wide = [len(one.conditions) for one in self.job.parts]
+        users = [np.bincount(condition[part == number], minlength=most) for number, most in enumerate(wide)]
+        counts, shares = np.zeros(len(part), np.int64), np.zeros(len(part))
+        for number, (rows_of, shares_of) in enumerate(self.takers.divided(self.fragments(rows), users)):
+            mine = part == number
+            counts[mine], shares[mine] = rows_of[condition[mine]], shares_of[condition[mine]]
+        return DividedRows(self._numbers, counts, shares, size)
 
     def record(self, number: int) -> TakenPlan:
         """Describe the plan as it is stored, for the commit that is its first."""
