@@ -249,15 +249,14 @@ class Judged:
         """Carry out a CREATE or ALTER; if the engine died on the way, look afterwards whether it had happened."""
         before = self._definition(name)
         said = self.step(change, done=lambda: self._definition(name) != before)
+        self.step(lambda: self.bed.engine.stream("s").settle())  # if it died, its past is asked for now
         self.step(self._read_past)
         definition = self.bed.engine.catalog.query(name)
         if said is not None:
             assert said.definition.id == definition.id
             found: int | None = said.first_end_us
             return found
-        at_work = self.bed.engine.stream("s")
-        at_work.settle()
-        return at_work.pipeline.progress.windows.first_ends.get(definition.id)
+        return self.bed.engine.stream("s").pipeline.progress.windows.first_ends.get(definition.id)
 
     # -- death ---------------------------------------------------------------------------------------------------
 
