@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench._filters.actions import time_actions
 from bench._filters.drawn import PRICES, SYMBOLS, VOLUMES, drawn, drawn_filters
 from bench._filters.esper import run_esper, why_absent
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
@@ -46,6 +47,7 @@ class Workload:
     by_case: tuple[int, ...] = (64, 1_024)  # filters of the query written by hand
     separate: tuple[int, ...] = (1, 16)  # queries of their own
     esper: tuple[int, ...] = (64, 1_024, 10_000)
+    small_batch: int = 10_000
     warm: bool = True
     seed: int = 1
 
@@ -96,6 +98,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         bench.take(_time_by_case)
         bench.take(_time_separate)
         bench.take(_time_esper)
+        bench.take(_time_actions)
         bench.take(_expect)
         return bench.figures
 
@@ -236,6 +239,15 @@ def _time_esper(bench: Bench[Workload]) -> None:
             found[str(number)] = round(ours["processor_s"] / ran.processor_s, 2)
 
 
+def _time_actions(bench: Bench[Workload]) -> None:
+    """Time the two actions of a batch, and what one for both would take."""
+    found = time_actions(bench.session, bench.scratch / "trades", bench.workload.small_batch, processor_seconds)
+    bench.figures.measurements["actions"] = found
+    for one in found:
+        share, two_s, one_s = one["taken"], one["two_s"], one["one_s"]
+        bench.say(f"{one['rows']:,.0f} rows, {share:.0%} taken: two actions {two_s:.3f} s, one {one_s:.3f} s")
+
+
 def _expect(bench: Bench[Workload]) -> None:
     """Compare with the targets, and the answers of all sides with each other."""
     runs, figures, workload = bench.figures.measurements["runs"], bench.figures, bench.workload
@@ -269,3 +281,4 @@ def _expect(bench: Bench[Workload]) -> None:
     largest = runs[f"Penstock {workload.filters[-1]}, 1 takers"]
     if largest["once_bytes"]:
         figures.expect("bytes of the state / the rows once", largest["taken_bytes"] / largest["once_bytes"], "<=", 1.2)
+        figures.expect("bytes of the sink / the rows once", largest["sink_bytes"] / largest["once_bytes"], "<=", 1.2)

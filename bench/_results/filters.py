@@ -18,6 +18,9 @@ BYTES = """\
 Bytes of the rows that some filter takes: in the state folder, in the sink, and written once with nothing else. For a
 query of their own each, and exploded, rows are written for every filter that takes them:"""
 TIMES = ("run", "seconds", "processor s", "creating s", "answers", "rows")
+ACTIONS = """\
+A batch has one Spark action for windows and one for rows; below, what one action for both would take: all rows come to
+the driver, which chooses. The median of seven, the state and sinks left out:"""
 ESPER = "Processor seconds of Penstock over those of Esper, which neither stores nor writes anything:"
 
 
@@ -38,6 +41,7 @@ def filters(document: Document) -> Section:
             ),
             table(BYTES, ("run", "state", "sink", "once", "state / once"), [_bytes(*run) for run in runs.items()]),
             *_skipped(found),
+            *_actions(found),
             *([table(ESPER, ("filters", "ratio"), [(n, f"{r:.1f}") for n, r in beside.items()])] if beside else ()),
         ),
         charts=(_chart(runs, workload),),
@@ -55,6 +59,17 @@ def _bytes(name: str, run: Mapping[str, float]) -> tuple[str, ...]:
     sizes = [run[kind] for kind in ("taken_bytes", "sink_bytes", "once_bytes")]
     ratio = f"{sizes[0] / sizes[2]:.2f}" if sizes[2] else ""
     return (name, *(f"{size / 2**20:,.1f} MiB" if size else "" for size in sizes), ratio)
+
+
+def _actions(found: Mapping[str, Any]) -> list[Any]:
+    """Compare the two actions of a batch with one."""
+    names = ("two_s", "one_s", "two_processor_s", "one_processor_s")
+    rows = [
+        (whole(one["rows"]), f"{one['taken']:.0%}", *(f"{one[name]:.3f}" for name in names))
+        for one in found.get("actions", ())
+    ]
+    head = ("rows", "taken", "two: seconds", "one: seconds", "two: processor s", "one: processor s")
+    return [table(ACTIONS, head, rows)] if rows else []
 
 
 def _skipped(found: Mapping[str, Any]) -> list[Any]:

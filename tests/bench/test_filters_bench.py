@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TINY = Workload(
-    rows=2_000, files=2, filters=(1, 6), takers=(1.0,), by_case=(6,), separate=(1, 2), esper=(6,), warm=False
+    rows=2_000,
+    files=2,
+    filters=(1, 6),
+    takers=(1.0,),
+    by_case=(6,),
+    separate=(1, 2),
+    esper=(6,),
+    small_batch=500,
+    warm=False,
 )
 
 
@@ -54,3 +62,4 @@ def test_all_sides_of_the_benchmark_of_filters_answer_the_same(interpreted: Spar
     assert figures.measurements["runs"]["Penstock 6, 1 takers"]["answers"] > 0
     section = filters({"measurements": figures.measurements, "targets": []})
     assert "Penstock" in str(section.tables[0])
+    assert [one["rows"] for one in figures.measurements["actions"]] == [500] * 3 + [1_000] * 3
