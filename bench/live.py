@@ -26,7 +26,7 @@ from rich.table import Table
 from bench._frame import SETTINGS, Bench, Save, do_not_save, run_benchmark, scratch_folder, tell_quick_look
 from bench._live.desk_costs import DeskLoad, choosing, desk_files, throughput
 from bench._live.freshness import Overload, dashboards_for, stale
-from bench._live.midnight import Midnight, midnight_s, midnights, run_folder, running
+from bench._live.midnight import Midnight, Ran, ideal_us, judged, midnight_s, midnights, run_folder, running
 from bench._live.neighbours import Neighbourhood, Responses, respond
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
 from bench._live.sweeps import KERNELS, PAPERS_ORDER, SweptQueries, sweeps
@@ -165,15 +165,20 @@ POLICIES: Final = ("FCFS", "HNR", "LSF", "BSD", "Hybrid")
 
 def _midnight(bench: Bench[Workload]) -> None:
     """Answer the same windows, all due together now and then, in the order of each policy."""
-    load, found = bench.workload.midnight, {name: list[dict[str, float]]() for name in POLICIES}
+    load, ran = bench.workload.midnight, list[tuple[str, Ran, float]]()
     each_s = midnight_s(bench.session, load)
     with run_folder() as folder, running(bench.session, load, POLICIES[0], folder, each_s) as engine:
         for number in range(bench.workload.rounds):
             for name in POLICIES:
                 with Quiet() as quiet:
-                    told = midnights(engine, load, folder, name, each_s)
-                found[name].append(told | {"foreign": quiet.foreign})
-                bench.say(f"round {number + 1}, midnight, {name}: {found[name][-1]}")
+                    one = midnights(engine, load, folder, name, each_s)
+                ran.append((name, one, quiet.foreign))
+                bench.say(f"round {number + 1}, midnight, {name}")
+    ideal, found = ideal_us([one for _, one, _ in ran]), {name: list[dict[str, float]]() for name in POLICIES}
+    for name, one, foreign in ran:
+        found[name].append(judged(one.recording, ideal) | {"seconds a midnight": round(each_s, 3), "foreign": foreign})
+    for name, told in found.items():
+        bench.say(f"midnights, {name}: {told}")
     bench.figures.measurements["midnight"] = found
     expect = bench.figures.expect
 

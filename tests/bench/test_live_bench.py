@@ -11,7 +11,17 @@ from bench import live
 from bench._live.desk_costs import DeskLoad, choosing, condition_queries, desk_files, throughput, window_queries
 from bench._live.freshness import Looks, Overload, stale
 from bench._live.freshness import queries as dashboards
-from bench._live.midnight import Midnight, groups, midnight_s, midnights, queries, run_folder, running
+from bench._live.midnight import (
+    Midnight,
+    groups,
+    ideal_us,
+    judged,
+    midnight_s,
+    midnights,
+    queries,
+    run_folder,
+    running,
+)
 from bench._live.neighbours import SECOND_US, START_US, Neighbourhood, respond
 from bench._live.neighbours import queries as neighbours
 from bench._live.replay import REPLAYED, apart, compared, medians, recorded
@@ -52,7 +62,9 @@ def test_every_query_that_is_due_at_midnight_is_judged(spark: SparkSession) -> N
     load = Midnight(400, 20, 12, 3, first=2, backlog=2, beats=2)
     each_s = midnight_s(spark, load)
     with run_folder() as folder, running(spark, load, "FCFS", folder, each_s) as engine:
-        found = [midnights(engine, load, folder, name, each_s) for name in ("HNR", "FCFS")]
+        ran = [midnights(engine, load, folder, name, each_s) for name in ("HNR", "FCFS")]
+    ideal = ideal_us(ran)
+    found = [judged(one.recording, ideal) for one in ran]
     assert found[0]["answered"] == found[1]["answered"] == load.queries * (load.backlog + load.beats)
     assert all(1.0 <= one["mean slowdown"] <= one["maximum slowdown"] for one in found)
     assert each_s > 0

@@ -57,7 +57,7 @@ class Waiting:
         return self.tuples[0][1] + self.query.latency
 
     def head(self, now: float) -> Head:
-        facts = self.selectivity, self.cost, self.ideal, self.query.weight, 0.0
+        facts = self.selectivity, self.cost, self.ideal, self.query.weight, len(self.tuples) * self.cost
         return Head(*facts, self.tuples[0][1], float(len(self.tuples)), self.due, now)
 
 

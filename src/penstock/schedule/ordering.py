@@ -61,7 +61,9 @@ def ordered_without_starving(policy: Policy, heads: Heads, turn: int = 0) -> Ite
 
 
 def _extra(policy: Policy, heads: Heads) -> FloatArray:
-    """Return a policy's own number for work of one step: the time that remains, or its knob."""
+    """Return a policy's own number for work of one step: the time that remains, its knob, or what all of it takes."""
+    if policy.manner == Manner.HYBRID:
+        return heads.extra
     if policy.prepare is None:
         return np.zeros(len(heads.now))
     return np.full(len(heads.now), policy.knob) if policy.manner == Manner.QUEUE else heads.cost
@@ -96,12 +98,13 @@ def _priorities(policy: Policy, heads: Heads) -> FloatArray:
 def _early_or_fast(policy: Policy, heads: Heads) -> Iterator[int]:
     """Order what can be in time by its deadline and what is late by its rank, each time the better one of both.
 
-    The late one goes first if the other can wait for it (Sharaf 2007, §3.5.2). Time passes with what has run.
+    The late one goes first if the other can wait for it (Sharaf 2007, §3.5.2). What counts is the time for all that
+    waits of an item (C there), which is ``extra`` here: it runs together. Time passes with what has run.
     """
     ranks: list[float] = _priorities(policy, heads).tolist()
-    cost, due, arrival = heads.cost.tolist(), heads.due.tolist(), heads.arrival.tolist()
+    cost, due, arrival = heads.extra.tolist(), heads.due.tolist(), heads.arrival.tolist()
     early: list[int] = np.lexsort((heads.arrival, heads.due)).tolist()[::-1]  # the next one comes last
-    turning: list[int] = np.argsort(heads.due - heads.cost, kind="stable").tolist()[::-1]  # who is late soonest, too
+    turning: list[int] = np.argsort(heads.due - heads.extra, kind="stable").tolist()[::-1]  # who is late soonest, too
     now = float(heads.now[0]) if early else 0.0
     late: list[tuple[float, float, int]] = []
     given, is_late = set[int](), set[int]()

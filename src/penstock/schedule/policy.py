@@ -23,7 +23,7 @@ class Head(NamedTuple):
     cost: float  # expected time to take one tuple through (C with a bar)
     ideal: float  # time that a tuple takes which no operator discards and which never waits (T)
     weight: float  # the query's importance
-    extra: float  # whatever the policy's own ``prepare`` worked out for the operators
+    extra: float  # whatever the policy's own ``prepare`` worked out; live, the time for all that waits
     arrival: float  # when the tuple came
     pending: float  # how many tuples wait
     due: float  # when its answer is due

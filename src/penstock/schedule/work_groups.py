@@ -61,9 +61,9 @@ class ItemArrays(NamedTuple):
         it has. But an answer of a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the
         more is gained.
         """
-        ideal, one, now = group_s + self.round_s / self.queries, np.ones(len(self.number)), now_us / 1e6
-        waits = self.final_us / 1e6, self.answers / self.queries, self.due_us / 1e6, np.full(len(one), now)
-        return Heads(self.queries * self.stands_for, self.round_s, ideal, self.priority, one, *waits)
+        ideal, now = group_s + self.round_s / self.queries, np.full(len(self.number), now_us / 1e6)
+        waits = self.final_us / 1e6, self.answers / self.queries, self.due_us / 1e6, now
+        return Heads(self.queries * self.stands_for, self.round_s, ideal, self.priority, self.seconds, *waits)
 
 
 def is_quick(seconds: float) -> bool:

@@ -48,4 +48,4 @@ class BatchUnderWay:
         passed = (now_us - since_us) / 1e6
         left = max(LEAST_S, abs(self._seconds - passed))  # beyond what it usually takes, nobody knows
         times = since_us / 1e6, 1.0, (since_us + self.soon_us) / 1e6, now_us / 1e6
-        return Head(1.0, left, max(LEAST_S, self._seconds), self.priority, 1.0, *times)
+        return Head(1.0, left, max(LEAST_S, self._seconds), self.priority, left, *times)
