@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +36,8 @@ def time_actions(
     for rows in (few, whole):
         number = rows.count()
         for share in SHARES:
-            two = _timed(lambda rows=rows, share=share: _two(rows, share, rows is few), processor_seconds)
-            one = _timed(lambda rows=rows, share=share: _one(rows, share), processor_seconds)
+            two = _timed(partial(_two, rows, share, rows is few), processor_seconds)
+            one = _timed(partial(_one, rows, share), processor_seconds)
             told = {"two_s": two[0], "one_s": one[0], "two_processor_s": two[1], "one_processor_s": one[1]}
             found.append({"rows": number, "taken": share, **{name: round(s, 4) for name, s in told.items()}})
     return found
