@@ -26,6 +26,7 @@ from penstock.stream.background_calibration import BackgroundCalibration
 from penstock.stream.desk import Desk
 from penstock.stream.figures.stream_figures import EngineFigures
 from penstock.stream.machine_speed import stored_rates
+from penstock.stream.operators.slots import OperatorSlots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ class StreamSettings:
     policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
     synchronize: LiveSynchronization = field(default_factory=LiveSynchronization)  # by which evaluations run together
     windows_at_a_time: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
+    operators: OperatorSlots = field(default_factory=OperatorSlots)  # run expensive functions of continuous queries
     desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures

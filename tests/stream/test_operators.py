@@ -1,0 +1,316 @@
+"""Expensive functions behind queues answer what plain Python answers row by row, whatever happens on the way."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.errors import Unsupported
+from penstock.schedule.operator_queues import is_for_operators
+from penstock.schedule.registry import POLICIES
+from penstock.sinks.memory import MemorySink
+from penstock.store import faults
+from penstock.store.verifying import verify_state
+from penstock.stream.operators.worker_process import WorkerLimits
+from penstock.testing import TestBed
+from tests.stream.operated import (
+    QUERIES,
+    Answer,
+    Row,
+    answers,
+    bed_with,
+    expected,
+    finish,
+    queue,
+    rows_from,
+    score,
+    slots_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+LIVE = [name for name, policy in POLICIES.items() if is_for_operators(policy)]
+
+
+@pytest.fixture(autouse=True)
+def no_hook_left() -> Iterator[None]:
+    yield
+    faults.hook = None
+
+
+def enter(bed: TestBed) -> None:
+    for name, (text, _) in QUERIES.items():
+        bed.query(name, text)
+
+
+def check(bed: TestBed, rows: list[Row]) -> None:
+    for name in QUERIES:
+        assert answers(bed, name) == expected(name, rows), name
+
+
+def test_answers_are_those_of_plain_python_under_every_policy_and_in_any_batches(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 7)
+    draw, given = random.Random(5), list[Row]()
+    with bed_with(spark) as bed:
+        enter(bed)
+        for name in [*LIVE, "Mixed(0.5)", "FAS-MCQ(0.5)"]:
+            bed.engine.set_operator_policy(name)
+            for _ in range(draw.randint(1, 3)):
+                rows = rows_from(len(given), draw.randint(1, 40))
+                given += rows
+                queue(bed, rows)
+            finish(bed)
+        check(bed, given)
+        assert not any(map(bed.paused, QUERIES))
+        queues = bed.engine.stream("s").pipeline.continuous.operators
+        assert (queues.queue_rows, queues.queue_bytes, queues.oldest) == (0, 0, None)
+
+
+def test_what_waits_at_the_end_of_an_engine_goes_on_with_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    given, sink = rows_from(0, 90), MemorySink()
+    with bed_with(spark, tmp_path) as bed:
+        enter(bed)
+        queue(bed, given[:30])
+        assert bed.engine.stream("s").pipeline.continuous.operators.queue_rows == 30
+    with bed_with(spark, tmp_path, sinks=[sink]) as bed:
+        assert answers(bed, "plain") == expected("plain", given[:30])
+        assert answers(bed, "every") == []
+        queue(bed, given[30:60])
+        finish(bed)
+    with bed_with(spark, tmp_path, sinks=[sink]) as bed:
+        queue(bed, given[60:])
+        finish(bed)
+        check(bed, given)
+        bed.engine.streams.wait_for_sinks()
+    assert verify_state(tmp_path).problems == ()
+
+
+def test_a_change_of_the_plan_leaves_queued_rows_to_the_definition_that_queued_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = rows_from(0, 60)
+    with bed_with(spark, tmp_path) as bed:
+        bed.query("q", "SELECT id, score(v) AS p FROM s WHERE score(v) > 4")
+        bed.query("gone", "SELECT id FROM s WHERE score(v) > 4")
+        queue(bed, given[:20])
+        bed.engine.execute("ALTER QUERY q AS SELECT id, score(v) AS p FROM s WHERE score(v) > 10")
+        bed.engine.drop_query("gone")
+        queue(bed, given[20:40])
+        bed.engine.create_function("score", score, expensive=False, replace=True)
+    with bed_with(spark, tmp_path) as bed:
+        finish(bed)
+        queue(bed, given[40:])
+        finish(bed)
+        bounds = [4] * 20 + [10] * 40
+        kept = [(r, p) for r, b in zip(given, bounds, strict=True) if (p := score(r[2])) is not None and p > b]
+        assert answers(bed, "q") == [(r[1], p) for r, p in kept]
+        bed.query("gone", "SELECT id FROM s WHERE score(v) > 4")
+        assert answers(bed, "gone") == []
+
+
+def test_a_function_that_fails_pauses_its_queries_alone(spark: SparkSession, tmp_path: Path) -> None:
+    with bed_with(spark, tmp_path) as bed:
+        bed.query("fails", "SELECT id FROM s WHERE risky(v) > 4")
+        bed.query("spared", "SELECT id FROM s WHERE v <> 13 AND risky(v) > 4")
+        bed.query("guarded", "SELECT id FROM s WHERE risky(v) > 4 AND score(v) > 100")
+        bed.query("sound", "SELECT id FROM s WHERE score(v) > 4")
+        first: list[Row] = [(0.5, 1, 7, 1.0, "a"), (0.6, 2, 3, 1.0, "a")]
+        bad: list[Row] = [(1.5, 3, 7, 1.0, "a"), (1.6, 4, 13, 1.0, "a")]
+        bed.feed("s", first)
+        queue(bed, bad)
+        queue(bed, [(1.7, 5, 7, 1.0, "a")])
+        finish(bed)
+        assert answers(bed, "fails") == [(1,), (2,)]
+        assert answers(bed, "spared") == [(1,), (2,), (3,), (5,)]
+        assert answers(bed, "sound") == [(1,), (2,), (3,), (4,), (5,)]
+        assert [bed.paused(name) is not None for name in ("fails", "spared", "guarded", "sound")] == [
+            True, False, False, False
+        ]  # fmt: skip
+        paused = bed.engine.stream("s").pipeline.progress.windows.paused
+        [reason] = [one.reason for one in paused.values()]
+        assert reason == "risky() failed: ValueError: unlucky, on a row of 2026-01-05T00:00:01.600000Z"
+        bed.engine.resume_query("fails")
+        bed.feed("s", [(2.5, 6, 7, 1.0, "a")])
+        assert answers(bed, "fails") == [(1,), (2,), (6,)]
+
+
+@pytest.mark.parametrize(("value", "why"), [(13, "ended its process, with exit code 3"), (14, "did not return within")])
+def test_a_function_that_ends_or_blocks_its_worker_pauses_its_queries_alone(
+    spark: SparkSession, value: int, why: str
+) -> None:
+    with bed_with(spark) as bed:
+        slots_of(bed).limits = WorkerLimits(seconds=1.5)
+        bed.query("fails", "SELECT id FROM s WHERE deadly(v) > 4")
+        bed.query("spared", f"SELECT id FROM s WHERE v <> {value} AND deadly(v) > 4")
+        bed.query("sound", "SELECT id FROM s WHERE score(v) > 4")
+        bed.feed("s", [(0.5, 1, 7, 1.0, "a"), (0.6, 2, 3, 1.0, "a"), (0.7, 3, value, 1.0, "a")])
+        bed.feed("s", [(1.5, 4, 7, 1.0, "a")])
+        assert (answers(bed, "fails"), answers(bed, "sound")) == ([], [(1,), (2,), (3,), (4,)])
+        assert answers(bed, "spared") == [(1,), (2,), (4,)]
+        paused = bed.engine.stream("s").pipeline.progress.windows.paused
+        assert [why in one.reason for one in paused.values()] == [True]
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_step_taken_again(spark: SparkSession, tmp_path: Path) -> None:
+    with bed_with(spark) as bed:
+        bed.query("q", f"SELECT killed_once('{tmp_path / 'killed'}', id) AS p FROM s")
+        bed.feed("s", rows_from(0, 20))
+        assert answers(bed, "q") == [(n + 1,) for n in range(20)]
+        slots = slots_of(bed)
+        assert sum(process.lost for process in slots.processes) == 1
+        for process in slots.processes:  # between two steps
+            process.end()
+        bed.feed("s", rows_from(20, 20))
+        assert answers(bed, "q") == [(n + 1,) for n in range(40)]
+        assert not bed.paused("q")
+
+
+def test_what_was_committed_of_a_function_is_never_computed_again(spark: SparkSession, tmp_path: Path) -> None:
+    log = tmp_path / "drawn"
+    with bed_with(spark, tmp_path / "state") as bed:
+        bed.query("first", f"SELECT id, drawn('{log}', v) AS p FROM s")
+        bed.query("second", f"SELECT id, drawn('{log}', v) AS p FROM s WHERE score(id) >= 0")
+        queue(bed, [(n / 10, n, n, 1.0, "a") for n in range(10)])
+        answer_first_alone(bed)
+        told = answers(bed, "first")
+        assert len(told) == 10
+        assert answers(bed, "second") == []
+    with bed_with(spark, tmp_path / "state") as bed:
+        finish(bed)
+        assert answers(bed, "first") == answers(bed, "second") == told
+    assert log.stat().st_size == 10
+
+
+def answer_first_alone(bed: TestBed) -> None:
+    """Let the steps of one operator run, and commit what is through, while another operator has not run."""
+    from penstock.spark.functions.udf_worker import UdfWorker
+    from penstock.stream.operators.answering import answer_what_is_through
+    from penstock.stream.operators.operator_queues import OperatorStep
+    from penstock.stream.operators.worker_process import WorkerProcess
+
+    runner, slots = bed.engine.stream("s"), slots_of(bed)
+    queues, process, held = runner.pipeline.continuous.operators, WorkerProcess(WorkerLimits()), list[OperatorStep]()
+    try:
+        while (step := queues.next_step(slots.policy.current())) is not None:
+            if step.operator.function.name == "score":
+                held.append(step)
+                continue
+            worker: UdfWorker = slots.worker_of(step.operator)
+            queues.finish(step, process.run(worker, step.operator.function.pinned, step.sent))
+    finally:
+        process.stop()
+    assert held
+    with runner.pipeline.step():
+        assert answer_what_is_through(runner.pipeline)
+
+
+class Killed(BaseException):
+    """The end of a process, as far as the engine can tell."""
+
+
+MOMENTS = [
+    f"{point}.{moment}" for point in ("taken", "taken.record", "taken.outputs", "commit") for moment in faults.MOMENTS
+]
+
+
+def test_an_engine_that_dies_at_any_durable_write_answers_each_row_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first write of a moment is the batch's, the second that of what has come through."""
+    monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 5)
+    armed, deaths, given = list[str](), list[str](), list[Row]()
+
+    def reached(moment: str) -> None:
+        if armed and moment == armed[-1]:
+            armed.pop()
+            if not armed:
+                deaths.append(moment)
+                raise Killed
+
+    bed, batch = bed_with(spark, tmp_path), 0
+    enter(bed)
+    faults.hook = reached
+    for times in (1, 2):
+        for moment in MOMENTS if times == 1 else [one for one in MOMENTS if "outputs" not in one]:
+            rows = rows_from(len(given), 9)
+            given += rows
+            armed[:] = [moment] * times
+            try:
+                queue(bed, rows, number=batch)
+                finish(bed)
+            except Killed:
+                bed.engine.streams.abandon_sinks()
+                bed.engine.release()
+                bed = bed_with(spark, tmp_path)
+                queue(bed, rows, number=batch)  # as Spark sends it again
+                finish(bed)
+            armed.clear()
+            batch += 1
+    faults.hook = None
+    check(bed, given)
+    assert any("outputs" in moment for moment in deaths)
+    written = Counter({moment: 2 for moment in MOMENTS if "outputs" not in moment})
+    assert Counter(deaths) - Counter(m for m in deaths if "outputs" in m) == written
+    bed.close()
+
+
+def test_rows_go_through_while_the_stream_runs_on_and_the_rest_after_it_stopped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = rows_from(0, 60)
+    with bed_with(spark, tmp_path) as bed:
+        enter(bed)
+        runner = bed.engine.stream("s")
+        runner.operators.join(runner.pipeline)
+        for at in range(0, 60, 10):
+            queue(bed, given[at : at + 10])
+        until = time.monotonic() + 60
+        while runner.pipeline.continuous.operators.commits and time.monotonic() < until:
+            threading.Event().wait(0.05)
+        runner.operators.leave(runner.pipeline)
+        check(bed, given)
+
+
+def test_what_cannot_leave_the_pass_stays_and_says_why(spark: SparkSession) -> None:
+    with bed_with(spark) as bed:
+        bed.query("text", "SELECT id FROM s WHERE score(length(upper(name))) > 4")
+        bed.query("windowed", "SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s] WHERE score(v) > 4")
+        bed.engine.execute("CREATE STREAM fed AS SELECT id FROM s WHERE score(v) > 4")
+        given = rows_from(0, 30)
+        bed.feed("s", given)
+        gates = bed.engine.stream("s").pipeline.continuous.operators.gates
+        assert sorted(gates.staying.values()) == [
+            "a stream is made of its rows",
+            "an argument of score() is computed by Spark alone",
+        ]
+        assert answers(bed, "text") == [(r[1],) for r in given if r[4] is not None and (score(len(r[4])) or 0) > 4]
+        with pytest.raises(Unsupported, match="keeps a bound on latency"):
+            bed.engine.set_operator_policy("Chain-Flush")
+
+
+def test_a_spark_that_is_not_local_keeps_functions_in_its_own_workers(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.engine.why_not_here", lambda session: "operators run beside a local Spark alone")
+    given = rows_from(0, 30)
+    with bed_with(spark) as bed:
+        bed.query("scored", QUERIES["scored"][0])
+        bed.feed("s", given)
+        found: list[Answer] = answers(bed, "scored")
+        assert found == expected("scored", given)
+        assert list(bed.engine.stream("s").pipeline.continuous.operators.gates.staying.values()) == [
+            "operators run beside a local Spark alone"
+        ]
+        assert replace(slots_of(bed).limits, seconds=1.0).bytes > 0
