@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,11 +50,14 @@ def no_hook_left() -> Iterator[None]:
 def enter(bed: TestBed) -> None:
     for name, (text, _) in QUERIES.items():
         bed.query(name, text)
+    bed.query("n", "SELECT count(*) AS n FROM s [RANGE 2 s SLIDE 2 s]")
 
 
 def check(bed: TestBed, rows: list[Row]) -> None:
     for name in QUERIES:
         assert answers(bed, name) == expected(name, rows), name
+    last = int((rows[-1][0] - 1) // 2) * 2  # before the watermark
+    assert [n for end, n in bed.timeline("n") if end <= last] == [20] * (last // 2)
 
 
 def test_answers_are_those_of_plain_python_under_every_policy_and_in_any_batches(
@@ -65,7 +67,8 @@ def test_answers_are_those_of_plain_python_under_every_policy_and_in_any_batches
     draw, given = random.Random(5), list[Row]()
     with bed_with(spark) as bed:
         enter(bed)
-        for name in [*LIVE, "Mixed(0.5)", "FAS-MCQ(0.5)"]:
+        for place, name in enumerate([*LIVE, "Mixed(0.5)", "FAS-MCQ(0.5)"]):
+            monkeypatch.setattr("penstock.stream.continuous.row_storing.FEW_ROWS", 5 if place % 4 == 3 else 200_000)
             bed.engine.set_operator_policy(name)
             for _ in range(draw.randint(1, 3)):
                 rows = rows_from(len(given), draw.randint(1, 40))
@@ -94,6 +97,9 @@ def test_what_waits_at_the_end_of_an_engine_goes_on_with_the_next(spark: SparkSe
         finish(bed)
         check(bed, given)
         bed.engine.streams.wait_for_sinks()
+        for name in QUERIES:
+            told = [row["id"] for table in sink.answers(name) for row in table.to_pylist()]
+            assert told == [row["id"] for row in bed.answers(name)]
     assert verify_state(tmp_path).problems == ()
 
 
@@ -220,15 +226,15 @@ class Killed(BaseException):
     """The end of a process, as far as the engine can tell."""
 
 
-MOMENTS = [
-    f"{point}.{moment}" for point in ("taken", "taken.record", "taken.outputs", "commit") for moment in faults.MOMENTS
-]
+# Of a batch that queues rows, which tests/always/test_continuous_faults.py kills at all others, and of what has come
+# through, which is the second to reach a moment.
+OF_BATCH = ["commit.before", "commit.after", *(f"taken.outputs.{moment}" for moment in faults.MOMENTS)]
+OF_ANSWERS = [f"{point}.{moment}" for point in ("taken", "taken.record", "commit") for moment in faults.MOMENTS]
 
 
 def test_an_engine_that_dies_at_any_durable_write_answers_each_row_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first write of a moment is the batch's, the second that of what has come through."""
     monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 5)
     armed, deaths, given = list[str](), list[str](), list[Row]()
 
@@ -242,8 +248,8 @@ def test_an_engine_that_dies_at_any_durable_write_answers_each_row_once(
     bed, batch = bed_with(spark, tmp_path), 0
     enter(bed)
     faults.hook = reached
-    for times in (1, 2):
-        for moment in MOMENTS if times == 1 else [one for one in MOMENTS if "outputs" not in one]:
+    for times, moments in ((1, OF_BATCH), (2, OF_ANSWERS)):
+        for moment in moments:
             rows = rows_from(len(given), 9)
             given += rows
             armed[:] = [moment] * times
@@ -260,9 +266,7 @@ def test_an_engine_that_dies_at_any_durable_write_answers_each_row_once(
             batch += 1
     faults.hook = None
     check(bed, given)
-    assert any("outputs" in moment for moment in deaths)
-    written = Counter({moment: 2 for moment in MOMENTS if "outputs" not in moment})
-    assert Counter(deaths) - Counter(m for m in deaths if "outputs" in m) == written
+    assert set(deaths) == {*OF_BATCH, *OF_ANSWERS}
     bed.close()
 
 
@@ -281,6 +285,25 @@ def test_rows_go_through_while_the_stream_runs_on_and_the_rest_after_it_stopped(
             threading.Event().wait(0.05)
         runner.operators.leave(runner.pipeline)
         check(bed, given)
+
+
+def test_explain_and_status_show_what_operators_cost_and_who_waits(spark: SparkSession) -> None:
+    with bed_with(spark) as bed:
+        bed.engine.set_operator_policy("Chain")
+        enter(bed)
+        bed.feed("s", rows_from(0, 40))
+        queue(bed, rows_from(40, 40))
+        text = str(bed.engine.explain())
+        assert "3 operators behind queues, by Chain: 40 rows wait, 0 bytes in memory" in text
+        for line in ("score(v): ", "score(score(v)): ", "weight(w, name): ", "nested: ", "score(v) < 9 ("):
+            assert line in text, line
+        [stream] = bed.engine.status()["streams"]
+        told = {one["call"]: one for one in stream["operators"]["operators"]}
+        assert set(told) == {"score(v)", "weight(w, name)", "score(score(v))"}
+        assert told["score(v)"]["queries"] == ("nested", "scored", "shared")
+        assert all(one["cost_us"] > 0 for one in told.values())
+        finish(bed)
+        assert bed.engine.status()["streams"][0]["operators"]["queue_rows"] == 0
 
 
 def test_what_cannot_leave_the_pass_stays_and_says_why(spark: SparkSession) -> None:

@@ -184,7 +184,7 @@ class RowBlock:
         """Remember why an expression failed on rows."""
         for row in places:
             told = (known.errors[row] for n in expression.needs if row in (known := self.values[n]).errors)
-            one.reasons.setdefault(int(row), next(told, f"{expression.text.replace('`', '')} cannot be computed"))
+            one.reasons.setdefault(int(row), next(told, f"{expression.told} cannot be computed"))
 
     # -- what comes of it ----------------------------------------------------------------------------------------
 

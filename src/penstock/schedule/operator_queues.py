@@ -25,8 +25,9 @@ DEFAULT_OPERATOR_POLICY: Final = "FCFS"
 BY_BYTES: Final = frozenset({"Chain", "Greedy", "Mixed"})
 RATES: Final = {"HR": 0, "RB": 0, "BRT": 0, "HNR": 1, "BSD": 2}  # by which power of the ideal time they divide
 UNBOUNDED: Final = 1e30
-LEAST_S: Final = 1e-9  # that anything takes
-LEAST_PASSED: Final = 1e-6  # so that what follows an operator still takes time
+LEAST_S: Final = 1e-9  # that anything takes,
+LEAST_PART: Final = 1e-4  # and of the dearest operator on its path
+LEAST_LEFT: Final = 1e-6  # of the rows at the end of a path, so that time goes on in its chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,17 @@ def rank(selectivity: float, cost: float) -> float:
     return (selectivity - 1.0) / max(cost, LEAST_S)
 
 
+def _bounded(path: Path) -> list[tuple[float, float]]:
+    """Return costs and selectivities of a path that differ from each other by no more than arithmetic can tell."""
+    least = max(LEAST_S, LEAST_PART * max(stage.cost for stage in path.stages))
+    found, left = list[tuple[float, float]](), 1.0
+    for stage in path.stages:
+        passed = max(stage.passed, LEAST_LEFT / left)
+        found.append((max(stage.cost, least), min(passed, 1.0)))
+        left *= found[-1][1]
+    return found
+
+
 class PathFigures:
     """What policies know of all paths, worked out once for many choices."""
 
@@ -79,8 +91,8 @@ class PathFigures:
         self.policy = policy
         keys = ((path.query, stage.operator) for path in paths for stage in path.stages)
         self.places = {key: place for place, key in enumerate(keys)}
-        cost = np.array([max(s.cost, LEAST_S) for p in paths for s in p.stages])
-        passed = np.array([max(s.passed, LEAST_PASSED) for p in paths for s in p.stages])
+        bounded = [one for path in paths for one in _bounded(path)]
+        cost, passed = np.array([c for c, _ in bounded]), np.array([p for _, p in bounded])
         after, weight = np.full(len(cost), ROOT, np.int64), np.ones(len(cost))
         query, ideal, at = np.zeros(len(cost), np.int64), np.zeros(len(cost)), 0
         for path in paths:

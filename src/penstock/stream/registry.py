@@ -125,7 +125,9 @@ class StreamRegistry:
         seen = ObservedStream() if pipeline is None else pipeline.groupings.seen(pipeline.layout)
         technique = self.settings.synchronize.current().name
         scans, most = self.settings.kernel == "scan", self.settings.windows_at_a_time
-        return replace(seen, scans=scans, synchronize=technique, most_windows=most)
+        at_work, mine = self.settings.operators, self.catalog.definitions(name)
+        operators = None if pipeline is None else at_work.standing(pipeline, mine)
+        return replace(seen, scans=scans, synchronize=technique, most_windows=most, operators=operators)
 
     def woven(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""

@@ -27,6 +27,7 @@ from penstock.share.explain.explanation import (
     StreamPlan,
     TreePlan,
 )
+from penstock.share.explain.operators import OperatorsPlan
 from penstock.share.explain.together import NOT_PLANNED, TogetherPlanner
 from penstock.share.explain.weave import WeavePlan, explain_weave
 from penstock.share.fresh_periods import PeriodGroup, period_groups
@@ -52,6 +53,7 @@ class ObservedStream:
     scans: bool = False  # its windows are answered by scans of all their partials
     synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
     most_windows: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
+    operators: OperatorsPlan | None = None  # that expensive functions of continuous queries are
 
 
 def explain_plan(
@@ -68,7 +70,7 @@ def explain_plan(
         standing or WovenSoFar(),
         strategy == "weave" and not is_line(stream),
     )
-    rows, definitions = explain_continuous(definitions), _windowed(definitions)
+    rows, definitions = explain_continuous(definitions, seen.operators), _windowed(definitions)
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.evaluate.expressions.compile import Compiled, compile_expression
 from penstock.evaluate.expressions.ddl import arrow_type
 from penstock.language.binding.canonical import copied, render, strip
+from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import read_canonical
 from penstock.model.function import Function
 
@@ -60,6 +61,12 @@ class OperatorCalls:
             raise StaysInPass(f"{what} is computed by Spark alone")
         return made
 
+    def told(self, text: str) -> str:
+        """Write an expression that was taken out of its calls for people."""
+        for name, operator in self.found.items():
+            text = text.replace(quote(name), operator.text)
+        return text.replace("`", "")
+
     def needed(self, compiled: Compiled) -> tuple[str, ...]:
         """List the operators that an expression needs, each after those that it needs itself."""
         wanted = list(compiled.names)
@@ -93,7 +100,7 @@ class OperatorCalls:
         if name not in self.found:
             read = {one for argument in made for one in self.needed(argument)}
             needs = tuple(one for one in self.found if one in read)
-            text = f"{function.name}({', '.join(_plain(one, self.found) for one in arguments)})"
+            text = f"{function.name}({', '.join(self.told(render(_bare(one))) for one in arguments)})"
             self.found[name] = OperatorCall(name, text, function, returns, tuple(made), needs)
             self.types[name] = returns
         return exp.column(name, quoted=True)
@@ -112,11 +119,6 @@ class OperatorCalls:
         return made
 
 
-def _plain(tree: exp.Expr, found: Mapping[str, OperatorCall]) -> str:
-    """Write an argument for people: without backquotes and casts, and with calls in place of their columns."""
-    if isinstance(tree, exp.Cast):
-        tree = strip(tree.this)
-    text = render(tree).replace("`", "")
-    for name, operator in found.items():
-        text = text.replace(name, operator.text)
-    return text
+def _bare(tree: exp.Expr) -> exp.Expr:
+    """Leave out the cast to a parameter's type, which nobody wrote."""
+    return strip(tree.this) if isinstance(tree, exp.Cast) else tree

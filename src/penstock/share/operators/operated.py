@@ -30,6 +30,7 @@ class OperatedExpression:
     """A conjunct or an output: ready to run once the operators that it needs have computed their values."""
 
     text: str
+    told: str  # for people: functions by their names, columns without backquotes
     compiled: Compiled
     needs: tuple[str, ...]  # operators, each after those that it needs itself
 
@@ -126,8 +127,9 @@ def _divided(definition: Definition, expensive: Mapping[str, Function]) -> tuple
 
 def _expression(calls: OperatorCalls, text: str, what: str) -> OperatedExpression:
     """Compile an expression over columns and operators."""
-    compiled = calls.compiled(calls.taken_out(text), what)
-    return OperatedExpression(text, compiled, calls.needed(compiled))
+    taken_out = calls.taken_out(text)
+    compiled = calls.compiled(taken_out, what)
+    return OperatedExpression(text, calls.told(taken_out), compiled, calls.needed(compiled))
 
 
 def _output(calls: OperatorCalls, definition: Definition, place: int) -> OperatedExpression:

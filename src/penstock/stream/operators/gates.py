@@ -30,19 +30,17 @@ class Gates:
 
     def divided(self, definitions: Iterable[Definition]) -> dict[int, OperatedQuery]:
         """Return the queries that leave the pass, by definition."""
-        self.staying = {}
+        found, staying = dict[int, OperatedQuery](), dict[int, str]()
         marked = expensive_functions(self.catalog.python_functions())
-        if not marked:
-            return {}
-        found: dict[int, OperatedQuery] = {}
-        for one in definitions:
+        for one in definitions if marked else ():
             if not calls_any(one, marked):
                 continue
             divided = self._divided(one, marked)
             if isinstance(divided, str):
-                self.staying[one.id] = divided
+                staying[one.id] = divided
             else:
                 found[one.id] = divided
+        self.staying = staying
         return found
 
     def queued(self, number: int, expensive: Sequence[str]) -> OperatedQuery | None:

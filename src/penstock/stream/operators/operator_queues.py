@@ -168,6 +168,8 @@ class OperatorQueues:
     def next_step(self, policy: Policy) -> OperatorStep | None:
         """Choose the next step by a policy; None: nothing can run now."""
         with self.lock:
+            if self._figures is None or self.clock() - self._figures[1] > REFRESH_US:
+                self.drop_gone()
             self._load_more()
             names = [name for name in self._heads if self._head(name) is not None]
             if not names:

@@ -10,17 +10,20 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.evaluate.typed import Definition
 from penstock.schedule.operator_queues import OperatorPolicy
+from penstock.share.explain.operators import OperatorsPlan
 from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.operators.operator_queues import OperatorStep
+from penstock.stream.operators.standing import operators_standing
 from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 
 if TYPE_CHECKING:
@@ -67,6 +70,8 @@ class OperatorSlots:
         with self._changed:
             self._pipelines = [p for p in self._pipelines if p is not pipeline]
             self._changed.notify_all()
+        with pipeline.memory:  # a commit that a slot is making is made
+            pass
 
     def wake(self) -> None:
         """Look at once: rows are queued. The first ones let threads start."""
@@ -97,6 +102,10 @@ class OperatorSlots:
         finally:
             if not joined:
                 self.leave(pipeline)
+
+    def standing(self, pipeline: Pipeline, definitions: Iterable[Definition]) -> OperatorsPlan | None:
+        """Tell how the operators of a stream stand, for its queries of now."""
+        return operators_standing(pipeline.continuous.operators, definitions, self.policy.current())
 
     def close(self) -> None:
         """End all processes; a step that runs is given up."""
@@ -157,7 +166,8 @@ class OperatorSlots:
         if pipeline.continuous.operators.through() and pipeline.memory.acquire(blocking=False):
             try:
                 in_batch = pipeline.committer.order.under_way.since_us is not None
-                if not (in_batch or pipeline.half_done or pipeline.failure is not None):
+                is_sound = not pipeline.half_done and pipeline.failure is None
+                if is_sound and not in_batch and pipeline in self._pipelines:
                     answer_what_is_through(pipeline)
             finally:
                 pipeline.memory.release()
