@@ -177,7 +177,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_step_taken_again(spark: Spa
         slots = slots_of(bed)
         assert sum(process.lost for process in slots.processes) == 1
         for process in slots.processes:  # between two steps
-            process.end()
+            process.kill()
         bed.feed("s", rows_from(20, 20))
         assert answers(bed, "q") == [(n + 1,) for n in range(40)]
         assert not bed.paused("q")

@@ -14,7 +14,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, join_of, source_of
 from penstock.model.schema import Stream
 from penstock.report.notebook import StreamRow
-from penstock.share.explain.explain import ObservedStream
+from penstock.share.explain.observed import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources

@@ -61,6 +61,7 @@ def read_frame(file: BinaryIO) -> bytes | None:
 
 def serve() -> None:
     """Take steps until there are no more."""
+    child_processes.end_with_parent()  # also in the middle of a step
     answers = os.dup(1)
     os.dup2(2, 1)  # what functions print
     steps = os.fdopen(os.dup(0), "rb")

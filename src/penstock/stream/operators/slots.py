@@ -114,7 +114,7 @@ class OperatorSlots:
             processes = list(self.processes)
             self._changed.notify_all()
         for process in processes:
-            process.end()
+            process.close()
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()

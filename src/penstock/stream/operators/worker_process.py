@@ -44,6 +44,7 @@ class WorkerProcess:
         self.lost = 0  # processes, so far
         self._process: subprocess.Popen[bytes] | None = None
         self._known = set[str]()  # functions whose code the process has
+        self._closed = False
 
     @property
     def pid(self) -> int | None:
@@ -77,10 +78,15 @@ class WorkerProcess:
                 if pipe is not None:
                     pipe.close()
 
-    def end(self) -> None:
-        """Kill the process, from any thread; whoever waits for it notices."""
+    def kill(self) -> None:
+        """Kill the process, from any thread; whoever waits for it notices, and starts another one."""
         if (process := self._process) is not None:
             process.kill()
+
+    def close(self) -> None:
+        """Kill the process, from any thread, and let no other one start."""
+        self._closed = True
+        self.kill()
 
     def _asked(
         self, worker: UdfWorker, pinned: str, arguments: list[pa.Array], limit_s: float, *, apart: bool
@@ -101,6 +107,8 @@ class WorkerProcess:
 
     def _started(self) -> subprocess.Popen[bytes]:
         """Return the process, a new one if there is none."""
+        if self._closed:
+            raise WorkerLost("was given up as the engine was closed")
         if self._process is None:
             paths = [path or os.getcwd() for path in sys.path]
             told = {"PYTHONPATH": os.pathsep.join(paths), "PENSTOCK_WORKER_BYTES": str(self.limits.bytes)}
