@@ -17,7 +17,9 @@ from penstock.schedule.registry import POLICIES
 from penstock.sinks.memory import MemorySink
 from penstock.store import faults
 from penstock.store.verifying import verify_state
-from penstock.stream.operators.worker_process import WorkerLimits
+from penstock.stream.operators.answering import answer_what_is_through
+from penstock.stream.operators.operator_queues import OperatorStep
+from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 from penstock.testing import TestBed
 from tests.stream.operated import (
     QUERIES,
@@ -187,39 +189,39 @@ def test_what_was_committed_of_a_function_is_never_computed_again(spark: SparkSe
     log = tmp_path / "drawn"
     with bed_with(spark, tmp_path / "state") as bed:
         bed.query("first", f"SELECT id, drawn('{log}', v) AS p FROM s")
-        bed.query("second", f"SELECT id, drawn('{log}', v) AS p FROM s WHERE score(id) >= 0")
+        bed.query("apart", "SELECT id FROM s WHERE score(id) >= 0")
+        bed.query("last", f"SELECT id, drawn('{log}', v) AS p FROM s WHERE weight(w, name) > 0")
         queue(bed, [(n / 10, n, n, 1.0, "a") for n in range(10)])
-        answer_first_alone(bed)
+        left = run_and_commit(bed, "drawn", steps_of(bed))
+        left = run_and_commit(bed, "score", left)
         told = answers(bed, "first")
-        assert len(told) == 10
-        assert answers(bed, "second") == []
+        assert [len(answers(bed, name)) for name in ("first", "apart", "last")] == [10, 10, 0]
+        assert [step.operator.function.name for step in left] == ["weight"]
     with bed_with(spark, tmp_path / "state") as bed:
         finish(bed)
-        assert answers(bed, "first") == answers(bed, "second") == told
+        assert answers(bed, "first") == answers(bed, "last") == told
     assert log.stat().st_size == 10
 
 
-def answer_first_alone(bed: TestBed) -> None:
-    """Let the steps of one operator run, and commit what is through, while another operator has not run."""
-    from penstock.spark.functions.udf_worker import UdfWorker
-    from penstock.stream.operators.answering import answer_what_is_through
-    from penstock.stream.operators.operator_queues import OperatorStep
-    from penstock.stream.operators.worker_process import WorkerProcess
+def steps_of(bed: TestBed) -> list[OperatorStep]:
+    """Take all steps that can run, without running them."""
+    runner, found = bed.engine.stream("s"), list[OperatorStep]()
+    while (step := runner.pipeline.continuous.operators.next_step(runner.operators.policy.current())) is not None:
+        found.append(step)
+    return found
 
-    runner, slots = bed.engine.stream("s"), slots_of(bed)
-    queues, process, held = runner.pipeline.continuous.operators, WorkerProcess(WorkerLimits()), list[OperatorStep]()
-    try:
-        while (step := queues.next_step(slots.policy.current())) is not None:
-            if step.operator.function.name == "score":
-                held.append(step)
-                continue
-            worker: UdfWorker = slots.worker_of(step.operator)
-            queues.finish(step, process.run(worker, step.operator.function.pinned, step.sent))
-    finally:
-        process.stop()
-    assert held
+
+def run_and_commit(bed: TestBed, function: str, steps: list[OperatorStep]) -> list[OperatorStep]:
+    """Run the steps of one function alone and commit what is through; return the others."""
+    runner, process = bed.engine.stream("s"), WorkerProcess(WorkerLimits())
+    mine = [step for step in steps if step.operator.function.name == function]
+    for step in mine:
+        worker = runner.operators.worker_of(step.operator)
+        step.queues.finish(step, process.run(worker, step.operator.function.pinned, step.sent))
+    process.stop()
     with runner.pipeline.step():
         assert answer_what_is_through(runner.pipeline)
+    return [step for step in (*steps, *steps_of(bed)) if step not in mine]
 
 
 class Killed(BaseException):

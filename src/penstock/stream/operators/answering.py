@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
+from penstock.model.arrays import Int64Array
 from penstock.model.instants import format_instant
 from penstock.model.schema import Column
 from penstock.share.operators.operated import OperatedQuery
@@ -35,6 +36,7 @@ class OperatorAnswers:
         self._plan: AnsweredRows | None = None
         self.failed: dict[int, Charged] = {}
         self.counts: dict[int, int] = {}  # rows that each query takes
+        self.written: list[int] = []  # queued commits whose outputs were stored
 
     @property
     def plan_number(self) -> int | None:
@@ -43,7 +45,7 @@ class OperatorAnswers:
 
     def store(self, ready: list[tuple[QueuedCommit, list[int]]], number: int) -> TakenCommit | None:
         """Store all rows that can be answered, for a commit that is about to be made."""
-        self.failed, self.counts = {}, {}
+        self.failed, self.counts, self.written = {}, {}, []
         blocks: list[AnsweredBlock] = []
         for queued, numbers in ready:
             blocks += self._of(queued, [one for one in numbers if one not in self.failed])
@@ -54,6 +56,7 @@ class OperatorAnswers:
         for queued, numbers in ready:
             if stored is not None and queued.shared_with_others({n: queries[n] for n in numbers}):
                 self.queues.rows.write_outputs(queued.commit.number, number, queued.outputs())
+                self.written.append(queued.commit.number)
         return stored
 
     def _all(self, queries: dict[int, OperatedQuery]) -> list[OperatedQuery]:
@@ -63,7 +66,7 @@ class OperatorAnswers:
 
     def _of(self, queued: QueuedCommit, numbers: list[int]) -> list[AnsweredBlock]:
         """Make the answers of one commit; a query that fails on one of its rows takes none of them."""
-        found: list[dict[int, tuple[np.ndarray, list]]] = [{} for _ in queued.held]  # type: ignore[type-arg]
+        found: list[dict[int, tuple[Int64Array, list[pa.Array]]]] = [{} for _ in queued.held]
         for number in numbers:
             worst: tuple[int, str] | None = None
             for place, block in enumerate(queued.held):
@@ -129,15 +132,11 @@ def _commit(pipeline: Pipeline, ready: list[tuple[QueuedCommit, list[int]]]) -> 
     pause(answers.failed.values(), windows)
     if stored is not None or answers.failed:
         step = Step("change", (), pipeline.clock(), taken=0 if stored is None else stored.rows)
-        pipeline.committer.commit(step, pipeline.layout)
+        pipeline.committer.commit(step, pipeline.failures.watched(pipeline.layout))
+    for one_written in answers.written:  # what was stored before is in it
+        queues.rows.remove_outputs(one_written, before=number)
     for queued, numbers in ready:
-        queues.rows.remove_outputs(queued.commit.number, before=number if _is_written(queued, number) else 0)
         queues.answered(queued, numbers)
     queues.let_go(answers.failed)
     if stored is not None:
         continuous.deliver_answers(stored, answers.counts, pipeline.metrics)
-
-
-def _is_written(queued: QueuedCommit, number: int) -> bool:
-    """Tell whether the outputs of a commit's rows were written again."""
-    return number > queued.commit.number and bool(queued.queries)

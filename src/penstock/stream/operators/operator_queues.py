@@ -153,16 +153,6 @@ class OperatorQueues:
                     found[name] = found.get(name, 0) + rows
         return found
 
-    def who_waits(self) -> dict[str, list[str]]:
-        """Name the queries that call each operator and have rows that wait."""
-        found: dict[str, set[str]] = {}
-        with self.lock:
-            for queued in self.commits.values():
-                for one in queued.queries.values():
-                    for name in one.operators:
-                        found.setdefault(name, set()).add(one.definition.name)
-        return {name: sorted(names) for name, names in found.items()}
-
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def next_step(self, policy: Policy) -> OperatorStep | None:

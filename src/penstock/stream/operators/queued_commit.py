@@ -16,7 +16,7 @@ from penstock.share.operators.calls import OperatorCall
 from penstock.share.operators.operated import OperatedQuery
 from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
-from penstock.store.taken_plan import TakenCommit, TakenPlan
+from penstock.store.taken_plan import TakenCommit, TakenPlan, TakingQuery
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,8 @@ class QueuedCommit:
     def load(self, rows: TakenRows) -> None:
         """Read the blocks, and what operators had computed of them when other queries were answered."""
         plan, takers = rows.plan(self.commit.plan)
-        pieces = [piece for _, piece in rows.pieces(self.commit)]
+        read = dict.fromkeys(name for one in plan.queued for name in _columns_of(plan, one))
+        pieces = [piece for _, piece in rows.pieces(self.commit, [TIME, *read])]
         whole = pa.concat_tables(pieces)
         taken = {
             one.definition: takers.parts[one.part].takes(one.condition, numbers_of(whole, part_name(one.part)))
@@ -106,3 +107,8 @@ class QueuedCommit:
         for block in self.held:
             for name in {one.waits for one in block.queries.values() if one.waits is not None}:
                 yield name, len(block.wanted(name))
+
+
+def _columns_of(plan: TakenPlan, query: TakingQuery) -> list[str]:
+    """Name the stored columns that a query reads, and that which tells its rows."""
+    return [part_name(query.part), *(column_name(place) for place in plan.shapes[query.shape].columns)]

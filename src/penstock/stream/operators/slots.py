@@ -133,7 +133,7 @@ class OperatorSlots:
                     self._answer(pipeline)
                 except BaseException as error:
                     if not self._closed:
-                        pipeline.failure = error
+                        _fail(pipeline, error)
                 with self._changed:
                     self._changed.notify_all()
         finally:
@@ -156,7 +156,7 @@ class OperatorSlots:
                         return pipeline, step
                     self._answer(pipeline)
                 except BaseException as error:
-                    pipeline.failure = error
+                    _fail(pipeline, error)
             waits = any(p.continuous.operators.commits for p in pipelines)
             with self._changed:
                 self._changed.wait(LOOK_S if waits else 1.0)
@@ -190,6 +190,11 @@ class OperatorSlots:
                 function.name, pickled, code.version, code.vectorised, operator.returns
             )
         return self._code[function.pinned]
+
+
+def _fail(pipeline: Pipeline, error: BaseException) -> None:
+    """Let the next step of a stream raise an error; the one after it begins anew from what is committed."""
+    pipeline.failure, pipeline.half_done = error, True
 
 
 def why_not_here(session: SparkSession) -> str | None:

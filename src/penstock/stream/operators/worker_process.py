@@ -20,6 +20,7 @@ from penstock.spark.functions.udf_worker import UdfWorker
 
 LIMIT_S: Final = 60.0  # for a step,
 STARTING_S: Final = 60.0  # and for a process to start
+APART: Final = 2  # times that a step is taken again
 MORE_BYTES: Final = 2 << 30  # of memory that functions may take
 
 
@@ -46,26 +47,21 @@ class WorkerProcess:
         self._known = set[str]()  # functions whose code the process has
         self._closed = False
 
-    @property
-    def pid(self) -> int | None:
-        """Return the number of the process; None: there is none."""
-        return None if self._process is None else self._process.pid
-
     def run(self, worker: UdfWorker, pinned: str, arguments: list[pa.Array]) -> StepAnswered:
-        """Run a step; if the process is lost over it, once more in another, row by row in children of it.
+        """Run a step; if the process is lost over it, again in another one, row by row in children of it.
 
         The rows at which a child ends have an error of their own then, and all others their values.
         """
         rows = len(arguments[0])
-        try:
-            return self._asked(worker, pinned, arguments, self.limits.seconds + ROW_S * rows, apart=False)
-        except WorkerLost:
-            patience_s = 3 * (self.limits.seconds + ROW_S * rows) + STARTING_S
-        try:
-            return self._asked(worker, pinned, arguments, patience_s, apart=True)
-        except WorkerLost as lost:
-            errors = pa.array([f"{worker.name}() {lost}"] * rows, pa.string())
-            return StepAnswered(pa.nulls(rows, worker.returns), errors, 0.0)
+        limit_s, why = self.limits.seconds + ROW_S * rows, ""
+        for apart in (False, *[True] * APART):
+            try:
+                return self._asked(
+                    worker, pinned, arguments, 3 * limit_s + STARTING_S if apart else limit_s, apart=apart
+                )
+            except WorkerLost as lost:
+                why = f"{worker.name}() {lost}"
+        return StepAnswered(pa.nulls(rows, worker.returns), pa.array([why] * rows, pa.string()), 0.0)
 
     def stop(self) -> None:
         """End the process."""
