@@ -259,6 +259,13 @@ class OperatorQueues:
             if block.waiting(name):  # who came to it while it ran wants other rows
                 self._wait(name, block)
 
+    def give_back(self, step: OperatorStep) -> None:
+        """Let a step wait again that could not be taken."""
+        with self.lock:
+            step.block.running.discard(step.operator.column)
+            if self._blocks.get(step.block.key) is step.block:
+                self._wait(step.operator.column, step.block)
+
     def _take(self, step: OperatorStep, answer: StepAnswered) -> None:
         """File values and errors with their rows."""
         known, places = step.block.of(step.operator), step.places[~step.failed]

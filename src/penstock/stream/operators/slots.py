@@ -132,8 +132,9 @@ class OperatorSlots:
                     step.queues.finish(step, self._ran(process, step))
                     self._answer(pipeline)
                 except BaseException as error:
+                    step.queues.give_back(step)
                     if not self._closed:
-                        _fail(pipeline, error)
+                        pipeline.failure = error
                 with self._changed:
                     self._changed.notify_all()
         finally:
@@ -147,6 +148,7 @@ class OperatorSlots:
             with self._changed:
                 pipelines, self._pipelines = self._pipelines, [*self._pipelines[1:], *self._pipelines[:1]]
                 if self._closed or (not pipelines and time.monotonic() - idle_since > IDLE_S):
+                    self._threads = [one for one in self._threads if one is not threading.current_thread()]
                     return None
             for pipeline in pipelines:
                 if pipeline.failure is not None or pipeline.half_done:
@@ -156,7 +158,7 @@ class OperatorSlots:
                         return pipeline, step
                     self._answer(pipeline)
                 except BaseException as error:
-                    _fail(pipeline, error)
+                    pipeline.failure = error
             waits = any(p.continuous.operators.commits for p in pipelines)
             with self._changed:
                 self._changed.wait(LOOK_S if waits else 1.0)
@@ -190,11 +192,6 @@ class OperatorSlots:
                 function.name, pickled, code.version, code.vectorised, operator.returns
             )
         return self._code[function.pinned]
-
-
-def _fail(pipeline: Pipeline, error: BaseException) -> None:
-    """Let the next step of a stream raise an error; the one after it begins anew from what is committed."""
-    pipeline.failure, pipeline.half_done = error, True
 
 
 def why_not_here(session: SparkSession) -> str | None:
