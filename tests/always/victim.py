@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow.parquet as pq
 
+from tests.always import chained
 from tests.always.judged import SECOND, batch_of
 from tests.always.model import Model
 from tests.always.questions import Question, Row
@@ -189,9 +190,23 @@ def opened(folder: Path, kind: str, *, add_behind: bool) -> Iterator[Engine]:
             if name not in known:
                 urgent = URGENT.get(name, ()) if kind == LAGGING else ()
                 engine.create_query(name, replace(question, options=urgent).sql())
+        if kind == "keys":
+            _create_chained(engine)
         if add_behind and kind == "past" and "behind" not in known:
             engine.create_query("behind", BEHIND.sql())
         yield engine
+
+
+def _create_chained(engine: Engine) -> None:
+    """Create streams of rows and pairs, and queries over them, that are not there yet."""
+    streams = engine.catalog.stream_names()
+    for name, select in chained.STREAMS.items():
+        if name not in streams:
+            engine.execute(f"CREATE STREAM {name} AS {select}")
+    known = {d.name for stream in engine.catalog.stream_names() for d in engine.catalog.definitions(stream)}
+    for name, select in chained.QUERIES.items():
+        if name not in known:
+            engine.create_query(name, select)
 
 
 def _note(marks: Marks, point: str) -> None:

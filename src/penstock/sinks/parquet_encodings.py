@@ -31,7 +31,7 @@ def encoded(table: pa.Table) -> dict[str, Any]:
 
 def _is_delta(column: pa.ChunkedArray, field: pa.Field) -> bool:
     """Tell whether neighbours differ little, or values are whole numbers that hardly repeat."""
-    if pa.types.is_timestamp(field.type) or field.name in COUNTED and pa.types.is_int64(field.type):
+    if pa.types.is_timestamp(field.type) or (field.name in COUNTED and pa.types.is_int64(field.type)):
         return True
     return (pa.types.is_int32(field.type) or pa.types.is_int64(field.type)) and not _repeats(column)
 
