@@ -24,14 +24,15 @@ QUERIES: Final = {
     "near": "SELECT one, other FROM twins WITH (explode = true)",
     "resting": "SELECT k, count(*) AS n FROM calm [SESSION 1 s] GROUP BY k",
 }
+OWN: Final = {"large": ("id", "v"), "calm": ("id", "k")}  # columns of those that share rows in a sink
 ABOUT_ROWS: Final = ("event_time", "commit", "ordinal", "late")  # how rows came together says nothing of them
 
 
 def flat(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Give a row for each of its queries, as an answer is, without what tells of its batch."""
     own = {name: value for name, value in fields.items() if name not in (*ABOUT_ROWS, "queries")}
-    for name in fields.get("queries", ()):
-        yield {"query_name": name, "query_version": 1, **own}
+    for name in fields.get("queries", ()):  # beside the columns of all that take the row
+        yield _said(name, **{column: own[column] for column in OWN[name]})
     if "queries" not in fields:
         yield own
 
