@@ -1,7 +1,7 @@
 """Queries without windows, streams of them, a join and sessions beside the windows that are killed, and what they hold.
 
-Rows of ``z`` are never late, so that neither the batches nor the moments of death change which pairs and sessions
-there are; the model works them out from all rows at once. Every row has an id of its own.
+Rows of ``z`` are never late nor repeated, so that neither the batches nor the moments of death change which pairs and
+sessions there are; the model works them out from all rows at once.
 """
 
 from __future__ import annotations
@@ -37,9 +37,22 @@ def flat(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield own
 
 
-def held(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Work out what sinks hold of some rows."""
-    valid = sorted({r["id"]: r for r in rows if r["ts"] is not None}.values(), key=lambda r: (r["ts"], r["id"]))
+def told_apart(batches: Sequence[Sequence[Row]], lateness_us: int) -> Iterator[Row]:
+    """Leave out rows without a time, and those whose id came before, not longer ago than the lateness."""
+    known, watermark = dict[int, int](), 0
+    for batch in batches:
+        valid, here = [row for row in batch if row["ts"] is not None], set[int]()
+        for row in valid:
+            if row["id"] not in here and known.get(row["id"], -1) < watermark:
+                yield row
+            here.add(row["id"])
+        known |= {row["id"]: row["ts"] for row in valid}
+        watermark = max([watermark, *(row["ts"] - lateness_us for row in valid)])
+
+
+def held(batches: Sequence[Sequence[Row]], lateness_us: int) -> Iterator[dict[str, Any]]:
+    """Work out what sinks hold of the rows of some batches."""
+    valid = sorted(told_apart(batches, lateness_us), key=lambda r: (r["ts"], r["id"]))
     calm = [r for r in valid if r["k"] == "z"]
     yield from (_said("large", id=r["id"], v=r["v"]) for r in valid if r["v"] is not None and r["v"] > 3)
     yield from (_said("calm", id=r["id"], k="z") for r in calm)

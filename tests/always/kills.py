@@ -32,13 +32,14 @@ from tests.always.delivered import counted, delivered, lines_in, tables_in
 from tests.always.victim import (
     KINDS,
     LAGGING,
+    LATENESS_US,
     Marks,
     batches_in,
+    batches_of,
     expected,
     live,
     mark_batches,
     opened,
-    rows_of,
     write_file,
 )
 
@@ -126,7 +127,7 @@ class Killing:
         assert lasts[-1] == self.files - 1, "not all files were read"
         wanted = delivered(expected(self.kind, lasts))
         if self.kind == "keys":
-            wanted += counted(chained.held([row for number in range(self.files) for row in rows_of(number, self.kind)]))
+            wanted += counted(chained.held(list(batches_of(lasts, self.kind)), LATENESS_US))
         found = {"lines": lines_in(self.folder / "lines"), "tables": tables_in(self.folder / "tables")}
         for name, held in found.items():
             assert not held - wanted, f"{name}: twice, or never given: {list((held - wanted).items())[:5]}"

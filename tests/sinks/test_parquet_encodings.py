@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,7 +64,7 @@ def test_spark_duckdb_and_pandas_read_what_was_written(layout: str, tmp_path: Pa
     writer = ParquetSink(tmp_path, layout=layout, roll_bytes=300_000).open("s", memory)
     writer.deliver(0, [table])
     writer.roll()
-    writer.deliver(1, iter([table.slice(0, 4_100), table.slice(4_100)]))  # as rows come that are many
+    writer.deliver(1, (table.slice(0, 4_100), table.slice(4_100)))  # as rows come that are many
     writer.roll()
     both = pa.concat_tables([table, table])
     [*files] = sorted(tmp_path.rglob("*.parquet"))
@@ -76,10 +76,10 @@ def test_spark_duckdb_and_pandas_read_what_was_written(layout: str, tmp_path: Pa
     by_spark = spark.read.parquet(*names).select(*expected.column_names).toArrow()
     assert in_order(by_spark.cast(expected.schema)) == in_order(expected)
     sums = "sum(whole), sum(small), sum(money), count(text), max(moment), min(day), sum(ordinal), count(deep)"
-    duckdb.register("expected", expected)
-    assert duckdb.sql(f"SELECT {sums} FROM read_parquet({names})").fetchall() == (
-        duckdb.sql(f"SELECT {sums} FROM expected").fetchall()
-    )
+    with duckdb.connect() as duck:
+        duck.register("expected", expected)
+        by_duckdb = duck.execute(f"SELECT {sums} FROM read_parquet({names})").fetchall()
+        assert by_duckdb == duck.execute(f"SELECT {sums} FROM expected").fetchall()
     by_pandas = pd.concat([pd.read_parquet(name) for name in names])
     assert by_pandas["small"].sum() == np.nansum(expected["small"].to_pandas())
 

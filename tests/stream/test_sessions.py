@@ -204,9 +204,11 @@ def test_windows_of_the_same_text_stand_beside_sessions(
     both, draw = Both(tmp_path), random.Random(7)
     asked = Asked(2 * SECOND, ("k",), ("count(*)", "sum(v)"), None, having, in_brackets=True)
     windowed = asked.sql().replace("[SESSION 2000000 us]", "[RANGE 5 s SLIDE 5 s]")
-    create = [lambda: both.create("sessions", asked), lambda: both.made.create("windows", windowed)]
-    for one in create if sessions_first else reversed(create):
-        one()
+    if sessions_first:
+        both.create("sessions", asked)
+    both.made.create("windows", windowed)
+    if not sessions_first:
+        both.create("sessions", asked)
     rows = [row(second + draw.random(), draw.randrange(9), draw.choice("ab")) for second in range(60)]
     for at in range(0, 60, 7):
         both.feed([dict(one) for one in rows[at : at + 7]])
