@@ -11,7 +11,7 @@ from penstock.catalog import Catalog
 from penstock.errors import UnknownQuery, Unsupported, WrongType
 from penstock.evaluate.typed import EACH_ROW, Definition
 from penstock.kernel.versions import VERSION, Version
-from penstock.language.options import moment_us, since_of
+from penstock.language.options import moment_us
 from penstock.stream.continuous.query_rows import QueryRows
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_windows import NEVER
@@ -72,7 +72,7 @@ def _taken_again(definitions: Sequence[Definition], pipeline: Pipeline) -> dict[
     for definition in reversed(definitions):
         if until_us < NEVER:
             found[definition.id] = until_us
-        since = since_of(definition.query) if definition.id in known else None
+        since = pipeline.continuous.asked_since(definition.typed) if definition.id in known else None
         if since is not None:
             until_us = min(until_us, since if isinstance(since, int) else -NEVER)
     return found
