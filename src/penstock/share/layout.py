@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Column
 from penstock.model.window import Window
 from penstock.share.grouping_rollup import Feeding, RolledUp, fed_members
@@ -51,6 +52,11 @@ class Layout:
         """Return the doubtful columns that a query reads without attempting it; a row whose time fails is nobody's."""
         plain = [d.typed.columns for d in self.plan.definitions if d.id not in self.attempts] if self.doubtful else []
         return frozenset(c.name for c in self.doubtful if c.name != self.time and any(c.name in read for read in plain))
+
+    @property
+    def samples(self) -> bool:
+        """Tell whether some query answers from the weights of rows."""
+        return WEIGHT in self.plan.columns
 
     @property
     def direct(self) -> bool:

@@ -16,6 +16,7 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
+from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, RetainedRows
 from penstock.spark.functions.register import provide
@@ -110,7 +111,7 @@ class StreamRunner:
                 own |= {c.name for c in self.stream.columns}
             if joined is not None:
                 own |= set(joined.columns)
-            used = frozenset(own).union(*(d.typed.columns for d in definitions))
+            used = frozenset(own).union(*(d.typed.columns for d in definitions)) - {WEIGHT}
             self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
         return self._wanted[1]
 
@@ -358,6 +359,11 @@ class StreamRunner:
         """Answer windows of the past, definition → since when."""
         with self._busy, self.pipeline.step():
             return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
+
+    def set_sampling(self, level: int) -> None:
+        """Let queries that shed load take one row of 2^level from the next batch on; it outlives a restart."""
+        with self._busy, self.pipeline.step():
+            self.pipeline.set_sampling(self.snapshot(), level)
 
     # -- answers -------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,17 @@ from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, L
 from penstock.evaluate.components.sketches import FrequentItems, HllSketch, KllSketch, ThetaSketch
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
+from penstock.evaluate.components.weighted import ExcessMoment, WeightedFloatSum, WeightedSum, Weights
 
 KINDS: Final[tuple[type[Component], ...]] = (
     Count,
     SumPresence,
     ExactSum,
     FloatSum,
+    Weights,
+    WeightedSum,
+    WeightedFloatSum,
+    ExcessMoment,
     Least,
     Greatest,
     BitAnd,

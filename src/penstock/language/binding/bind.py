@@ -22,6 +22,7 @@ from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys, with_all_keys
 from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
+from penstock.language.binding.sampling import estimated, kept_rows
 from penstock.language.binding.scope import (
     OWN_COLUMNS,
     REVISION_COLUMNS,
@@ -94,13 +95,14 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     having_text = over.write_all(having) if having else None
     arranged, order = _arranged(tree, listed, outputs, over, grouped)
     ArrangementChecks(select.expression, read, options).check(arranged)
-    return Query(
+    filters = [*read.filters, *kept_rows(options)]
+    query = Query(
         name=name,
         text=write_query(read, items, grouping.elements, grouped, having, arranged, options),
         stream=_feeding(read),
         window=read.window,
         joins=model_joins(read),
-        where=conjunction(read.filters, read.canonical_name) if read.filters else None,
+        where=conjunction(filters, read.canonical_name) if filters else None,
         keys=tuple(over.keys),
         aggregates=tuple(over.aggregates),
         outputs=outputs,
@@ -114,6 +116,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         limit=arranged.limit,
         offset=arranged.offset,
     )
+    return estimated(query, select)
 
 
 def _feeding(read: From) -> str:

@@ -15,6 +15,7 @@ from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
 from penstock.language.binding.columns_read import is_bare
+from penstock.model.sampling import WEIGHT
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
@@ -31,6 +32,7 @@ from penstock.share.partial_schema import (
     LAST_TIME,
     LATE_COUNT,
     ROW_COUNT,
+    SHED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -317,6 +319,8 @@ class Writer:
             counted |= {TOUCHED_COUNT: f"count_if({self.is_late})"}  # late rows as queries have them, repeated by joins
         if self.layout.revising:
             counted |= {CORRECTED_COUNT: f"count_if({self.is_late}{once} AND ({self.revised()}))"}
+        if self.layout.samples:
+            counted |= {SHED_COUNT: f"count_if({self.valid} AND {self.shed()}{once})"}
         if self.joins:
             counted |= {BASE_COUNT: f"count_if({self.base()})"}
         counted |= {
@@ -325,6 +329,10 @@ class Writer:
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             counted |= {DOUBTED: f"count_if({self.valid} AND ({' OR '.join(doubted)}))"}
         return [written(text, name) for name, text in counted.items()]
+
+    def shed(self) -> str:
+        """Tell whether queries that shed load do not look at the row."""
+        return f"{quoted(WEIGHT)} = 0"
 
     def revised(self) -> str:
         """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""
