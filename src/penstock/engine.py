@@ -38,7 +38,7 @@ from penstock.model.counts import counted
 from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
-from penstock.model.sampling import read_level
+from penstock.model.sampling import read_level, share_of
 from penstock.model.schema import Stream
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.printable import shown
@@ -266,6 +266,10 @@ class Engine(Registering):
         It holds from the next batch on, also after a restart; ``"1"`` is all rows. All other queries take all rows.
         """
         self.stream(stream).set_sampling(read_level(share))
+
+    def sampling(self, stream: str) -> str:
+        """Return the share of a stream's rows that queries with ``shed = 'sample'`` take: ``"1"`` is all rows."""
+        return share_of(self.stream(stream).pipeline.progress.clock.sampling)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -177,6 +177,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
+    if query.get("shed"):
+        remarks.append(f"{counted(query['shed'], 'row')} shed")
     if query["too_late"]:
         remarks.append(f"{counted(query['too_late'], 'row', 'rows')} came too late for it")
     if query["origin"] == "added":

@@ -133,9 +133,12 @@ def _integers(values: ValuesOf, component: Component) -> Int64Array:
 
 
 def _doubles(values: ValuesOf, component: Component) -> Floats:
-    """Return numbers as doubles."""
+    """Return numbers as doubles; those of decimals are whole ones of their smallest unit."""
     found = np.asarray(values[component])
-    return float64_of(found) if isinstance(component, ExactSum) else np.asarray(found, np.float64)
+    if not isinstance(component, ExactSum):
+        return np.asarray(found, np.float64)
+    scale = component.type.scale if pa.types.is_decimal(component.type) else 0
+    return float64_of(found) / 10.0**scale
 
 
 _PARTS: Final = (is_number, is_any)  # a value and its weight

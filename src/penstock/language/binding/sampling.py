@@ -22,6 +22,7 @@ from penstock.model.sampling import BOUND, SHARE, WEIGHT
 
 ESTIMATED: Final = ("count", "count_if", "sum", "avg")  # aggregates that a sample estimates without bias, or nearly
 
+
 def kept_rows(options: Sequence[tuple[str, str | int]]) -> list[exp.Expr]:
     """Return the condition that leaves out the rows that are shed, if a query's options ask for it."""
     return [exp.GT(this=bound(0, WEIGHT), expression=exp.Literal.number(0))] if SHEDS in options else []
