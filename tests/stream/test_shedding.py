@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from penstock.engine import Engine
 from penstock.model.aggregation import Aggregation
 from penstock.model.sampling import share_of
 from penstock.testing import EPOCH, TestBed
@@ -105,3 +110,70 @@ def test_answers_are_those_of_rows_sampled_by_hand_over_restarts_and_deaths(
         shed = {query["query"]: query["shed"] for query in bed.engine.status()["queries"]}
         assert shed["alone"] == shed["grouped"] == sampled["alone"].shed > 0
         assert shed["exact_alone"] == shed["exact_grouped"] == 0
+
+
+def test_bounds_hold_in_ninety_five_of_a_hundred_answers_and_estimates_are_right_on_average(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, numbers, groups, until = tmp_path / "source", np.random.default_rng(2026), 4, 300
+    source.mkdir()
+    for batch, first in enumerate(range(0, until, 100)):
+        write(source / f"{batch}.parquet", numbers, 120_000, first, first + 100)
+    aggregates = "count(*) AS n, count_if(x > 1) AS c, sum(v) AS sv, sum(x) AS sx, avg(x) AS ax"
+    asked = f"SELECT k, {aggregates} FROM s [RANGE 1 s SLIDE 1 s] GROUP BY k"
+    with Engine(tmp_path / "state", spark=spark) as engine:
+        options = f"OPTIONS (path '{source}', maxFilesPerTrigger 1) WATERMARK FOR ts"
+        engine.execute(f"CREATE STREAM s (ts TIMESTAMP, k INT, v BIGINT, x DOUBLE) USING parquet {options}")
+        engine.create_queries({"exact": asked, "estimated": f"{asked} {SHED}"})
+        engine.set_sampling("s", "1/4")
+        engine.process_available(flush=True)
+        exact, estimated = (engine.results(name).to_pandas() for name in ("exact", "estimated"))
+    assert len(exact) == len(estimated) == groups * until
+    assert set(estimated["sampled"]) == {0.25}
+    for name in ("n", "c", "sv", "sx", "ax"):
+        errors, bounds = estimated[name] - exact[name], estimated[f"{name}_bound"]
+        assert (errors.abs() <= bounds).mean() >= 0.93
+        assert abs((errors / (bounds / 1.96)).mean()) < 3.5 / np.sqrt(len(errors))  # what chance alone makes of it
+
+
+def write(path: Path, numbers: np.random.Generator, rows: int, since: int, until: int) -> None:
+    """Write rows whose values are of two kinds: whole numbers around zero, and skewed doubles."""
+    times = np.sort(numbers.integers(since * 1_000_000, until * 1_000_000, rows))
+    columns = {"k": numbers.integers(0, 4, rows).astype(np.int32), "v": numbers.integers(-50, 500, rows)}
+    made = pa.table({"ts": pa.array(times, pa.timestamp("us", tz="UTC")), **columns, "x": numbers.exponential(2, rows)})
+    pq.write_table(made, path)
+    os.utime(path, (1_700_000_000 + since, 1_700_000_000 + since))  # Spark reads files in this order
+
+
+@pytest.mark.parametrize("aggregation", HOMES)
+def test_a_scaled_sum_fails_only_if_it_does_not_fit(spark: SparkSession, aggregation: Aggregation) -> None:
+    most = 2**62  # times its weight it is beyond a bigint
+    made = [{"ts": n / 100, "k": "a", "v": v} for n, v in enumerate([most, -most, 5] * 60)]
+    kept = [row for row, code in zip(made, hashes(spark, made), strict=True) if code % 4 == 0]
+    few: list[dict[str, Any]] = [row for v in (most, -most, 5) for row in [r for r in kept if r["v"] == v][:3]]
+    assert len(few) == 9
+    more = [{"ts": 10.0 + n / 100, "k": "a", "v": most} for n in range(40)]
+    with TestBed(spark, aggregation=aggregation) as bed:
+        bed.stream("s", SCHEMA)
+        bed.query("q", f"SELECT sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s] {SHED}")
+        bed.engine.set_sampling("s", "1/4")
+        bed.feed("s", [*few, *more])
+        bed.flush()
+        assert [answer["x"] for answer in bed.answers("q")] == [4 * 3 * 5]
+        assert "does not fit" in (bed.paused("q") or "")
+
+
+def test_what_is_not_known_of_a_sample_has_no_bound(spark: SparkSession) -> None:
+    rows = [{"ts": n / 100, "k": "a"} for n in range(1, 41)]
+    with TestBed(spark) as bed:
+        bed.stream("s", SCHEMA)
+        bed.query("q", f"SELECT count(*) AS n, count_if(i > 0) AS c, sum(i) AS x FROM s [RANGE 10 s SLIDE 10 s] {SHED}")
+        bed.engine.set_sampling("s", "1/2")
+        bed.feed("s", rows)
+        bed.feed("s", [{"ts": 25.0, "k": "b"}])
+        bed.feed("s", [{"ts": 31.0, "k": "c"}])
+        kept, nothing = bed.answers("q")[:2]
+        assert kept["n"] > 0
+        assert (kept["c"], kept["c_bound"], kept["x"], kept["x_bound"]) == (0, None, None, None)  # perhaps it was shed
+        empty = {name: value for name, value in nothing.items() if not name.startswith("window")}
+        assert empty == {"n": 0, "n_bound": None, "c": 0, "c_bound": None, "x": None, "x_bound": None, "sampled": None}
