@@ -29,7 +29,9 @@ SCHEMA = pa.schema(
         ("d", pa.decimal128(12, 2)),
     ]
 )
-AGGREGATES = "count(*) AS n, count(i) AS ci, count_if(i > 4) AS c, sum(i) AS si, sum(v) AS sv, sum(x) AS sx, sum(d) AS sd"
+AGGREGATES = (
+    "count(*) AS n, count(i) AS ci, count_if(i > 4) AS c, sum(i) AS si, sum(v) AS sv, sum(x) AS sx, sum(d) AS sd"
+)
 AVERAGES = "avg(i) AS ai, avg(x) AS ax, avg(d) AS ad"
 OUTPUTS = ("n", "ci", "c", "si", "sv", "sx", "sd", "ai", "ax", "ad")
 Row = dict[str, Any]

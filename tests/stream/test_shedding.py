@@ -1,4 +1,4 @@
-"""Queries that shed load answer as rows sampled by hand, whoever aggregates, and all other queries know nothing of it."""
+"""Queries that shed load answer as rows sampled by hand, whoever aggregates; no other query knows anything of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reports the figures of an engine, its streams and its queries, as frozen values.
 
-All of them count from the engine's start, but for ``skipped`` and ``shed``, which a query keeps over restarts. What streams measure
-as a whole is divided among their queries, so the queries' shares add up to it.
+All of them count from the engine's start, but for ``skipped`` and ``shed``, which a query keeps over restarts. What
+streams measure as a whole is divided among their queries, so the queries' shares add up to it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class QueryMetrics:
     rows: int  # taken, of a query without a window
     past_deadline: int  # of them
     skipped: int  # for fresher ones
-    shed: int  # rows that it did not look at, as it sheds load
     deadline_s: float | None  # None: windows of rows have none, unless the query says so
     ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
     response: Distribution  # seconds from final to left for the sinks
@@ -67,6 +66,7 @@ class QueryMetrics:
     seconds: Seconds  # its share
     bytes_sent: float  # its share of what Spark sent to the driver, or of the rows that were stored
     memory_bytes: float  # its share of the partials in memory
+    shed: int = 0  # rows that it did not look at, as it sheds load
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,6 @@ class _Reading:
                     rows=0,
                     past_deadline=known.late,
                     skipped=self.pipeline.progress.windows.skipped.get(number, 0),
-                    shed=self.pipeline.progress.windows.shed.get(number, 0),
                     deadline_s=deadline_us_of(definition) / 1e6 or None,
                     ideal_s=None if isinf(known.ideal_s) else known.ideal_s,
                     response=response,
@@ -214,6 +213,7 @@ class _Reading:
                     seconds=Seconds(*known.shares[:4]),
                     bytes_sent=known.shares[4],
                     memory_bytes=memory.get(number, 0.0),
+                    shed=self.pipeline.progress.windows.shed.get(number, 0),
                 )
             )
         return found
@@ -232,7 +232,6 @@ class _Reading:
                     rows=mine.rows,
                     past_deadline=0,
                     skipped=0,
-                    shed=0,
                     deadline_s=deadline_us_of(definition) / 1e6 or None,
                     ideal_s=None,
                     response=NO_VALUES,

@@ -20,14 +20,14 @@ LONGEST_DECIMAL: Final = 23  # digits: with those of a weight and of 10^10 rows 
 EXCESS: Final = 1  # the size of a component of weights that adds up w·(w - 1)
 
 
-class Weights(Added):
+class RowWeights(Added):
     """How many rows the kept ones stand for, int64[n]: of those with a value, or that ``keep`` holds for.
 
     Of size 1 it is Σ w·(w - 1), the variance of that number.
     """
 
     __slots__ = ()
-    kind: ClassVar = "weights"
+    kind: ClassVar = "row_weights"
     invertible: ClassVar = True
 
     @property

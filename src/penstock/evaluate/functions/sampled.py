@@ -20,7 +20,7 @@ from penstock.errors import Unsupported
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.limbs import float64_of
 from penstock.evaluate.components.numbers import ROWS, ExactSum
-from penstock.evaluate.components.weighted import EXCESS, LONGEST_DECIMAL, ExcessMoment, Weights, weighted_sum
+from penstock.evaluate.components.weighted import EXCESS, LONGEST_DECIMAL, ExcessMoment, RowWeights, weighted_sum
 from penstock.evaluate.functions.bound import (
     AggregateFunction,
     BoundAggregate,
@@ -48,13 +48,13 @@ def _weights(aggregate: Aggregate, size: int = 0) -> Component:
     """Return the weights of the rows that a call counts."""
     *counted, weight = aggregate.arguments
     if aggregate.function.endswith("count_if"):
-        return Weights(None, None, (weight,), keep=counted[0], size=size)
-    return Weights(counted[0] if counted else None, None, (weight,), size=size)
+        return RowWeights(None, None, (weight,), keep=counted[0], size=size)
+    return RowWeights(counted[0] if counted else None, None, (weight,), size=size)
 
 
 def _whole(aggregate: Aggregate) -> tuple[Component, ...]:
     """Return what tells whether all rows were kept: how many there are, and what they stand for."""
-    return (ROWS, Weights(None, None, aggregate.arguments[-1:]))
+    return (ROWS, RowWeights(None, None, aggregate.arguments[-1:]))
 
 
 def _counted(aggregate: Aggregate, types: Types) -> tuple[Component, ...]:
@@ -137,7 +137,7 @@ def _doubles(values: ValuesOf, component: Component) -> Floats:
     found = np.asarray(values[component])
     if not isinstance(component, ExactSum):
         return np.asarray(found, np.float64)
-    scale = component.type.scale if pa.types.is_decimal(component.type) else 0
+    scale = component.decimal.scale if component.limbs == 4 else 0
     return float64_of(found) / 10.0**scale
 
 

@@ -116,7 +116,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         limit=arranged.limit,
         offset=arranged.offset,
     )
-    return estimated(query, select)
+    return estimated(query, select, read.scope.sources[0].columns)
 
 
 def _feeding(read: From) -> str:

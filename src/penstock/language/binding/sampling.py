@@ -28,10 +28,16 @@ def kept_rows(options: Sequence[tuple[str, str | int]]) -> list[exp.Expr]:
     return [exp.GT(this=bound(0, WEIGHT), expression=exp.Literal.number(0))] if SHEDS in options else []
 
 
-def estimated(query: Query, select: Select) -> Query:
-    """Let a query that sheds load answer from the weights of rows, or refuse what has no meaning of a sample."""
+def estimated(query: Query, select: Select, columns: Sequence[str]) -> Query:
+    """Let a query that sheds load answer from the weights of rows, or refuse what has no meaning of a sample.
+
+    ``columns`` are those of its stream.
+    """
     if not sheds(query):
         return query
+    if WEIGHT in (column.lower() for column in columns):
+        what, detail = f'option shed of a stream with a column "{WEIGHT}"', "The weights of rows have that name."
+        _refuse(what, select, detail, "Give the column another name.")
     _check(query, select)
     numbers = {a: i for i, a in enumerate(map(_estimate, query.aggregates))}
     outputs: list[Output] = []

@@ -260,15 +260,21 @@ class Writer:
         if len(numbers) < 2:
             return None
         if len(members) < 2:
-            listed = ", ".join(number for _, number in numbers)
-            return [written("*"), written(f"explode(array({listed}))", "__c")]
+            listed = self._copied(numbers)
+            return [written("*"), written(f"explode({listed})", "__c")]
         labels = range(len(self.layout.plan.trees))
         inlined = [
-            f"named_struct('__g', {m.number}, '__c', {number}, '__l', __l{m.tree if len(labels) > 1 else 0})"
+            (m, f"named_struct('__g', {m.number}, '__c', {number}, '__l', __l{m.tree if len(labels) > 1 else 0})")
             for m, number in numbers
         ]
         dropped = ", ".join(f"__l{t}" for t in labels)
-        return [written(f"* EXCEPT ({dropped})"), written(f"inline(array({', '.join(inlined)}))")]
+        return [written(f"* EXCEPT ({dropped})"), written(f"inline({self._copied(inlined)})")]
+
+    def _copied(self, copies: Sequence[tuple[Member, str]]) -> str:
+        """List the copies of a row; of one that is shed, those alone that count it or that exact queries ask for."""
+        every = f"array({', '.join(text for _, text in copies)})"
+        asked = [text for m, text in copies if m.carrier or not all(map(_sheds, m.grouping.conditions))]
+        return every if len(asked) == len(copies) else f"IF({self.shed()}, array({', '.join(asked)}), {every})"
 
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
@@ -361,6 +367,11 @@ class Writer:
             texts = component.lift(self.masked(component), self.t)
             columns += [written(text, component_name(number, part)) for part, text in enumerate(texts)]
         return columns
+
+
+def _sheds(condition: Condition) -> bool:
+    """Tell whether a condition takes no row that is shed."""
+    return quoted(WEIGHT) in (condition.where or "")
 
 
 @lru_cache(maxsize=256)
