@@ -21,7 +21,6 @@ from penstock.spark.functions.register import isolate
 from penstock.spark.job.group_estimates import estimate
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.job.partials import Beside, PartialsJob, RowsJob
-from penstock.spark.job.sampled_rows import whole
 from penstock.spark.job.writer import Bounds
 from penstock.spark.messages import message_of
 from penstock.spark.session.embedded import spark_is_over
@@ -166,7 +165,6 @@ class BatchJob:
 
     def of_the_past(self, rows: DataFrame, layout: Layout, known: Mapping[str, Table], before_us: int) -> BatchPartials:
         """Run a job over rows of the past, none of which is late."""
-        rows = whole(rows, layout)
         judged = Bounds(BEFORE_ALL_TIME, before_us, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
         try:
             return self._run(rows, layout, known, judged, foreseen=False)
@@ -179,7 +177,7 @@ class BatchJob:
     def once_more(self, rows: DataFrame, layout: Layout, before: BatchPartials) -> BatchPartials:
         """Run a job over some rows of a batch again, for another layout, whose rows compute their slices."""
         bounds = replace(before.bounds, edges={}, revised=tuple((NEVER, NEVER, NEVER) for _ in layout.revising))
-        job, rows = PartialsJob(layout.listed({}), self.families), whole(rows, layout)
+        job = PartialsJob(layout.listed({}), self.families)
         try:
             partials = job.run(rows, before.frames, bounds)
         except Exception as error:

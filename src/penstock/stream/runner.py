@@ -16,7 +16,6 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError
 from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.kernel.versions import Version
-from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, RetainedRows
 from penstock.spark.functions.register import provide
@@ -111,7 +110,7 @@ class StreamRunner:
                 own |= {c.name for c in self.stream.columns}
             if joined is not None:
                 own |= set(joined.columns)
-            used = frozenset(own).union(*(d.typed.columns for d in definitions)) - {WEIGHT}
+            used = frozenset(own).union(*(d.typed.brought for d in definitions))
             self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
         return self._wanted[1]
 

@@ -39,7 +39,6 @@ from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import check_text
 from penstock.language.options import NOT_FOR_ROWS, NOT_FOR_SESSIONS, OPTIONS, check_options, refuse_options, revises
 from penstock.language.statements import Select
-from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query, SortKey
 from penstock.model.window import EachRow, RowsWindow, SessionWindow
 
@@ -99,7 +98,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     query = Query(
         name=name,
         text=write_query(read, items, grouping.elements, grouped, having, arranged, options),
-        stream=_feeding(read),
+        stream=read.feeding,
         window=read.window,
         joins=model_joins(read),
         where=conjunction(filters, read.canonical_name) if filters else None,
@@ -117,12 +116,6 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         offset=arranged.offset,
     )
     return estimated(query, select, read.scope.sources[0].columns)
-
-
-def _feeding(read: From) -> str:
-    """Name the stream that a query reads: itself, or its rows as they are numbered."""
-    name = read.scope.sources[0].name
-    return line_name(name, read.window) if isinstance(read.window, RowsWindow) else name
 
 
 def _check_rows(read: From, over: _Placeholders, select: Select) -> None:

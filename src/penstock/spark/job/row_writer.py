@@ -90,7 +90,7 @@ class RowWriter(Writer):
         if self.layout.revising:
             found[REVISED_FLAG] = self.revised()
         if self.layout.samples:
-            found[SHED_FLAG] = self.shed()
+            found[SHED_FLAG] = self.layout.shed
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             found[DOUBTED_FLAG] = " OR ".join(doubted)
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}

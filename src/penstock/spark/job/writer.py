@@ -15,7 +15,6 @@ from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.typed import Condition
 from penstock.kernel.signing import LONE
 from penstock.language.binding.columns_read import is_bare
-from penstock.model.sampling import WEIGHT
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import ATTEMPTED, admissions, is_lone, number_of, tell_apart
@@ -273,8 +272,8 @@ class Writer:
     def _copied(self, copies: Sequence[tuple[Member, str]]) -> str:
         """List the copies of a row; of one that is shed, those alone that count it or that exact queries ask for."""
         every = f"array({', '.join(text for _, text in copies)})"
-        asked = [text for m, text in copies if m.carrier or not all(map(_sheds, m.grouping.conditions))]
-        return every if len(asked) == len(copies) else f"IF({self.shed()}, array({', '.join(asked)}), {every})"
+        asked = [text for m, text in copies if m.carrier or not m.sheds]
+        return every if len(asked) == len(copies) else f"IF({self.layout.shed}, array({', '.join(asked)}), {every})"
 
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
@@ -326,7 +325,7 @@ class Writer:
         if self.layout.revising:
             counted |= {CORRECTED_COUNT: f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.layout.samples:
-            counted |= {SHED_COUNT: f"count_if({self.valid} AND {self.shed()}{once})"}
+            counted |= {SHED_COUNT: f"count_if({self.valid} AND {self.layout.shed}{once})"}
         if self.joins:
             counted |= {BASE_COUNT: f"count_if({self.base()})"}
         counted |= {
@@ -335,10 +334,6 @@ class Writer:
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             counted |= {DOUBTED: f"count_if({self.valid} AND ({' OR '.join(doubted)}))"}
         return [written(text, name) for name, text in counted.items()]
-
-    def shed(self) -> str:
-        """Tell whether queries that shed load do not look at the row."""
-        return f"{quoted(WEIGHT)} = 0"
 
     def revised(self) -> str:
         """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""
@@ -367,11 +362,6 @@ class Writer:
             texts = component.lift(self.masked(component), self.t)
             columns += [written(text, component_name(number, part)) for part, text in enumerate(texts)]
         return columns
-
-
-def _sheds(condition: Condition) -> bool:
-    """Tell whether a condition takes no row that is shed."""
-    return quoted(WEIGHT) in (condition.where or "")
 
 
 @lru_cache(maxsize=256)
