@@ -18,6 +18,7 @@ from penstock.model.aggregation import Aggregation
 from penstock.model.sampling import share_of
 from penstock.testing import EPOCH, TestBed
 from tests.store.dying import Died, dying_at
+from tests.stream import feeding
 from tests.stream.sampled_by_hand import AGGREGATES, AVERAGES, SCHEMA, Sampled, differences, hashes, random_rows
 
 if TYPE_CHECKING:
@@ -177,3 +178,23 @@ def test_what_is_not_known_of_a_sample_has_no_bound(spark: SparkSession) -> None
         assert (kept["c"], kept["c_bound"], kept["x"], kept["x_bound"]) == (0, None, None, None)  # perhaps it was shed
         empty = {name: value for name, value in nothing.items() if not name.startswith("window")}
         assert empty == {"n": 0, "n_bound": None, "c": 0, "c_bound": None, "x": None, "x_bound": None, "sampled": None}
+
+
+def test_a_stream_that_gets_a_column_is_sampled_on_and_a_name_in_a_text_sheds_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    text = "SELECT count(*) AS n FROM s [RANGE 100 s SLIDE 100 s]"
+    with feeding.file_engine(spark, tmp_path) as engine:
+        engine.create_query("shed", f"{text} {SHED}")
+        engine.create_query("named", "SELECT v, count(*) AS n FROM s [RANGE 100 s SLIDE 100 s] "
+                            "WHERE cast(w AS string) <> '`#weight`' GROUP BY v")  # fmt: skip
+        engine.set_sampling("s", "1/2")
+        feeding.put(tmp_path / "source", 0, range(100))
+        engine.process_available()
+        engine.execute("ALTER STREAM s ADD COLUMN z INT")
+        feeding.put(tmp_path / "source", 1, range(100, 200))
+        engine.process_available(flush=True)
+        answers, named = engine.results("shed", "rows"), engine.results("named", "rows")
+        assert [answer["sampled"] for answer in answers] == [0.5, 0.5]
+        assert all(50 < answer["n"] < 150 for answer in answers)
+        assert [answer["n"] for answer in named] == [1] * 200  # every row, as exact queries have them

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.language.binding.columns_read import names_in
 from penstock.language.grammar.literals import quote
+from penstock.language.options import sheds
 from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Column
 from penstock.model.window import Window
@@ -33,7 +35,7 @@ class Member:
     @property
     def sheds(self) -> bool:
         """Tell whether none of its conditions takes a row that is shed."""
-        return all(quote(WEIGHT) in (condition.where or "") for condition in self.grouping.conditions)
+        return all(WEIGHT in names_in(condition.where or "") for condition in self.grouping.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Layout:
     @property
     def samples(self) -> bool:
         """Tell whether some query answers from the weights of rows."""
-        return WEIGHT in self.plan.columns
+        return WEIGHT in self.plan.columns and any(sheds(d.query) for d in self.plan.definitions)
 
     @property
     def direct(self) -> bool:

@@ -61,7 +61,7 @@ class BatchTaking:
             number = pipeline.progress.clock.number + 1
         with pipeline.intake.without_duplicates(offer.rows, number, judged) as (rows, repeated):
             if layout.samples:
-                rows = weighted(rows, pipeline.stream.columns, pipeline.progress.clock.sampling)
+                rows = weighted(rows, layout, pipeline.stream.columns, pipeline.progress.clock.sampling)
             with pipeline.metrics.timed("job"):
                 layout, computed, taken = self._compute(rows, number, layout, snapshot, judged)
             with pipeline.step(), pipeline.changing():

@@ -9,7 +9,6 @@ thirty kept rows or more. Nothing is known of the error of a count or sum of whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -38,7 +37,6 @@ from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.query import Aggregate
 
 Floats = npt.NDArray[np.float64]
-Components = Callable[[Aggregate, Types], tuple[Component, ...]]
 
 NORMAL_95: Final = 1.96  # standard errors that 95 of 100 estimates are off by at most
 ROUNDING: Final = 1e-12  # of sums of doubles, relative to the sum of what was added: many times what rounding makes
@@ -142,16 +140,18 @@ def _doubles(values: ValuesOf, component: Component) -> Floats:
 
 
 _PARTS: Final = (is_number, is_any)  # a value and its weight
+_TESTED: Final = (pa.types.is_boolean, is_any)
 _DOUBLE: Final = always(pa.float64())
+_NULLS: Final = pa.float64()  # an argument that is always NULL is one of these, as in a plain sum
 
 SAMPLED: Final[dict[str, AggregateFunction]] = {
     "sampled_count": AggregateFunction((is_any,), _counted, always(pa.int64()), COUNT.lower),
-    "sampled_count_if": AggregateFunction((is_any,), _counted, always(pa.int64()), COUNT.lower),
-    "sampled_sum": AggregateFunction(_PARTS, _summed, lambda a, types: sum_type(types[0]), SUM.lower),
-    "sampled_avg": AggregateFunction(_PARTS, _summed, lambda a, types: average_type(types[0]), AVG.lower),
+    "sampled_count_if": AggregateFunction(_TESTED, _counted, always(pa.int64()), COUNT.lower),
+    "sampled_sum": AggregateFunction(_PARTS, _summed, lambda a, types: sum_type(types[0]), SUM.lower, _NULLS),
+    "sampled_avg": AggregateFunction(_PARTS, _summed, lambda a, types: average_type(types[0]), AVG.lower, _NULLS),
     "bound_of_count": AggregateFunction((is_any,), _count_bounded, _DOUBLE, _lower_count_bound),
-    "bound_of_count_if": AggregateFunction((is_any,), _count_bounded, _DOUBLE, _lower_count_bound),
-    "bound_of_sum": AggregateFunction(_PARTS, _sum_bounded, _DOUBLE, _lower_sum_bound),
-    "bound_of_avg": AggregateFunction(_PARTS, _avg_bounded, _DOUBLE, _lower_avg_bound),
+    "bound_of_count_if": AggregateFunction(_TESTED, _count_bounded, _DOUBLE, _lower_count_bound),
+    "bound_of_sum": AggregateFunction(_PARTS, _sum_bounded, _DOUBLE, _lower_sum_bound, _NULLS),
+    "bound_of_avg": AggregateFunction(_PARTS, _avg_bounded, _DOUBLE, _lower_avg_bound, _NULLS),
     "sampled_share": AggregateFunction((is_any,), lambda a, types: _whole(a), _DOUBLE, _lower_share),
 }

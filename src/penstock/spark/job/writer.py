@@ -272,7 +272,7 @@ class Writer:
     def _copied(self, copies: Sequence[tuple[Member, str]]) -> str:
         """List the copies of a row; of one that is shed, those alone that count it or that exact queries ask for."""
         every = f"array({', '.join(text for _, text in copies)})"
-        asked = [text for m, text in copies if m.carrier or not m.sheds]
+        asked = [text for m, text in copies if m.carrier or not (self.layout.samples and m.sheds)]
         return every if len(asked) == len(copies) else f"IF({self.layout.shed}, array({', '.join(asked)}), {every})"
 
     def by(self) -> list[Column]:
