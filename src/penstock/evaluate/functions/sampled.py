@@ -4,7 +4,7 @@ Queries that shed load have these in place of the plain ones (:mod:`penstock.lan
 call them by name. The weight of a row is their last argument.
 
 A bound is 1.96 times the estimated standard error: 95 of 100 answers are off by at most so much where there are some
-thirty kept rows or more. Nothing is known of the error of a count or sum of which no row was kept: its bound is NULL.
+hundred kept rows or more. Nothing is known of the error of a count or sum of which no row was kept: its bound is NULL.
 """
 
 from __future__ import annotations
