@@ -38,6 +38,7 @@ from penstock.model.counts import counted
 from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
+from penstock.model.sampling import read_level, share_of
 from penstock.model.schema import Stream
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.printable import shown
@@ -259,6 +260,17 @@ class Engine(Registering):
         """
         chosen = [names] if isinstance(names, str) else names
         return self._changes.backfill(chosen, since, accept_changed_files=accept_changed_files)
+
+    def set_sampling(self, stream: str, share: str) -> None:
+        """Let queries with ``shed = 'sample'`` take a share of a stream's rows, such as ``"1/4"``, until it is changed.
+
+        It holds from the next batch on, also after a restart; ``"1"`` is all rows. All other queries take all rows.
+        """
+        self.stream(stream).set_sampling(read_level(share))
+
+    def sampling(self, stream: str) -> str:
+        """Return the share of a stream's rows that queries with ``shed = 'sample'`` take: ``"1"`` is all rows."""
+        return share_of(self.stream(stream).pipeline.progress.clock.sampling)
 
     # -- running -------------------------------------------------------------------------------------------------
 
