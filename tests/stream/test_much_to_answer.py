@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.kernel.answering import Answering
 from penstock.share.locate import BySearch
 from penstock.spark.job.partials import time_span
 from penstock.stream import searched_edges
@@ -54,6 +59,32 @@ def test_lanes_answered_by_threads_answer_as_by_one(spark: SparkSession, monkeyp
     assert answers(spark, OFTEN) == alone
     assert all(alone.values())
     assert max(pools) > 1
+
+
+def test_what_threads_take_at_once_adds_up_to_the_time_that_passes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge, answer, found = Answering._merge_shapes, Answering.answer, list[tuple[float, float]]()
+
+    def slowly(self: Answering, shapes: Any) -> Any:
+        began = time.perf_counter()
+        parts = merge(self, shapes)
+        threading.Event().wait(0.02)  # which others need not wait for
+        return [replace(part, seconds=time.perf_counter() - began) for part in parts]
+
+    def timed(self: Answering, due: Any) -> Any:
+        began, before = time.perf_counter(), len(self._spent)
+        answered = answer(self, due)
+        found.append((sum(one.seconds for one in self._spent[before:]), time.perf_counter() - began))
+        return answered
+
+    monkeypatch.setattr("penstock.kernel.answering.MUCH", 1)
+    monkeypatch.setattr("penstock.kernel.answering.os.cpu_count", lambda: 3)
+    monkeypatch.setattr(Answering, "_merge_shapes", slowly)
+    monkeypatch.setattr(Answering, "answer", timed)
+    answers(spark, [text.format(s=5) for text in FORMS])
+    assert max(spent for spent, _ in found) > 0.02
+    assert all(spent <= passed for spent, passed in found)
 
 
 @pytest.mark.parametrize("most", [60, 0])
