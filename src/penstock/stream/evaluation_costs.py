@@ -28,8 +28,8 @@ class WindowCost:
     Both come from medians of the last runs, so that one that was disturbed puts nobody off for long.
     """
 
-    seconds: float  # of one window that runs by itself
-    fixed: float = 0.0  # the part of it that a run takes once
+    each: float
+    fixed: float = 0.0
     last: list[tuple[int, float]] = field(default_factory=list)  # windows and seconds of runs
 
     @property
@@ -38,9 +38,9 @@ class WindowCost:
         return bool(self.last)
 
     @property
-    def each(self) -> float:
-        """Return what each window takes beyond the fixed part."""
-        return self.seconds - self.fixed
+    def seconds(self) -> float:
+        """Return what one window takes that runs by itself."""
+        return self.fixed + self.each
 
     def of(self, windows: int) -> float:
         """Return what so many windows take that run together."""
@@ -59,8 +59,7 @@ class WindowCost:
             least = min(least, _median([took for _, took in more]))
             slope = _median([(took - least) / (number - fewest) for number, took in more])
             each = min(max(0.0, slope), least / fewest)
-        self.fixed = least - each * fewest
-        self.seconds = self.fixed + each
+        self.each, self.fixed = each, least - each * fewest
 
 
 def _median(values: list[float]) -> float:
@@ -97,12 +96,14 @@ class EvaluationCosts:
 
     def expected(self, due: Sequence[Pending]) -> dict[int, float]:
         """Return what a window of each definition is expected to take where all of some windows run together."""
+        costs = [self.of(one) for one in due]
+        if not any(cost.fixed for cost in costs):
+            return {one.definition.id: cost.each for one, cost in zip(due, costs, strict=True)}
         windows: dict[int, int] = {}  # that share a cost
-        known = {one.definition.id: self.of(one) for one in due}
-        for one in due:
-            cost = id(known[one.definition.id])
-            windows[cost] = windows.get(cost, 0) + len(one.ends)
-        return {number: cost.of(windows[id(cost)]) / windows[id(cost)] for number, cost in known.items()}
+        for one, cost in zip(due, costs, strict=True):
+            windows[id(cost)] = windows.get(id(cost), 0) + len(one.ends)
+        shared = zip(due, costs, strict=True)
+        return {one.definition.id: cost.of(windows[id(cost)]) / windows[id(cost)] for one, cost in shared}
 
     def measured(self, number: int) -> float | None:
         """Return how long a window of a definition takes by itself; None: none was answered yet."""
