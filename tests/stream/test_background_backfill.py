@@ -247,6 +247,30 @@ def test_the_desk_answers_windows_of_the_past_when_nothing_else_waits(tmp_path: 
     assert made.timeline("late") == [(10.0 * n, 10) for n in range(1, 6)]
 
 
+def test_a_past_is_taken_over_right_after_a_batch_or_after_two_seconds_without_one(tmp_path: Path) -> None:
+    made = opened(tmp_path / "made", lags=True)
+    worker, clock = made.runner.past, ManualClock("2026-01-05")
+    worker._share = BackgroundShare(clock)
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", ASKED["new"])
+    made.feed(*(row(s) for s in range(35, 62)))
+    ask(made, "late")
+    made.pipeline.answer_next(list(made.pipeline.committer.unanswered.items))
+    backfills = made.pipeline.past.backfills
+    while backfills.reading is None or not backfills.reading.is_read:
+        assert worker._may_go_on()  # reading keeps nobody waiting
+        assert worker.go_on()
+    assert [worker._may_go_on() for _ in range(2)] == [False, False]
+    made.feed(row(80))
+    assert not worker._may_go_on()  # its windows are answered first
+    made.pipeline.answer_next(list(made.pipeline.committer.unanswered.items))
+    assert worker._may_go_on()
+    worker._batches = None  # as if all had been read just now
+    assert not worker._may_go_on()
+    clock.advance(2.0)
+    assert worker._may_go_on()
+
+
 def test_background_work_is_owed_a_turn_after_two_seconds_without_one() -> None:
     clock = ManualClock("2026-01-05")
     share = BackgroundShare(clock)
