@@ -25,7 +25,9 @@ def learnt(runs: list[tuple[int, float]]) -> WindowCost:
 
 
 @given(
-    fixed=st.floats(0, 1), each=st.floats(0.001, 1), several=st.lists(st.integers(2, 50), min_size=1, max_size=TIMES - 1)
+    fixed=st.floats(0, 1),
+    each=st.floats(0.001, 1),
+    several=st.lists(st.integers(2, 50), min_size=1, max_size=TIMES - 1),
 )
 def test_runs_of_one_window_and_of_several_tell_both_parts(fixed: float, each: float, several: list[int]) -> None:
     runs = [(number, fixed + number * each) for number in (*several, *[1] * (TIMES - len(several)))]
