@@ -72,7 +72,7 @@ def judged() -> Mapping[str, dict[str, float]]:
 def test_each_policy_is_best_at_what_it_is_for() -> None:
     told = judged()
     assert told["LSF"]["maximum"] <= 0.75 * told["HNR"]["maximum"]
-    assert told["HNR"]["mean"] < 0.8 * told["FCFS"]["mean"]
+    assert told["HNR"]["mean"] < 0.7 * told["FCFS"]["mean"]
     assert told["BSD"]["l2"] < min(told[name]["l2"] for name in ("FCFS", "HNR", "LSF"))
 
 
