@@ -53,12 +53,11 @@ def test_where_all_runs_are_of_as_many_windows_each_takes_its_share() -> None:
 
 
 @given(runs=st.lists(st.tuples(st.integers(1, 9), st.floats(0, 10)), min_size=1, max_size=20))
-def test_no_part_of_a_cost_is_negative_and_more_windows_never_take_less(runs: list[tuple[int, float]]) -> None:
+def test_no_part_of_a_cost_is_negative(runs: list[tuple[int, float]]) -> None:
     cost = learnt(runs)
     assert cost.known
-    assert cost.fixed >= -1e-9
-    assert cost.each >= -1e-9
-    assert cost.of(3) >= cost.of(2) - 1e-9
+    assert cost.fixed >= 0
+    assert cost.each >= 0
 
 
 def test_windows_that_wait_together_are_expected_to_take_the_fixed_part_once(tmp_path: Path) -> None:

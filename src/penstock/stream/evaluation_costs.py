@@ -54,12 +54,12 @@ class WindowCost:
         self.last = [*self.last[1 - TIMES :], (windows, seconds)]
         fewest = min(number for number, _ in self.last)
         least = _median([took for number, took in self.last if number == fewest])
-        each = least / fewest
+        self.each, self.fixed = least / fewest, 0.0
         if more := [(number, took) for number, took in self.last if number > fewest]:
             least = min(least, _median([took for _, took in more]))
             slope = _median([(took - least) / (number - fewest) for number, took in more])
-            each = min(max(0.0, slope), least / fewest)
-        self.each, self.fixed = each, least - each * fewest
+            self.each = min(max(0.0, slope), least / fewest)
+            self.fixed = max(0.0, least - self.each * fewest)
 
 
 def _median(values: list[float]) -> float:
