@@ -125,6 +125,14 @@ class BackfillWorker:
             self._give_up(StateError(f"a defect of Penstock: {error!r}", hint="See the log, and report it."))
         return True
 
+    def may_go_on(self) -> bool:
+        """Tell whether nothing else waits, or has waited for too long."""
+        return self._share.is_owed() or (
+            not self._runner.is_in_batch()
+            and not self._runner.pipeline.committer.unanswered
+            and (not self._is_to_be_taken_over() or self._is_right_after_a_batch())
+        )
+
     def _piece(self) -> bool:
         """List what is to be read, read a part, or take over what is read."""
         pipeline, backfills = self._runner.pipeline, self._runner.pipeline.past.backfills
@@ -157,20 +165,12 @@ class BackfillWorker:
         runner = self._runner
         try:
             while runner.running and not self._finishing.is_set() and runner.pipeline.progress.windows.asked:
-                if not self._may_go_on() or not self.go_on():
+                if not self.may_go_on() or not self.go_on():
                     self._finishing.wait(WAIT_S)
                 else:
                     self._share.had()
         except BaseException as error:  # the stream itself fails too, and tells why
             LOG.warning(f"the past is read no more: {error!r}", extra=self._about("backfill failed"))
-
-    def _may_go_on(self) -> bool:
-        """Tell whether nothing else waits, or has waited for too long."""
-        return self._share.is_owed() or (
-            not self._runner.is_in_batch()
-            and not self._runner.pipeline.committer.unanswered
-            and (not self._is_to_be_taken_over() or self._is_right_after_a_batch())
-        )
 
     def _is_to_be_taken_over(self) -> bool:
         """Tell whether the next piece is the one that batches wait for."""
