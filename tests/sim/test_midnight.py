@@ -33,9 +33,9 @@ def midnights(times_us: list[int], midnight_us: float) -> Recording:
                 midnight_us * (0.25 + LOAD.patience * many / mean),
                 (FIXED_US[query] + EACH_US[query]) / 1e6,
             )
-            about = query, (query,), 1, number * 1_000_000, number * 1_000_000, at, at + round(soon_us)
-            whole = 1, number * len(ASKED) + query, "trades", "FCFS", at + 1, at + 2
-            windows.append(RecordedWindows(*whole, *about, 1.0, alone_s, alone_s))
+            group, end, due = number * len(ASKED) + query, number * 1_000_000, at + round(soon_us)
+            times = 1, end, end, at, due, 1.0, alone_s, alone_s
+            windows.append(RecordedWindows(1, group, "trades", "FCFS", at + 1, at + 2, query, (query,), *times))
     return Recording(windows, steps)
 
 
