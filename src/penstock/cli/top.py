@@ -142,13 +142,15 @@ def top_text(found: dict[str, Any], limit: int, width: int) -> str:
 def _head(found: dict[str, Any]) -> str:
     """Word how the engine is as a whole."""
     lagging, late = (sum(stream[name] for stream in found["streams"]) for name in ("lagging", "past_deadline"))
-    seconds, memory = sum(found["seconds"].values()), sum(stream["memory_bytes"] for stream in found["streams"])
+    seconds = sum(found["seconds"].values())
+    memory, disk = (sum(stream[f"{place}_bytes"] for stream in found["streams"]) for place in ("memory", "disk"))
     parts = [
         f"{counted(len(found['queries']), 'query', 'queries')} by {shown(found['policy'])}",
         f"{lagging:,} lagging" if lagging else "none lags",
         f"{counted(late, 'window', 'windows')} tardy" if late else "",
         f"{length(seconds)} of work",
         f"{size(memory)} in memory",
+        f"{size(disk)} on disk" if disk else "",
     ]
     return f"{clock_time(found['clock_us']).partition('T')[2]}  " + ", ".join(part for part in parts if part)
 

@@ -81,9 +81,18 @@ class Synopsis(BreakableLanes):
         """Return about how much memory frequency tables, sketches and other states take."""
         return sum(lane.state_bytes for lane in list(self.lanes.values()))  # asked for while a batch may open lanes
 
-    def bytes_by_lane(self) -> dict[LaneKey, int]:
-        """Return about how much memory each lane takes."""
-        return {key: lane.nbytes for key, lane in list(self.lanes.items())}
+    def bytes_by_lane(self) -> dict[LaneKey, float]:
+        """Return about how much memory each lane takes; lanes of a bundle take a part of it each."""
+        bundles = {id(one): one.lane.nbytes / one.width for one in list(self._bundles.values()) if one.width}
+        found: dict[LaneKey, float] = {}
+        for key, lane in list(self.lanes.items()):
+            known = bundles.get(id(lane.bundle)) if isinstance(lane, ColumnLane) else None
+            found[key] = lane.nbytes if known is None else known
+        return found
+
+    def bytes_by_grouping(self) -> dict[tuple[str, tuple[str, ...]], int]:
+        """Return about how much memory the keys of each grouping's groups take."""
+        return {grouping: groups.nbytes for grouping, groups in list(self._groups.items())}
 
     def session_lanes(self) -> dict[LaneKey, SessionLane]:
         """Return the lanes of sessions."""

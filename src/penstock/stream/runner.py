@@ -251,6 +251,10 @@ class StreamRunner:
         """Tell which rows of other streams wait for each other in it: none, unless it joins two."""
         return ()
 
+    def rows_in_memory(self) -> tuple[tuple[int, int], ...]:
+        """Tell how many bytes of other streams' rows are held in it, and how many streams share each: none."""
+        return ()
+
     @property
     def failure(self) -> BaseException | None:
         """Return what stopped the stream in the background, until it is raised."""
