@@ -27,7 +27,8 @@ QUERIES = {
     "median": "SELECT percentile(x, 0.5) AS m FROM a [RANGE 20 s SLIDE 10 s]",
     "numbered": "SELECT sum(x) AS x FROM a [ROWS 20 SLIDE 10]",
     "each": "SELECT k, x FROM a WHERE x > 50",
-    "revised": "SELECT k, sum(x) AS x FROM a [RANGE 5 s SLIDE 5 s] GROUP BY k WITH (late = 'revise', revise_for = '1 h')",
+    "revised": "SELECT k, sum(x) AS x FROM a [RANGE 5 s SLIDE 5 s] GROUP BY k "
+    "WITH (late = 'revise', revise_for = '1 h')",
     "changed": "SELECT k, max(x) AS x FROM a [RANGE 5 s SLIDE 5 s] GROUP BY k WITH (emit = 'change')",
     "kept": "SELECT count(*) AS n FROM a [RANGE 5 s SLIDE 5 s] WITH (retain_rows = '1 h')",
     "met": "SELECT count(*) AS n FROM pairs [RANGE 10 s SLIDE 10 s]",

@@ -60,6 +60,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open{_urgent(stream)}")
     if stream["answered"]["windows"]:
         lines += _wrapped("answers", _answered(stream["answered"]))
+    if behind := _backlog(stream.get("backlog") or {}):
+        lines += _wrapped("behind", behind)
     if stream.get("held_s", 0.0) >= 0.05:
         lines += _wrapped("held", f"batches have waited {span(stream['held_s'])} for answers since the start")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
@@ -72,6 +74,19 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines
+
+
+def _backlog(behind: dict[str, Any]) -> str:
+    """Word what waits in the source, and the windows that wait to be answered."""
+    parts = []
+    if behind.get("files"):
+        rows = f", about {counted(behind['rows'], 'row')}" if behind["rows"] is not None else ""
+        ago = f", the oldest written {span(behind['oldest_s'])} ago" if behind["oldest_s"] is not None else ""
+        parts.append(f"{counted(behind['files'], 'file')}{rows} in the source{ago}")
+    if behind.get("windows") and behind["waited_s"] >= 0.05:
+        windows = counted(behind["windows"], "final window", "final windows")
+        parts.append(f"{windows} to answer, for {span(behind['waited_s'])}; {span(behind['expected_s'])} of work")
+    return "; ".join(parts)
 
 
 def _urgent(stream: dict[str, Any]) -> str:

@@ -142,11 +142,12 @@ def top_text(found: dict[str, Any], limit: int, width: int) -> str:
 def _head(found: dict[str, Any]) -> str:
     """Word how the engine is as a whole."""
     lagging, late = (sum(stream[name] for stream in found["streams"]) for name in ("lagging", "past_deadline"))
-    seconds = sum(found["seconds"].values())
+    seconds, files = sum(found["seconds"].values()), sum(one["backlog"]["files"] or 0 for one in found["streams"])
     memory, disk = (sum(stream[f"{place}_bytes"] for stream in found["streams"]) for place in ("memory", "disk"))
     parts = [
         f"{counted(len(found['queries']), 'query', 'queries')} by {shown(found['policy'])}",
         f"{lagging:,} lagging" if lagging else "none lags",
+        f"{counted(files, 'file')} to read" if files else "",
         f"{counted(late, 'window', 'windows')} tardy" if late else "",
         f"{length(seconds)} of work",
         f"{size(memory)} in memory",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.catalog import Catalog
+from penstock.control.backlog import Backlog, backlog_of
 from penstock.errors import UnknownQuery, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.arrays import FloatArray
@@ -96,6 +97,7 @@ class StreamMetrics:
     disk: Mapping[str, int]
     unshared_memory_bytes: float  # held for no query
     unshared_disk_bytes: float
+    backlog: Backlog  # rows that wait in the source, and final windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,8 @@ def metrics_of(
     balances = {name: tuple(balance_of(runner, place) for place in PLACES) for name, runner in sorted(at_work.items())}
     memory, disk = (_by_query([each[place] for each in balances.values()]) for place in range(len(PLACES)))
     for name, (in_memory, on_disk) in balances.items():
-        runner = at_work[name]
-        reading = _Reading(name, runner.pipeline, figures, memory, disk)
-        streams.append(reading.stream(in_memory, on_disk))
+        reading = _Reading(name, at_work[name].pipeline, figures, memory, disk)
+        streams.append(reading.stream(in_memory, on_disk, backlog_of(at_work[name])))
         queries += reading.queries([d for d in catalog.definitions(name) if not d.query.is_continuous])
         queries += reading.continuous([d for d in catalog.definitions(name) if d.query.is_continuous])
     return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
@@ -190,7 +191,7 @@ class _Reading:
         self.shares, self.unshared = _divided(self.table, rest)
         self.unshared += (gone.seconds, 0.0, 0.0, 0.0, gone.bytes)
 
-    def stream(self, memory: Balance, disk: Balance) -> StreamMetrics:
+    def stream(self, memory: Balance, disk: Balance, backlog: Backlog) -> StreamMetrics:
         """Tell what the stream has done."""
         unanswered = self.pipeline.committer.unanswered
         return StreamMetrics(
@@ -213,6 +214,7 @@ class _Reading:
             disk=rounded(disk.by_kind),
             unshared_memory_bytes=memory.unshared,
             unshared_disk_bytes=disk.unshared,
+            backlog=backlog,
         )
 
     def queries(self, definitions: Sequence[Definition]) -> list[QueryMetrics]:

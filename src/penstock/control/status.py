@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
+from penstock.control.backlog import NO_BACKLOG, Backlog, backlog_of
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us, priority_of, urgency_words
@@ -75,6 +76,7 @@ class StreamStatus:
     urgent: int = 0  # queries with a priority or a deadline of their own
     fresh: int = 0  # queries that may skip windows
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
+    backlog: Backlog = NO_BACKLOG  # rows that wait in the source, and final windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class StreamFacts:
     backfills: Sequence[BackfillProgress] = ()
     retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
     held_s: float = 0.0  # that batches have waited for answers
+    backlog: Backlog = NO_BACKLOG
 
 
 def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
@@ -151,7 +154,9 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
     waited = round(at_work.pipeline.metrics.held, 3)
-    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
+    return StreamFacts(
+        progress, sinks, reason, held, *answered, backfills, at_work.retained, waited, backlog_of(at_work)
+    )
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -221,6 +226,7 @@ def _stream(
         urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
         fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
+        backlog=standing.backlog,
     )
 
 
