@@ -35,7 +35,7 @@ def backlog_of(runner: StreamRunner) -> Backlog:
     now_us = runner.pipeline.clock()
     waited = max((now_us - one.final_us for item in items for one in item.members), default=0) / 1e6
     about = max(0.0, round(waited, 3)), round(sum(item.seconds for item in items), 3)
-    return backlog_at(runner.unread.look(clock.source), clock.counts.ingested, windows, *about)
+    return backlog_at(runner.pipeline.intake.unread.look(clock.source), clock.counts.ingested, windows, *about)
 
 
 def backlog_at(

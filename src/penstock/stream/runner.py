@@ -23,7 +23,6 @@ from penstock.spark.session.embedded import ended, telling_the_end
 from penstock.spark.session.pools import BACKGROUND, INGEST, in_pool
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.spark.sources.streaming_query import Halted, SparkQuery
-from penstock.spark.sources.unread_files import UnreadFiles
 from penstock.stream.admitted import Admitted, admitted_rows
 from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.backfill_worker import BackfillWorker
@@ -59,7 +58,6 @@ class StreamRunner:
         self.stream, self.catalog, self.pipeline = stream, catalog, pipeline
         self.targets, self.delivery = targets, targets.delivery
         self._open_frame, self._checkpoint = open_frame, checkpoint
-        self.unread = UnreadFiles(stream, checkpoint)
         self._running: SparkQuery | None = None
         self._supervisor: threading.Thread | None = None
         self._stopping = threading.Event()
