@@ -71,6 +71,7 @@ from penstock.stream.continuous.asked_rows import query_rows, read_moment, refus
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.overload.memory_cap import MemoryCap, size_of
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
@@ -101,6 +102,7 @@ class Engine(Registering):
         policy: str = DEFAULT_POLICY,
         trace_bytes: int = TRACE_BYTES,
         synchronize: str = DEFAULT_SYNCHRONIZATION,
+        memory: str | int | None = None,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
@@ -109,12 +111,14 @@ class Engine(Registering):
         costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
         answers to take. ``policy`` says in which order what is due is answered, ``synchronize`` what runs together to
         share a pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
+        ``memory`` caps what streams hold in this process, such as ``"4 GB"``: docs/overload.md says what is given up.
         ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
             max_driver_groups = spread_over
         self._policy, self._synchronize = LivePolicy(policy), LiveSynchronization(synchronize)
+        self._cap = MemoryCap(size_of(memory))
         self._held = ExitStack()
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
@@ -130,7 +134,8 @@ class Engine(Registering):
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         common = *shared, self.sinks, self.strategy, kernel, clock
         limits, chosen_by = (max_driver_groups, aggregation, sink_backlog), (self._policy, self._synchronize)
-        settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, observers=self._trace(trace_bytes))
+        settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, cap=self._cap)
+        settings = dataclasses.replace(settings, observers=self._trace(trace_bytes))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)
@@ -313,6 +318,15 @@ class Engine(Registering):
         self._synchronize.change(name)
 
     @property
+    def memory(self) -> int | None:
+        """Return the cap of what streams hold in this process, in bytes; None: there is none."""
+        return self._cap.bytes or None
+
+    def set_memory(self, memory: str | int | None) -> None:
+        """Set another cap from now on, also while streams run; None: none."""
+        self._cap.change(memory)
+
+    @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
         if self.streams.changing:
@@ -372,12 +386,14 @@ class Engine(Registering):
 
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
-        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running)
+        overload = self._cap.figures()
+        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running, overload=overload)
 
     def metrics(self) -> EngineMetrics:
         """Tell how soon queries are answered and what the share of each is, counted from the engine's start."""
         figures = self.streams.settings.figures
-        return metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
+        found = metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
+        return dataclasses.replace(found, overload=self._cap.figures())
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""

@@ -38,6 +38,7 @@ GOOD = {
     "retain": "'1 d'",
     "retain_rows": "1500 ms",
     "keep": "'30 d'",
+    "preemptible": "True",
     "explode": "'False'",
 }
 
@@ -53,6 +54,7 @@ CANONICAL = {
     "retain": "retain = '1 d'",
     "retain_rows": "retain_rows = '1500 ms'",
     "keep": "keep = '30 d'",
+    "preemptible": "preemptible = 'true'",
 }
 
 

@@ -9,6 +9,7 @@ from penstock.cli.backfill_progress import backfill_text
 from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
+from penstock.model.byte_sizes import format_bytes
 from penstock.model.counts import counted
 from penstock.model.duration import format_duration
 from penstock.printable import shown, visible
@@ -20,7 +21,7 @@ _MOST: Final = 10  # paused queries that a status shows; penstock queries shows 
 
 def status_text(found: dict[str, Any]) -> str:
     """Word a whole status."""
-    lines = [_head(found)]
+    lines = [_head(found), *_overload(found.get("overload"))]
     for stream in found["streams"]:
         mine = [
             (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
@@ -42,6 +43,20 @@ def _head(found: dict[str, Any]) -> str:
     began = f", since {clock_time(since)}" if since is not None else ""
     head = f"{shown(found['folder'])}: running, process {found['pid']}{began}"
     return head if found["answers_requests"] else head + "\n  it takes no requests now; this is its last commit"
+
+
+def _overload(figures: dict[str, Any] | None) -> list[str]:
+    """Word how an engine with a cap stands to it."""
+    if not figures:
+        return []
+    held, peak, cap = (format_bytes(figures[f"{name}_bytes"]) for name in ("held", "peak", "cap"))
+    active = [stage["stage"] for stage in figures["stages"] if stage["active"]]
+    parts = [f"{held} held, {peak} at most, of {cap}", f"stages: {', '.join(active)}" if active else ""]
+    parts += [f"{counted(figures['skipped'], 'window')} skipped" if figures["skipped"] else ""]
+    parts += [f"batches waited {span(figures['held_s'])}" if figures["held_s"] >= 0.05 else ""]
+    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} over" if figures["preempted"] else ""]
+    parts += [f"{counted(figures['over'], 'batch', 'batches')} let in above the cap" if figures["over"] else ""]
+    return _wrapped("memory", "; ".join(part for part in parts if part))
 
 
 def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:

@@ -24,6 +24,7 @@ from penstock.stream.accounting.holding import Balance, HeldIn, rounded
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
 from penstock.stream.figures.row_figures import RowShare
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
+from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
 from penstock.stream.query_items import deadline_us_of
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class EngineMetrics:
     policy: str
     streams: tuple[StreamMetrics, ...]
     queries: tuple[QueryMetrics, ...]
+    overload: OverloadFigures = NO_CAP  # how it stands to the cap of its memory
 
     @property
     def seconds(self) -> Seconds:

@@ -17,6 +17,7 @@ from penstock.model.stream_join import RetainedRows
 from penstock.model.window import RowsWindow, SessionWindow, Window
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
+from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
 from penstock.stream.progress import BackfillProgress, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -137,10 +138,18 @@ class StreamFacts:
     backlog: Backlog = NO_BACKLOG
 
 
-def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
+def status_of(
+    catalog: Catalog,
+    at_work: Mapping[str, StreamRunner],
+    clock_us: int,
+    *,
+    running: bool,
+    overload: OverloadFigures = NO_CAP,
+) -> dict[str, Any]:
     """Tell how an engine's streams and queries are; no lock is taken, so that a long batch keeps nobody waiting."""
     standings = {name: _standing(stream) for name, stream in list(at_work.items())}
-    return {"running": running, **status_at(catalog, standings, clock_us).to_dict()}
+    found = status_at(catalog, standings, clock_us).to_dict()
+    return {"running": running, **found, "overload": asdict(overload) if overload.cap_bytes else None}
 
 
 def _standing(at_work: StreamRunner) -> StreamFacts:
@@ -263,7 +272,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         window=str(definition.asked),
         state=state,
         why=why,
-        failed=paused is not None and paused.kind != "by hand",
+        failed=paused is not None and paused.kind not in ("by hand", "for memory"),
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
         next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,

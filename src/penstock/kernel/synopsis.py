@@ -192,6 +192,14 @@ class Synopsis(BreakableLanes):
         for key, floor in floors.items():
             self.lanes[key].reopen(floor)
 
+    def give_back(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
+        """Give back the memory of lanes that hold nothing any more, and of groups of which nothing is stored."""
+        for key, lane in list(self.lanes.items()):
+            if isinstance(lane, DenseLane | ScanLane) and not len(lane.groups()):
+                self._close(lane)
+                self.lanes[key] = self._empty_lane(key, lane.components)
+        self.forget_groups(needed)
+
     def forget_groups(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
         """Forget groups of which nothing is stored, once they are many; ``needed`` are groupings others number by."""
         for grouping, groups in self._groups.items():

@@ -62,8 +62,9 @@ class Counts:
 
 
 Needed = Callable[[pa.Table], pa.Table]  # what is kept of partials that are put together
-PauseKind = Literal["by hand", "by an error", "by the engine"]
+PauseKind = Literal["by hand", "for memory", "by an error", "by the engine"]
 BY_HAND: Final = "paused by hand"
+FOR_MEMORY: Final = "paused for memory"
 BY_A_DEFECT: Final = "a defect of Penstock"
 
 
@@ -81,6 +82,8 @@ class Paused:
         """Say who paused the query; records hold the reason alone, which begins with that."""
         if self.reason.startswith(BY_HAND):
             return "by hand"
+        if self.reason.startswith(FOR_MEMORY):
+            return "for memory"
         return "by the engine" if self.reason.startswith(BY_A_DEFECT) else "by an error"
 
 

@@ -16,6 +16,7 @@ from penstock.stream.continuous.continuous_queries import TakenBatch
 from penstock.stream.corrections import LateRows
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began
+from penstock.stream.overload.stages import BACKGROUND
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
 
@@ -79,8 +80,9 @@ class BatchTaking:
                 watermark = pipeline.progress.clock.watermark_us
                 pipeline.observing.batch(offer.began, step, number, arrived.rows, watermark)
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
-        pipeline.weaving.look()
-        pipeline.given.settings.calibration.go_on()
+        if not pipeline.given.settings.cap.is_active(BACKGROUND):
+            pipeline.weaving.look()
+            pipeline.given.settings.calibration.go_on()
 
     def _compute(
         self, rows: DataFrame, number: int, layout: Layout, snapshot: Snapshot, judged: Bounds

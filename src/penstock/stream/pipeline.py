@@ -23,6 +23,7 @@ from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics, Observing
+from penstock.stream.overload.stages import BACKGROUND
 from penstock.stream.past_steps import PastSteps
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
@@ -108,7 +109,7 @@ class Pipeline:
 
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
-        if not self.failures.attempts:
+        if not self.failures.attempts and not self.given.settings.cap.is_active(BACKGROUND):
             self.computing.warm_up(self.clock())
 
     @property
