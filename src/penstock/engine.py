@@ -54,6 +54,7 @@ from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.embedded import adopt, embedded
 from penstock.spark.session.own_session import own_session
+from penstock.spark.session.processor_time import spark_seconds
 from penstock.spark.sources import frames as sources
 from penstock.spark.typing import Typer
 from penstock.statements.execution import Execution
@@ -65,8 +66,10 @@ from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
 from penstock.store.trace_files import TRACE_BYTES
+from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
+from penstock.stream.batch_recorder import Machine
 from penstock.stream.continuous.asked_rows import query_rows, read_moment, refuse_limits, refuse_windows
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
@@ -161,9 +164,18 @@ class Engine(Registering):
         """Record what runs in the state folder, if there is one and it is wanted."""
         if self._folder is None or most_bytes <= 0:
             return []
-        recorder = TraceRecorder(self._folder.trace, self._policy.current, most_bytes)
+        machine = Machine(spark_seconds, self.session.sparkContext.defaultParallelism, self._memory_by_kind)
+        recorder = TraceRecorder(self._folder.trace, self._policy.current, most_bytes, machine)
         self._held.callback(recorder.close)
         return [recorder]
+
+    def _memory_by_kind(self) -> dict[str, float]:
+        """Add up what all streams hold in memory, by kind; any thread may ask."""
+        found: dict[str, float] = {}
+        for runner in list(self.streams.runners.values()):
+            for kind, held in balance_of(runner, "memory").by_kind.items():
+                found[kind] = found.get(kind, 0.0) + held
+        return found
 
     # -- statements ----------------------------------------------------------------------------------------------
 

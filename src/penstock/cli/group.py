@@ -10,6 +10,7 @@ from penstock import __version__
 from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
 from penstock.cli.calibrating import calibrate
+from penstock.cli.capacity import capacity
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
@@ -29,7 +30,7 @@ from penstock.cli.top import top
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
     "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy),
-    "Scheduling": (sim, reproduce),
+    "Scheduling": (sim, capacity, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }
 

@@ -51,7 +51,7 @@ class Groups:
         count, columns = len(self._numbers), [list_ for list_ in self._columns]
         together = getsizeof(()) + SLOT * len(columns) if len(columns) > 1 else 0  # keys of several columns are tuples
         listed = sum(getsizeof(column) + bytes_of_all(column) - SLOT * len(column) for column in columns)
-        arrays = sum(array.nbytes for array in list(self._arrays)) + self._ranks.nbytes
+        arrays = int(sum(array.nbytes for array in list(self._arrays))) + self._ranks.nbytes
         return getsizeof(self._numbers) + count * (NUMBER + together) + listed + arrays
 
     def encode(self, columns: Sequence[pa.ChunkedArray]) -> Int64Array:
