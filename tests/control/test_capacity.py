@@ -46,11 +46,27 @@ def made(sizes: Sequence[int], *, minute: float = 60.0, times: float = 1.0) -> l
         rows = round(size * times)
         spark_s, driver_s = spark_s + FIXED_S + ROW_S * rows, driver_s + 0.01
         held = 8 * partials(rows)
-        about = round((number + 1) * minute * SECOND), rows, 0, (partials(rows),)
-        spent = 0.1 + rows * 1e-6, 0.002, 0.001, driver_s, spark_s
-        charged = ((7, 8), (0.75, 0.25)) if number == 0 else ((), ())
-        times_us = number * SECOND, number * SECOND + 1
-        found.append(RecordedBatch(1, "s", number, *times_us, *about, *spent, 2, 10_000 + held, held, 6_000, *charged))
+        one = RecordedBatch(
+            run=1,
+            stream="s",
+            number=number,
+            began_us=number * SECOND,
+            ended_us=number * SECOND + 1,
+            watermark_us=round((number + 1) * minute * SECOND),
+            rows=rows,
+            rows_sent=0,
+            partials=(partials(rows),),
+            job_s=0.1 + rows * 1e-6,
+            ingest_s=0.002,
+            commit_s=0.001,
+            driver_s=driver_s,
+            spark_s=spark_s,
+            cores=2,
+            memory_bytes=10_000 + held,
+            partials_bytes=held,
+            groups_bytes=6_000,
+        )
+        found.append(one if number else replace(one, queries=(7, 8), shares=(0.75, 0.25)))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -197,18 +198,19 @@ def _as_text(found: CapacityReport) -> str:
     return paragraphs([part for part in parts if part])
 
 
-def _rows(load: MeasuredLoad, now: LoadGrowth, then: LoadGrowth) -> list[tuple[str, str, str]]:
+def _rows(load: MeasuredLoad, now: LoadGrowth, then: LoadGrowth) -> Iterator[tuple[str, str, str]]:
     """Write what both loads take, a line each."""
-    both, hour = (now, then), 3_600 / load.stream_s
-    used = [load.uses(one) for one in both]
-    return [
-        ("processor time for an hour of the stream", *(span(load.processor_s(one) * hour) for one in both)),
-        (f"of {counted(load.cores, 'core')} in use", *(f"{one['cores']:.2%}" for one in used)),
-        ("batches, of the time", *(f"{one['batches']:.2%}" for one in used)),
-        ("answering, of the time", *(f"{one['answers']:.2%}" for one in used)),
-        ("cores needed, four fifths busy", *(f"{load.cores_needed(one):.2g}" for one in both)),
-        ("driver memory held", *(format_bytes(load.memory_bytes(one)) for one in both)),
-    ]  # type: ignore[list-item]
+    hour = 3_600 / load.stream_s
+    lines: dict[str, Callable[[LoadGrowth], str]] = {
+        "processor time for an hour of the stream": lambda one: span(load.processor_s(one) * hour),
+        f"of {counted(load.cores, 'core')} in use": lambda one: f"{load.uses(one)['cores']:.2%}",
+        "batches, of the time": lambda one: f"{load.uses(one)['batches']:.2%}",
+        "answering, of the time": lambda one: f"{load.uses(one)['answers']:.2%}",
+        "cores needed, four fifths busy": lambda one: f"{load.cores_needed(one):.2g}",
+        "driver memory held": lambda one: format_bytes(load.memory_bytes(one)),
+    }
+    for name, written in lines.items():
+        yield name, written(now), written(then)
 
 
 def _queries_text(found: CapacityReport) -> str:

@@ -48,14 +48,28 @@ class BatchRecorder:
     def row(self, noted: NotedBatch, memory: Mapping[str, float]) -> RecordedBatch:
         """Make a row of a batch."""
         batch, shares = noted.batch, self._charged(noted.batch)
-        counted = batch.watermark_us, batch.rows, batch.rows_sent, tuple(map(int, batch.partials))
-        spent = batch.job_s, batch.ingest_s, batch.commit_s, noted.driver_s, noted.spark_s
-        held = tuple(round(one) for one in (sum(memory.values()), memory.get("partials", 0), memory.get("groups", 0)))
-        times = batch.offered_us, batch.committed_us
         return RecordedBatch(
-            self.run, batch.stream, batch.number, *times, *counted, *spent, self.machine.cores, *held,
-            tuple(shares), tuple(shares.values()),
-        )  # fmt: skip
+            run=self.run,
+            stream=batch.stream,
+            number=batch.number,
+            began_us=batch.offered_us,
+            ended_us=batch.committed_us,
+            watermark_us=batch.watermark_us,
+            rows=batch.rows,
+            rows_sent=batch.rows_sent,
+            partials=tuple(map(int, batch.partials)),
+            job_s=batch.job_s,
+            ingest_s=batch.ingest_s,
+            commit_s=batch.commit_s,
+            driver_s=noted.driver_s,
+            spark_s=noted.spark_s,
+            cores=self.machine.cores,
+            memory_bytes=round(sum(memory.values())),
+            partials_bytes=round(memory.get("partials", 0)),
+            groups_bytes=round(memory.get("groups", 0)),
+            queries=tuple(shares),
+            shares=tuple(shares.values()),
+        )
 
     def _charged(self, batch: ProcessedBatch) -> dict[int, float]:
         """Divide a batch among its queries, now and then."""

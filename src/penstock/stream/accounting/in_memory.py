@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
+from penstock.share.plan import LaneKey
 from penstock.sinks.sink_thread import SinkThread
 from penstock.store.answer_files import LargeTables
 from penstock.store.answer_parts import DEFINITION
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
     from penstock.stream.runner import StreamRunner
 
 
+def fed_by(runner: StreamRunner) -> list[StreamRunner]:
+    """List the streams that one feeds directly."""
+    return [cast("StreamRunner", one) for one in runner.targets.followers]
+
+
 def queries_of(runner: StreamRunner) -> list[int]:
     """List the queries that a stream runs for: its own, or those over the streams that it feeds."""
     found = [one.id for one in runner.catalog.definitions(runner.stream.name)]
-    return found or [number for fed in runner.targets.followers for number in queries_of(fed)]
+    return found or queries_fed(runner)
 
 
 def queries_fed(runner: StreamRunner) -> list[int]:
     """List the queries over the streams that a stream feeds."""
-    return [number for fed in runner.targets.followers for number in queries_of(fed)]
+    return [number for fed in fed_by(runner) for number in queries_of(fed)]
 
 
 def partials(runner: StreamRunner) -> Iterator[Holding]:
@@ -45,7 +51,7 @@ def groups(runner: StreamRunner) -> Iterator[Holding]:
         yield Holding(size, sorted(users.get(grouping, ())))
 
 
-def _users_by_lane(runner: StreamRunner) -> Mapping[object, tuple[Definition, ...]]:
+def _users_by_lane(runner: StreamRunner) -> Mapping[LaneKey, tuple[Definition, ...]]:
     """Return the queries of each lane in force."""
     layout = runner.pipeline.layout
     return {} if layout is None else {k: tuple(v) for tree in layout.plan.trees for k, v in tree.lanes.items()}

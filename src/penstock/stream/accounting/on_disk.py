@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.model.derived import is_line
 from penstock.store.answers import DiskAnswerLog
 from penstock.stream.accounting.holding import Holding
-from penstock.stream.accounting.in_memory import of_answers, queries_fed, queries_of
+from penstock.stream.accounting.in_memory import fed_by, of_answers, queries_fed, queries_of
 
 if TYPE_CHECKING:
     from penstock.stream.runner import StreamRunner
@@ -37,13 +37,13 @@ def spread(runner: StreamRunner) -> Iterator[Holding]:
 
 def waiting(runner: StreamRunner) -> Iterator[Holding]:
     """List the rows that wait for the watermark, for the queries over windows of rows."""
-    numbering = [fed for fed in runner.targets.followers if is_line(fed.stream.name)]
+    numbering = [fed for fed in fed_by(runner) if is_line(fed.stream.name)]
     yield Holding(runner.pipeline.intake.waiting.held()[1], [n for fed in numbering for n in queries_of(fed)])
 
 
 def joining(runner: StreamRunner) -> Iterator[Holding]:
     """List the rows that joins of two streams wait with."""
-    pairing = [fed for fed in runner.targets.followers if fed.retained]
+    pairing = [fed for fed in fed_by(runner) if fed.retained]
     users = [number for fed in pairing for number in queries_of(fed)]
     yield Holding(runner.pipeline.intake.joining.held_bytes(), users or queries_fed(runner))
 

@@ -15,6 +15,7 @@ from penstock.evaluate.typed import Definition
 from penstock.language.options import is_preemptible
 from penstock.model.byte_sizes import format_bytes
 from penstock.stream.accounting.accounts import balance_of
+from penstock.stream.accounting.in_memory import fed_by
 from penstock.stream.overload.stages import HOLD, PREEMPT, SKIP
 from penstock.stream.pauses import pause_by_hand, pause_for_memory, resume
 from penstock.stream.period_changes import PeriodChanges
@@ -157,6 +158,6 @@ class Relief:
 
 def _fed(runner: StreamRunner) -> Iterator[StreamRunner]:
     """List the streams that one feeds, directly or not."""
-    for one in runner.targets.followers:
+    for one in fed_by(runner):
         yield one
         yield from _fed(one)
