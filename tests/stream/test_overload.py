@@ -23,10 +23,12 @@ from penstock.errors import PenstockError, ProjectError, Unsupported
 from penstock.language.grammar.parse import parse_query
 from penstock.model.byte_sizes import parse_bytes
 from penstock.sinks.callback import sink
+from penstock.store import faults
 from penstock.store.commits import FOR_MEMORY
 from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.overload.memory_cap import MemoryCap
 from penstock.stream.overload.stages import STAGES, active_at
+from tests.always.judged import Killed
 from tests.always.questions import WHERES, Row
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
@@ -65,10 +67,10 @@ def cap_of(made: MadeStream) -> MemoryCap:
     return made.pipeline.given.settings.cap
 
 
-def feed(made: MadeStream, rows: list[Row]) -> None:
+def feed(made: MadeStream, rows: list[Row], number: int | None = None) -> None:
     """Take a batch as a runner does: hold it, take it, look."""
     made.runner.relief.hold(threading.Event())
-    made.feed(*rows)
+    made.feed(*rows, number=number)
     with made.pipeline.step():
         made.runner.relief.look()
 
@@ -101,9 +103,9 @@ def test_under_a_small_cap_exact_answers_are_whole_and_all_that_is_said_is_exact
         clock_s += draw.choice([1, 4, 11, 70])
         rows = drawn_rows(draw, clock_s, burst=number % 8 < 4 and draw.random() < 0.8)
         free.feed(*rows)
-        feed(capped, rows)
+        preempted += feed_through_deaths(capped, rows, draw, lambda made: begun(made, cap, lags=lags))
         seen |= cap_of(capped).active
-        gives_way(capped)
+        preempted += surviving(capped, gives_way, draw, lambda made: begun(made, cap, lags=lags))
         if draw.random() < 0.3:
             keys = list(capped.pipeline.committer.unanswered.items)
             capped.pipeline.answer_next(draw.sample(keys, draw.randint(0, len(keys))))
@@ -117,6 +119,43 @@ def test_under_a_small_cap_exact_answers_are_whole_and_all_that_is_said_is_exact
     compare(free, capped, preempted)
     if "hold" not in seen:
         assert preempted == 0
+
+
+def feed_through_deaths(
+    made: MadeStream, rows: list[Row], draw: random.Random, begin: Callable[[MadeStream], object]
+) -> int:
+    """Feed a batch, perhaps with a death at some durable write; return how many queries had been paused before."""
+    number = made.pipeline.progress.clock.batch + 1
+    return surviving(made, lambda one: feed(one, rows, number), draw, begin)
+
+
+def surviving(
+    made: MadeStream,
+    do: Callable[[MadeStream], object],
+    draw: random.Random,
+    begin: Callable[[MadeStream], object],
+) -> int:
+    """Do something that the process may die in, and do it again after a restart."""
+    left = [draw.randrange(12)] if draw.random() < 0.4 else []
+
+    def reached(point: str) -> None:
+        if left and left[0] == 0:
+            left.clear()
+            raise Killed(point)
+        left[:] = [number - 1 for number in left]
+
+    faults.hook = reached
+    try:
+        do(made)
+        return 0
+    except Killed:
+        faults.hook, before = None, cap_of(made).preempted
+        made.reopen()
+        begin(made)
+        do(made)
+        return before
+    finally:
+        faults.hook = None
 
 
 def gives_way(made: MadeStream) -> None:
