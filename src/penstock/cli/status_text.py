@@ -54,7 +54,7 @@ def _overload(figures: dict[str, Any] | None) -> list[str]:
     parts = [f"{held} held, {peak} at most, of {cap}", f"stages: {', '.join(active)}" if active else ""]
     parts += [f"{counted(figures['skipped'], 'window')} skipped" if figures["skipped"] else ""]
     parts += [f"batches waited {span(figures['held_s'])}" if figures["held_s"] >= 0.05 else ""]
-    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} over" if figures["preempted"] else ""]
+    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} ended" if figures["preempted"] else ""]
     parts += [f"{counted(figures['over'], 'batch', 'batches')} let in above the cap" if figures["over"] else ""]
     return _wrapped("memory", "; ".join(part for part in parts if part))
 

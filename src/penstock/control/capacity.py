@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, inf
+from math import expm1, inf
 from typing import Final
 
 import numpy as np
@@ -120,8 +120,8 @@ def _filled(rows: float, partials: float, growth: LoadGrowth) -> float:
     if partials <= 0:
         return 1.0
     load = _rows_a_group(rows / partials)
-    groups = partials / (1 - exp(-load)) * growth.keys
-    return groups * (1 - exp(-load * growth.rows / growth.keys)) / partials
+    groups = growth.keys / -expm1(-load)
+    return groups * -expm1(-load * growth.rows / growth.keys)
 
 
 def _rows_a_group(mean: float) -> float:
@@ -129,7 +129,7 @@ def _rows_a_group(mean: float) -> float:
     low, high = 1e-9, max(1.0, mean)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if middle / (1 - exp(-middle)) < mean else (low, middle)
+        low, high = (middle, high) if middle / -expm1(-middle) < mean else (low, middle)
     return high
 
 
@@ -144,9 +144,8 @@ def measured_load(
     driver = np.array([_step(one.driver_s, other.driver_s) for one, other in pairwise(told)])
     groups = {(one.group, one.stream): one for one in windows if one.run == run[-1].run}
     since, until = before[-1].ended_us, run[-1].ended_us
-    answered = (
-        sum(max(0, one.ended_us - one.began_us) for one in groups.values() if since < one.ended_us <= until) / 1e6
-    )
+    took = [one.ended_us - one.began_us for one in groups.values() if since < one.ended_us <= until]
+    answered = sum(took) / 1e6
     filing = sum(one.ingest_s + one.commit_s for one in run)
     whole = float(driver.sum())
     scale = min(1.0, whole * 0.95 / (filing + answered)) if filing + answered else 0.0  # what waits is no work
