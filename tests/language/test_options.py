@@ -39,6 +39,7 @@ GOOD = {
     "retain_rows": "1500 ms",
     "keep": "'30 d'",
     "preemptible": "True",
+    "shed": "'None'",
     "explode": "'False'",
 }
 

@@ -9,8 +9,7 @@ import click
 from penstock import __version__
 from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
-from penstock.cli.calibrating import calibrate
-from penstock.cli.capacity import capacity
+from penstock.cli.calibrating import calibrate, capacity
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
@@ -21,6 +20,7 @@ from penstock.cli.policy import policy
 from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
+from penstock.cli.shedding import shed
 from penstock.cli.simulating import sim
 from penstock.cli.state import state
 from penstock.cli.status import queries, status
@@ -29,7 +29,7 @@ from penstock.cli.top import top
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
-    "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy),
+    "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy, shed),
     "Scheduling": (sim, capacity, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }

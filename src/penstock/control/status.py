@@ -12,6 +12,7 @@ from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us, priority_of, urgency_words
 from penstock.model.derived import is_line, source_of
+from penstock.model.sampling import share_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
 from penstock.model.window import RowsWindow, SessionWindow, Window
@@ -78,6 +79,7 @@ class StreamStatus:
     fresh: int = 0  # queries that may skip windows
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
     backlog: Backlog = NO_BACKLOG  # rows that wait in the source, and final windows
+    sampling: str = "1"  # the share of the rows that queries which shed load take
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class QueryStatus:
     priority: int = 1
     deadline_us: int | None = None  # None: its slide
     emit: str = "exact"
+    shed: int = 0  # valid rows that it did not look at, as it sheds load
     urgency: str = ""  # these three in words, where the query says them
 
 
@@ -236,6 +239,7 @@ def _stream(
         fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
         backlog=standing.backlog,
+        sampling=share_of(progress.clock.sampling),
     )
 
 
@@ -288,6 +292,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         priority=priority_of(query),
         deadline_us=option_us(query, "deadline"),
         emit=str(dict(query.options).get("emit", "exact")),
+        shed=progress.windows.shed.get(definition.id, 0),
         urgency=urgency_words(query),
     )
 

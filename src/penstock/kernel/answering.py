@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.evaluate.components.component import Component
 from penstock.evaluate.finishing import AskSpark, Finisher, Shape
 from penstock.evaluate.subtotals import subtotals
 from penstock.evaluate.typed import Definition
@@ -75,7 +76,7 @@ class Answering:
         self.evaluations = 0
         self.shared = 0
         self.rows = 0
-        self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...]], tuple[int, Finisher]] = {}
+        self._finishers: dict[tuple[Shape, tuple[pa.DataType, ...], tuple[Component, ...]], tuple[int, Finisher]] = {}
         self._shapes = 0  # so far
         self._kinds: dict[int, AnswerKind] = {}  # by definition, whose number is never used again
         self._spent: list[Spent] = []  # since it was asked for
@@ -168,12 +169,13 @@ class Answering:
         """Return what a query's windows are answered by: shapes are compared once a query, not once a window."""
         kind = self._kinds.get(definition.id)
         if kind is None:
-            key = (Shape.of(definition.typed), definition.typed.key_types)
+            typed = definition.typed  # sessions have components that windows of the same text have not
+            key = (Shape.of(typed), typed.key_types, typed.components)
             if key not in self._finishers:
-                self._finishers[key] = self._shapes, Finisher(definition.typed)
+                self._finishers[key] = self._shapes, Finisher(typed)
                 self._shapes += 1
             names = tuple(output.name for output in definition.query.outputs)
-            revised = definition.typed.revise_us > 0
+            revised = typed.revise_us > 0
             by_rows = isinstance(definition.query.window, RowsWindow)
             apart = isinstance(definition.query.window, RowsWindow) and bool(definition.query.window.partition)
             grouped = revised or apart or says_changes(definition.query)

@@ -19,7 +19,6 @@ from penstock.spark.session.pools import BACKGROUND, in_pool
 from penstock.stream.admission import NeededPast
 from penstock.stream.backfill_tickets import BackfillTicket
 from penstock.stream.background_share import BackgroundShare
-from penstock.stream.overload.stages import BACKGROUND as OVERLOADED
 
 if TYPE_CHECKING:
     from penstock.stream.runner import StreamRunner
@@ -166,7 +165,7 @@ class BackfillWorker:
 
     def _may_go_on(self) -> bool:
         """Tell whether nothing else waits, or has waited for too long; while memory runs short, nothing is read."""
-        if self._runner.pipeline.given.settings.cap.is_active(OVERLOADED):
+        if self._runner.pipeline.given.settings.cap.stops_background:
             return False
         return self._share.is_owed() or (
             not self._runner.is_in_batch() and not self._runner.pipeline.committer.unanswered

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
+from penstock.spark.job.sampled_rows import weighted
 from penstock.spark.job.writer import Bounds
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.continuous.continuous_queries import TakenBatch
 from penstock.stream.corrections import LateRows
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began
-from penstock.stream.overload.stages import BACKGROUND
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
 
@@ -60,6 +60,8 @@ class BatchTaking:
             judged = pipeline.computing.judged_by(clock)
             number = pipeline.progress.clock.number + 1
         with pipeline.intake.without_duplicates(offer.rows, number, judged) as (rows, repeated):
+            if layout.samples:
+                rows = weighted(rows, layout, pipeline.stream.columns, pipeline.progress.clock.sampling)
             with pipeline.metrics.timed("job"):
                 layout, computed, taken = self._compute(rows, number, layout, snapshot, judged)
             with pipeline.step(), pipeline.changing():
@@ -80,7 +82,7 @@ class BatchTaking:
                 watermark = pipeline.progress.clock.watermark_us
                 pipeline.observing.batch(offer.began, step, number, arrived.rows, watermark)
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
-        if not pipeline.given.settings.cap.is_active(BACKGROUND):
+        if not pipeline.given.settings.cap.stops_background:
             pipeline.weaving.look()
             pipeline.given.settings.calibration.go_on()
 
@@ -111,6 +113,8 @@ class BatchTaking:
         with pipeline.metrics.timed("ingest"):
             arrived = pipeline.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
         clock.invalid += pipeline.intake.put_aside(rows, number, (offer.number, offer.source), computed)
+        if arrived.shed:
+            pipeline.progress.windows.note_shed(computed.layout, arrived.shed)
         few = arrived.rows <= FEW_ROWS
         pipeline.intake.keep_for(snapshot, rows, number, computed, clock.seen_until_us, few=few)
         note_too_late(rows, computed, arrived, pipeline.computing, snapshot)

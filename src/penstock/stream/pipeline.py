@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.kernel.pending import ItemKey, Pending
+from penstock.model.sampling import share_of
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
@@ -23,7 +24,6 @@ from penstock.stream.defect_isolation import charge_lanes
 from penstock.stream.handover import part_with
 from penstock.stream.intake import Intake
 from penstock.stream.metrics import Metrics, Observing
-from penstock.stream.overload.stages import BACKGROUND
 from penstock.stream.past_steps import PastSteps
 from penstock.stream.pauses import apply_controls, pause_by_hand
 from penstock.stream.recovery import Recovery
@@ -109,7 +109,7 @@ class Pipeline:
 
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
-        if not self.failures.attempts and not self.given.settings.cap.is_active(BACKGROUND):
+        if not self.failures.attempts and not self.given.settings.cap.stops_background:
             self.computing.warm_up(self.clock())
 
     @property
@@ -214,6 +214,16 @@ class Pipeline:
             if self.progress.clock.seen_until_us is not None:
                 self.committer.commit(Step("backfill", (), self.clock(), taken=rows, tables=past.versions), layout)
             self.continuous.deliver(past, self.metrics)
+
+    def set_sampling(self, snapshot: Snapshot, level: int) -> None:
+        """Fix, durably, which share of the rows queries that shed load take of the batches to come."""
+        layout = self.plan(snapshot)
+        if level != self.progress.clock.sampling:
+            with self._whole():
+                self.progress.clock.sampling = level
+                self.committer.commit(Step("change", (), self.clock()), layout)
+            about = {"event": "sampling changed", "stream": self.stream.name}
+            LOG.info(f"queries that shed load take {share_of(level)} of the rows", extra=about)
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""

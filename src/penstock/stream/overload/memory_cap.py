@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.errors import ProjectError
 from penstock.model.byte_sizes import format_bytes, parse_bytes
-from penstock.stream.overload.stages import PREEMPT, STAGES, active_at
+from penstock.stream.overload.stages import BACKGROUND, PREEMPT, STAGES, active_at
 
 LOG: Final = logging.getLogger("penstock")
 
@@ -90,6 +90,11 @@ class MemoryCap:
     def is_active(self, stage: str) -> bool:
         """Tell whether a stage is active."""
         return stage in self.active
+
+    @property
+    def stops_background(self) -> bool:
+        """Tell whether nothing is to be done that no answer waits for."""
+        return BACKGROUND in self.active
 
     def note(self, stream: str, held: float) -> None:
         """Note what a stream holds now, and enter or leave stages by it."""
