@@ -149,6 +149,10 @@ def test_a_run_without_a_terminal_says_how_far_it_is_and_names_an_empty_folder(
     assert said
     assert set(said) == {"0 rows, 0 rows/s, 0 answers, watermark none yet"}
     assert penstock("run", script(empty + COUNT), "--once", "--json").err == ""
+    monkeypatch.setattr(progress, "LONG_US", 0)
+    assert "0 answers, watermark none yet; trades at work on a batch for " in penstock(
+        "run", script(STREAM + COUNT), "--once"
+    ).err
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:
@@ -265,6 +269,8 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
         (("run", MARKET, "--log-file", "no/such/folder/run.log"), "--log-file no/such/folder/run.log: No such file"),
         (("backfill",), "Missing argument"),
         (("sing",), "No such command"),
+        (("verify",), """No such command 'verify'. Did you mean "state verify"?"""),
+        (("quries",), """No such command 'quries'. Did you mean "queries"?"""),
     ],
 )
 def test_a_wrong_command_line_exits_with_2(penstock: Penstock, arguments: tuple[str, ...], says: str) -> None:
