@@ -150,9 +150,10 @@ def test_a_run_without_a_terminal_says_how_far_it_is_and_names_an_empty_folder(
     assert set(said) == {"0 rows, 0 rows/s, 0 answers, watermark none yet"}
     assert penstock("run", script(empty + COUNT), "--once", "--json").err == ""
     monkeypatch.setattr(progress, "LONG_US", 0)
-    assert "0 answers, watermark none yet; trades at work on a batch for " in penstock(
-        "run", script(STREAM + COUNT), "--once"
-    ).err
+    assert (
+        "0 answers, watermark none yet; trades at work on a batch for "
+        in penstock("run", script(STREAM + COUNT), "--once").err
+    )
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:

@@ -45,7 +45,9 @@ class Sections(click.Group):
         """Find the command; of one that there is not, name one of a group, or one that is spelled nearly so."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and name[:1].isalpha():
-            groups = [one.name for one in self.commands.values() if isinstance(one, click.Group) and name in one.commands]
+            groups = [
+                one.name for one in self.commands.values() if isinstance(one, click.Group) and name in one.commands
+            ]
             hint = f'Did you mean "{groups[0]} {name}"?' if groups else nearest(name, self.commands)
             if hint is not None:
                 ctx.fail(f"No such command '{shown(name)}'. {hint}")
