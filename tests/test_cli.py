@@ -182,8 +182,19 @@ def test_a_paused_query_is_reported_and_ends_a_single_run_with_1(
     done = penstock("run", script(STREAM + COUNT + bad), "--once", "--json")
     assert (done.code, done.err) == (1, "")
     (stream,) = json.loads(done.out)["streams"]
-    assert (stream["paused"], stream["answers"]) == (["bad"], 1)
+    assert (stream["paused"], stream["failed"], stream["answers"]) == (["bad"], ["bad"], 1)
     assert "DIVIDE_BY_ZERO" in stream["reports"][0]
+
+
+def test_a_query_that_is_paused_by_hand_is_named_and_is_no_failure(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    kept = ("run", script(STREAM + COUNT), "--once", "--state", state)
+    assert "paused" not in penstock(*kept).out
+    assert penstock("pause", "n", "--state", state).code == 0
+    done = penstock(*kept)
+    assert (done.code, "\n  paused: n; penstock queries says why\n" in done.out) == (0, True), done
 
 
 # Errors: the place underlined, an exit code that tells the kind, no stack trace.

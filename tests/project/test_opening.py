@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine import Engine
-from penstock.errors import ProjectError
+from penstock.errors import CatalogError, ProjectError
 from penstock.language.grammar.parse import CreateStream, CreateTable, parse_query, parse_statement
 from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
@@ -122,3 +122,30 @@ def test_an_edited_query_whose_past_cannot_be_had_is_refused_and_nothing_is_drop
             enter_queries(read_project(folder), bed.engine)
         assert bed.engine.catalog.version == version
         assert {row["n"] for row in bed.answers("one")} == {4}
+
+
+def test_a_column_that_goes_with_the_edit_of_its_reader_is_refused_with_what_to_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before = TRADES.split("tables:")[0].replace("volume: INT}", 'volume: INT, value: {type: DOUBLE, as: "price * 2"}}')
+    folder = write_project(tmp_path, before, worth=COUNT.replace("count(*)", "sum(value)"))
+    (folder / "data" / "trades").mkdir(parents=True)
+    opened(spark, folder)[0].close()
+    write_project(folder, TRADES.split("tables:")[0])
+    (folder / "queries" / "worth.sql").write_text(COUNT)
+    with Engine(folder / "state", spark=spark) as engine, pytest.raises(CatalogError) as refused:
+        enter_sources(read_project(folder), engine)
+    error = refused.value
+    assert 'column "value" of stream "trades" is double as `price` * 2, and cannot go while it is read' in error.what
+    assert error.text is not None
+    assert error.place is not None
+    assert error.text[slice(*error.place)] == "trades"  # the column has no line any more
+    assert str(error.hint).startswith('query "worth" changed, and open windows are answered as before')
+    write_project(folder, before)
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['query "worth" changed: version 2 answers the windows that begin from now on']
+    write_project(folder, TRADES.split("tables:")[0])
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['stream "trades" goes on with changes: without value']

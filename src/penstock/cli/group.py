@@ -26,7 +26,6 @@ from penstock.cli.status import queries, status
 from penstock.cli.testing import test
 from penstock.cli.top import top
 from penstock.errors import nearest
-from penstock.printable import shown
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
@@ -50,7 +49,7 @@ class Sections(click.Group):
             ]
             hint = f'Did you mean "{groups[0]} {name}"?' if groups else nearest(name, self.commands)
             if hint is not None:
-                ctx.fail(f"No such command '{shown(name)}'. {hint}")
+                ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +61,7 @@ def enter_sources(project: Project, engine: Engine) -> list[str]:
         try:
             found = _taken_over(project, engine, declared, changes)
         except CatalogError as error:
-            raise _in_settings(project, declared, error) from None
+            raise _in_settings(project, engine, declared, error) from None
         if found:
             changes.append(f'{kind} "{declared.item.name}" goes on with changes: {", ".join(found)}')
     for function in project.functions:
@@ -78,12 +79,22 @@ def _taken_over(project: Project, engine: Engine, declared: Declared, changes: l
         return engine.replace_source(statement)
 
 
-def _in_settings(project: Project, declared: Declared, error: CatalogError) -> CatalogError:
+def _in_settings(project: Project, engine: Engine, declared: Declared, error: CatalogError) -> CatalogError:
     """Let an error about a stream or table point at its line in penstock.yml."""
     text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
     where = text if isinstance(text, str) else None
-    what = f"{SETTINGS_FILE}: {error.what}"
-    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=error.hint)
+    what, hint = f"{SETTINGS_FILE}: {error.what}", error.hint
+    if readers := _edited_readers(project, engine, error):
+        say = f"{', '.join(readers)} changed, and open windows are answered as before, with what penstock.yml had"
+        hint = f"{say}. Put that back, run, and take it out once those windows are final."
+    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=hint)
+
+
+def _edited_readers(project: Project, engine: Engine, error: CatalogError) -> list[str]:
+    """List the queries in the way that the folder has edited already."""
+    told = error.detail or ""
+    named = [query for query in project.bound if f'query "{query.name}"' in told]
+    return [f'query "{query.name}"' for query in named if not _is_entered(project, engine, query)]
 
 
 def source_problems(project: Project, engine: Engine) -> list[Problem]:
@@ -133,9 +144,11 @@ def _without_data(declared: Declared, empty: str) -> Declared:
 def _place(declared: Declared, error: PenstockError) -> Place:
     """Find what an error about a stream or table is about: the column that it points to or names, else its name."""
     pointed = error.text[slice(*error.place)] if error.text and error.place else ""
-    told = f"{error.what} {error.detail or ''}"
+    told = f"{error.what} {error.detail or ''}".lower()
+    if (named := re.match(r'column "([^"]+)"', told)) is not None:
+        return declared.columns.get(named[1], declared.place)
     for name, place in declared.columns.items():
-        if pointed.strip("`").lower() == name or f'"{name}"' in told.lower() or f"`{name}`" in told.lower():
+        if pointed.strip("`").lower() == name or f'"{name}"' in told or f"`{name}`" in told:
             return place
     return declared.place
 
