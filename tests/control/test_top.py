@@ -122,8 +122,10 @@ def test_the_table_fits_the_terminal(engine: Pretended, width: int) -> None:
 def test_names_that_begin_alike_are_told_apart_where_there_is_little_room(engine: Pretended) -> None:
     for name in ("visits_by_country", "visits_by_browser"):
         engine.create_query(name, PACE)
-    lines = top_text(engine.metrics().as_dict(), 20, 80).splitlines()
-    assert {"vis…ntry", "vis…wser"} <= {line.split(" ")[0] for line in lines}
+    names = [line.split(" ")[0] for line in top_text(engine.metrics().as_dict(), 20, 80).splitlines()]
+    cut = [name for name in names if name.startswith("vis")]
+    assert len(cut) == len(set(cut)) == 2
+    assert [name for name in cut if "…" not in name or name[-3:] not in ("try", "ser")] == []
 
 
 def test_lengths_and_sizes_take_few_letters() -> None:

@@ -146,6 +146,39 @@ def test_a_column_that_goes_with_the_edit_of_its_reader_is_refused_with_what_to_
     with engine:
         assert changes == ['query "worth" changed: version 2 answers the windows that begin from now on']
     write_project(folder, TRADES.split("tables:")[0])
+    with opened(spark, folder)[0] as engine:
+        found = engine.catalog.stream("trades")
+        assert found is not None
+        assert [column.name for column in found.columns] == ["ts", "symbol", "price", "volume"]
+
+
+def test_a_stream_and_a_table_that_are_gone_are_dropped_and_go_on_when_they_are_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_project(tmp_path, TRADES, one=COUNT)
+    (folder / "data" / "trades").mkdir(parents=True)
+    (folder / "data" / "trades" / "a.csv").write_text("ts,symbol,price,volume\n2026-01-05T09:00:01Z,A,1,2\n")
+    (folder / "data" / "listing.csv").write_text("A,true\n")
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        engine.catalog.create_queries([engine.typed(parse_query(COUNT), "by_hand")], origin="added")
+    other = TRADES.replace("trades:", "sales:").replace("data/trades", "data").split("tables:")[0]
+    write_project(folder, other)
+    (folder / "queries" / "one.sql").unlink()
+    (folder / "data" / "trades").rename(folder / "data" / "away")
     engine, changes = opened(spark, folder)
     with engine:
-        assert changes == ['stream "trades" goes on with changes: without value']
+        stays = 'stream "trades" is gone from penstock.yml, and stays: stream "trades" is read by query "by_hand"'
+        assert changes == ['query "one" is gone', stays, 'table "listing" is gone']
+        engine.drop_query("by_hand")
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['stream "trades" is gone']
+        assert (engine.catalog.stream_names(), engine.catalog.table_names()) == (["sales"], [])
+    write_project(folder, TRADES, one=COUNT)
+    (folder / "data" / "away").rename(folder / "data" / "trades")
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['stream "sales" is gone']
+        engine.process_available()
+        assert engine.stream("trades").pipeline.progress.clock.counts.ingested == 1  # it was not read again

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported, WrongType
 from penstock.language.binding.query_text import write_name
@@ -20,6 +20,7 @@ from penstock.project.declarations import Declared
 from penstock.project.document import Place
 from penstock.project.files import read_text
 from penstock.project.folder import SETTINGS_FILE, Project
+from penstock.project.former_sources import drop_former_sources
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import QueryFile, select_of
@@ -28,6 +29,8 @@ from penstock.project.settings import LIMITS, NAMED
 if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.sinks.protocol import Sink
+
+STAYS: Final = "Change it back. The new one goes into a file of another name, beside it or in its place."
 
 
 def open_engine(
@@ -165,6 +168,7 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
         bound = {query.name.lower(): query for query in project.bound}
         changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
         changes += [*_drop_former(project, engine), *_still_read(project, engine)]  # of streams that were read before
+        changes += drop_former_sources(project, engine)
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -212,8 +216,7 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
         if wanted is not None:
             if makes_stream and not _is_entered(project, engine, wanted):
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
-                hint = "Change it back. The new one goes into a file of another name, beside it or in its place."
-                raise CatalogError(what, detail="answers that others read stay those of one query", hint=hint)
+                raise CatalogError(what, detail="answers that others read stay those of one query", hint=STAYS)
         elif found.origin != "added" and _dropped(engine, name):
             changes.append(f'query "{name}" is gone')
     return changes[::-1]
@@ -233,7 +236,7 @@ def _drop_join(project: Project, engine: Engine, name: str) -> list[str]:
         return [f'join "{name}" is gone'] if _dropped(engine, name) else []
     if _as_entered(project, engine, text_of(wanted)) != text_of(known):
         what = f'join "{name}" is not as in {_file_of(project, name)}'
-        raise CatalogError(what, hint="Change it back, name the new one otherwise, or start with another state folder.")
+        raise CatalogError(what, hint=STAYS)
     return []
 
 
