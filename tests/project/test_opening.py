@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,3 +184,31 @@ def test_a_stream_and_a_table_that_are_gone_are_dropped_and_go_on_when_they_are_
         assert changes == ['stream "sales" is gone']
         engine.process_available()
         assert engine.stream("trades").pipeline.progress.clock.counts.ingested == 1  # it was not read again
+
+
+def test_a_stream_whose_files_tell_its_columns_goes_on_without_files_and_with_other_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = "streams:\n  trades: {format: parquet, path: PATH, time: ts, lateness: 0 s}\nstate: state\n"
+    first = pa.array([60_000_000], pa.timestamp("us", "UTC"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    pq.write_table(pa.table({"ts": first, "volume": [7]}), tmp_path / "one" / "a.parquet")
+    total = COUNT.replace("count(*)", "sum(volume)")
+    folder = write_project(tmp_path, settings.replace("PATH", "one"), total=total)
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+    write_project(folder, settings.replace("PATH", "two"))  # nothing is in it yet
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        assert repr(engine.stream("trades")) == "<Stream trades: queries 1, rows 1, not running>"
+    later = pa.array([70_000_000, 600_000_000], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": later, "volume": [1, 2], "shop": ["x", "y"]}), tmp_path / "two" / "b.parquet")
+    write_project(
+        folder,
+        settings.replace("PATH", "two"),
+        shops="SELECT shop, sum(volume) AS n FROM trades [RANGE 2 MIN SLIDE 1 MIN] GROUP BY shop",
+    )
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        assert [row["n"] for row in engine.results("total", "rows")][:2] == [8, 8]
