@@ -184,6 +184,14 @@ def test_a_stream_and_a_table_that_are_gone_are_dropped_and_go_on_when_they_are_
         assert changes == ['stream "sales" is gone']
         engine.process_available()
         assert engine.stream("trades").pipeline.progress.clock.counts.ingested == 1  # it was not read again
+        (folder / "data" / "trades" / "b.csv").write_text("ts,symbol,price,volume\n2026-01-05T09:09:01Z,A,1,2\n")
+        engine.process_available()
+    write_project(folder, other, one=COUNT.replace("trades", "sales"))
+    engine, changes = opened(spark, folder)
+    with engine:
+        why = "edited queries have windows over it that are not final"
+        stays = f'stream "trades" is gone from penstock.yml, and stays: {why}'
+        assert changes[1:] == [stays, 'table "listing" is gone']
 
 
 def test_a_stream_whose_files_tell_its_columns_goes_on_without_files_and_with_other_ones(

@@ -33,7 +33,9 @@ def _drop(kind: Literal["stream", "table"], declared: list[str], engine: Engine)
                 engine.stream(name).delivery.roll()  # sinks may lack answers of a run that died
             engine.execute(str(Drop(kind, name)))
         except PenstockError as error:
-            changes.append(f'{kind} "{name}" is gone from {SETTINGS_FILE}, and stays: {error.what}')
+            edited = kind == "stream" and len(engine.catalog.leaving(name)) == len(engine.catalog.definitions(name)) > 0
+            why = "edited queries have windows over it that are not final" if edited else error.what
+            changes.append(f'{kind} "{name}" is gone from {SETTINGS_FILE}, and stays: {why}')
         else:
             changes.append(f'{kind} "{name}" is gone')
     return changes
