@@ -201,9 +201,9 @@ def _check_time(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
 
 def _with_found(reading: YamlFile, item: Stream | Table, key: Node, before: tuple[Column, ...]) -> Stream | Table:
     """Take the names of columns that files tell, behind those that are known from before."""
-    names = {column.name for column in before}
+    names = {column.name.lower() for column in before}
     try:
-        return replace(item, columns=(*before, *(c for c in found_columns(item) if c.name not in names)))
+        return replace(item, columns=(*before, *(c for c in found_columns(item) if c.name.lower() not in names)))
     except SourceError as error:
         if before:
             return replace(item, columns=before)
