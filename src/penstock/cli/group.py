@@ -16,11 +16,10 @@ from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
 from penstock.cli.init import init
-from penstock.cli.policy import policy
+from penstock.cli.policy import policy, shed
 from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
-from penstock.cli.shedding import shed
 from penstock.cli.simulating import sim
 from penstock.cli.state import state
 from penstock.cli.status import queries, status
