@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.top import SORTS, length, size, top_text
+from penstock.cli.top import SORTS, length, top_text
 from penstock.control.serving import Serving
+from penstock.model.byte_sizes import format_bytes
 from penstock.printable import columns
 from penstock.store.files import write_record
 from penstock.store.folder import StateFolder
@@ -131,4 +132,10 @@ def test_names_that_begin_alike_are_told_apart_where_there_is_little_room(engine
 def test_lengths_and_sizes_take_few_letters() -> None:
     lengths = [length(seconds) for seconds in (0, 0.0001, 0.0804, 1.23, 75, 7_500, 200_000)]
     assert lengths == ["0", "<1 ms", "80 ms", "1.2 s", "1.2 min", "2.1 h", "2.3 d"]
-    assert [size(number) for number in (0, 999, 1_234, 5e6, 7.25e9)] == ["0 B", "999 B", "1.2 kB", "5.0 MB", "7.2 GB"]
+    assert [format_bytes(number) for number in (0, 999, 1_234, 5e6, 7.25e9)] == [
+        "0 B",
+        "999 B",
+        "1.2 kB",
+        "5.0 MB",
+        "7.2 GB",
+    ]

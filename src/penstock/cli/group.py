@@ -9,18 +9,17 @@ import click
 from penstock import __version__
 from penstock.cli.asking import ask, backfill
 from penstock.cli.benchmarks import bench
-from penstock.cli.calibrating import calibrate
+from penstock.cli.calibrating import calibrate, capacity
 from penstock.cli.checking import check
 from penstock.cli.completing import completion
 from penstock.cli.demonstration import demo
 from penstock.cli.exits import EXIT_CODES
 from penstock.cli.explaining import explain
 from penstock.cli.init import init
-from penstock.cli.policy import policy
+from penstock.cli.policy import policy, shed
 from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
-from penstock.cli.shedding import shed
 from penstock.cli.simulating import sim
 from penstock.cli.state import state
 from penstock.cli.status import queries, status
@@ -31,7 +30,7 @@ from penstock.errors import nearest
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
     "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy, shed),
-    "Scheduling": (sim, reproduce),
+    "Scheduling": (sim, capacity, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }
 

@@ -40,7 +40,7 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    given = {name: getattr(project.settings, name) for name in (*LIMITS, *NAMED)}
+    given = {name: getattr(project.settings, name) for name in ("memory", *LIMITS, *NAMED)}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **given)  # type: ignore[arg-type]
 
 

@@ -14,6 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from penstock.errors import PenstockError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.language.grammar.literals import is_plain_word
+from penstock.model.byte_sizes import parse_bytes
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
@@ -36,7 +37,7 @@ NAMED: Final[dict[str, Callable[[str], Policy | Synchronization]]] = {
     "policy": live_policy_named,
     "synchronize": synchronization_named,
 }
-DEFAULT_SETTINGS: Final = ("strategy", "policy", "synchronize", *LIMITS)
+DEFAULT_SETTINGS: Final = ("strategy", "policy", "synchronize", "memory", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -67,6 +68,7 @@ class ProjectSettings:
     policy: str = DEFAULT_POLICY
     trace_bytes: int = TRACE_BYTES
     synchronize: str = DEFAULT_SYNCHRONIZATION
+    memory: str | None = None  # the cap of what streams hold in the driver
     unread: frozenset[str] | None = frozenset()  # streams and tables whose columns are not known; None: nothing is
 
     def may_have(self, names: Iterable[str]) -> bool:
@@ -130,6 +132,11 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
                 found[name] = named(text).name
             except PenstockError as error:
                 reading.complain(error.what, entries[name][1], detail=error.detail, hint=error.hint)
+    if "memory" in entries and (text := reading.words(entries["memory"][1], "memory")) is not None:
+        try:
+            found["memory"] = text if parse_bytes(text) else None
+        except ValueError as error:
+            reading.complain(f"memory: {error}", entries["memory"][1], hint="Leave it out for no cap.")
     for name in [name for name in LIMITS if name in entries]:
         if (limit := reading.whole(entries[name][1], name, least=int(name not in MAY_BE_NOTHING))) is not None:
             found[name] = limit

@@ -82,8 +82,9 @@ class BatchTaking:
                 watermark = pipeline.progress.clock.watermark_us
                 pipeline.observing.batch(offer.began, step, number, arrived.rows, watermark)
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
-        pipeline.weaving.look()
-        pipeline.given.settings.calibration.go_on()
+        if not pipeline.given.settings.cap.stops_background:
+            pipeline.weaving.look()
+            pipeline.given.settings.calibration.go_on()
 
     def _compute(
         self, rows: DataFrame, number: int, layout: Layout, snapshot: Snapshot, judged: Bounds

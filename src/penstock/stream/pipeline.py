@@ -109,7 +109,7 @@ class Pipeline:
 
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
-        if not self.failures.attempts:
+        if not self.failures.attempts and not self.given.settings.cap.stops_background:
             self.computing.warm_up(self.clock())
 
     @property

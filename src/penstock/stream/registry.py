@@ -188,6 +188,7 @@ class StreamRegistry:
     def _forget(self, gone: StreamRunner) -> None:
         """Let go of a stream that has stopped."""
         self.runners.pop(gone.stream.name, None)
+        self.settings.cap.forget(gone.stream.name)
         if (join := join_of(gone.stream)) is not None:
             self._joins.pop(join.shared_by, None)
 
@@ -199,4 +200,5 @@ class StreamRegistry:
             if (join := join_of(gone.stream)) is not None and not self._joins[join.shared_by].members:
                 del self._joins[join.shared_by]
             self.settings.figures.streams.pop(known, None)
+            self.settings.cap.forget(known)
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

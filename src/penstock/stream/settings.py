@@ -26,6 +26,7 @@ from penstock.stream.background_calibration import BackgroundCalibration
 from penstock.stream.desk import Desk
 from penstock.stream.figures.stream_figures import EngineFigures
 from penstock.stream.machine_speed import stored_rates
+from penstock.stream.overload.memory_cap import MemoryCap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,7 @@ class StreamSettings:
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures
     rates: Rates = field(default_factory=stored_rates)
+    cap: MemoryCap = field(default_factory=MemoryCap)  # of the driver's memory
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 
     @property
