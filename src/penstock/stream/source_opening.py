@@ -28,9 +28,12 @@ class SourceOpening:
         self._frame: DataFrame | None = None
 
     def begin(self) -> None:
-        """Open a declared source in a thread of its own; a program's own, or another stream, is there anyway."""
+        """Open a declared source in a thread of its own; a program's own, or another stream, is there anyway.
+
+        A process that ends waits for the thread, so that Spark does not end in the middle of it.
+        """
         if self._thread is None and self._stream.format not in (None, *FED):
-            self._thread = threading.Thread(target=self._run, name="penstock-source", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="penstock-source")
             self._thread.start()
 
     def _run(self) -> None:
