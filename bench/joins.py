@@ -57,7 +57,9 @@ class Workload:
     span_s: int = 7_200  # of event time
     ranges_s: tuple[int, ...] = (60, 300, 900, 3_600)  # at the widest one, half of all rows are retained
     seed: int = 1
-    repetitions: int = 3
+    repetitions: int = 3  # of one join
+    repetitions_of_all: int = 1  # Spark takes minutes for one
+    longest_s: float = 1_200.0  # that Spark's joins may take; those that have not ended by then are stopped
 
     @property
     def joins(self) -> tuple[Wanted, ...]:
@@ -115,27 +117,29 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
         for number, name in enumerate(("orders", "fills")):
             _write(scratch / name, workload, number)
         widest = Wanted(max(workload.ranges_s), "")
-        bench.take(_compare, "one join", (widest,))
-        bench.take(_compare, "all joins", workload.joins)
+        bench.take(_compare, "one join", (widest,), workload.repetitions)
+        bench.take(_compare, "all joins", workload.joins, workload.repetitions_of_all)
         _expect(bench.figures, len(workload.joins))
         save(bench.figures)
         return bench.figures
 
 
-def _compare(bench: Bench[Workload], name: str, joins: Sequence[Wanted]) -> None:
+def _compare(bench: Bench[Workload], name: str, joins: Sequence[Wanted], repetitions: int) -> None:
     """Time Penstock and Spark on some joins, in turns."""
-    sides: dict[str, Callable[[], tuple[Found, dict[str, Any]]]] = {
+    sides: dict[str, Callable[[], tuple[Found | None, dict[str, Any]]]] = {
         "penstock": lambda: penstock(bench, joins),
         **{f"spark, {kind}": lambda kind=kind: spark(bench, joins, kind) for kind in PROVIDERS},  # type: ignore[misc]
     }
     told: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     answers: list[Found] = []
     part = bench.figures.measurements[name] = {"joins": len(joins), "pairs": 0, "runs": told}
-    for repetition in range(bench.workload.repetitions):
+    for repetition in range(repetitions):
         for side in list(sides)[:: 1 if repetition % 2 == 0 else -1]:
             found, spent = sides[side]()
-            bench.say(f"{name}, {side}: {spent['seconds']:.1f} s, {spent['processor_seconds']:.1f} s of processors")
-            answers.append(found)
+            ended = "" if found is not None else ", stopped before its end"
+            used = f"{spent['seconds']:.1f} s, {spent['processor_seconds']:.1f} s of processors"
+            bench.say(f"{name}, {side}: {used}{ended}")
+            answers += [] if found is None else [found]
             told[side].append(spent)
             part["pairs"] = sum(pairs for pairs, _ in answers[0].values())
             bench.save(bench.figures)
@@ -213,8 +217,11 @@ def penstock(bench: Bench[Workload], joins: Sequence[Wanted]) -> tuple[Found, di
         return found, {**told, "left": retained}
 
 
-def spark(bench: Bench[Workload], joins: Sequence[Wanted], provider: str) -> tuple[Found, dict[str, Any]]:
-    """Join in Spark, a streaming query a join; shuffles have as many parts as there are cores."""
+def spark(bench: Bench[Workload], joins: Sequence[Wanted], provider: str) -> tuple[Found | None, dict[str, Any]]:
+    """Join in Spark, a streaming query a join; shuffles have as many parts as there are cores.
+
+    Joins that take too long are stopped: there are no answers then, and the seconds are the least that they take.
+    """
     cores = str(bench.session.sparkContext.defaultParallelism)
     settings = {
         "spark.sql.shuffle.partitions": cores,
@@ -223,11 +230,13 @@ def spark(bench: Bench[Workload], joins: Sequence[Wanted], provider: str) -> tup
     }
     found: Found = {}
     with scratch_folder() as scratch, set_for_now(bench.session, settings):
-        spent = Spent()
+        spent, until = Spent(), time.monotonic() + bench.workload.longest_s
         queries = [_started(bench, join, f"q{place}", found, scratch) for place, join in enumerate(joins)]
+        ended = all([query.awaitTermination(max(1, round(until - time.monotonic()))) for query in queries])
+        told = spent.told()
         for query in queries:
-            query.awaitTermination()
-        return found, spent.told()
+            query.stop()
+        return (found, told) if ended else (None, {**told, "stopped": True})
 
 
 def _started(bench: Bench[Workload], join: Wanted, name: str, found: Found, scratch: Path) -> StreamingQuery:

@@ -79,6 +79,7 @@ def measure(session: SparkSession, workload: Workload, say: Progress, save: Save
 
 # -- noisy neighbours ------------------------------------------------------------------------------------------------
 
+SLOWEST: Final = 3  # answers of a run, of which it is told whose they are: with so few answers, these are the p99
 BEFORE: Final = "all in the batch, sinks too"  # as it was before there was a scheduler
 SIDES: Final[dict[str, dict[str, Any]]] = {
     "alone": {"reports": False},
@@ -116,12 +117,14 @@ def _told(responses: Responses, first: int) -> dict[str, Any]:
     seconds = [took for end, took in responses.seconds if end >= first]
     p50, p99 = np.percentile(np.array(seconds), [50, 99]) if seconds else (float("nan"), float("nan"))
     reports = statistics.median(responses.reports) if responses.reports else None
+    slowest = sorted(((took, end) for end, took in responses.seconds if end >= first), reverse=True)[:SLOWEST]
     return {
         "answers": len(seconds),
         "p50": round(float(p50), 3),
         "p99": round(float(p99), 3),
         "reports_p50": None if reports is None else round(reports, 3),
         "past_windows": len(responses.past),
+        "slowest": {f"file {end}": round(took, 3) for took, end in slowest},
     }
 
 
@@ -315,7 +318,7 @@ def _print(figures: Figures) -> None:
     ):
         table = Table(title=title, title_justify="left")
         rounds = figures.measurements[what]
-        names = [name for name in next(iter(rounds.values()))[0] if name != "foreign"]
+        names = [name for name in next(iter(rounds.values()))[0] if name not in ("foreign", "slowest")]
         for head in ("run", *names):
             table.add_column(head, justify="left" if head == "run" else "right")
         for name, some in rounds.items():

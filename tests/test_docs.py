@@ -156,6 +156,7 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "extending.md",
         "python.md",
         "sharing.md",
+        "shedding.md",
         "testing.md",
         "weave.md",
     ],

@@ -27,7 +27,9 @@ def joins(document: Document) -> Section:
     """Make the section."""
     found = document["measurements"]
     sizes, parts = found["workload"], [found[name] for name in PARTS if name in found]
-    repeated = "One run each." if sizes["repetitions"] == 1 else f"Best of {sizes['repetitions']} runs."
+    alone, every = sizes["repetitions"], sizes.get("repetitions_of_all", sizes["repetitions"])
+    repeated = _repeated(alone) if alone == every else f"one join: {_repeated(alone)} All joins: {_repeated(every)}"
+    repeated = repeated[0].upper() + repeated[1:]
     reaches = [f"{seconds:,}" for seconds in sizes["ranges_s"]]
     ranges = f"{', '.join(reaches[:-1])} or {reaches[-1]} s" if len(reaches) > 1 else f"{reaches[0]} s"
     told = {name: sizes[name] for name in ("files", "customers")}
@@ -38,6 +40,11 @@ def joins(document: Document) -> Section:
         tables=tuple(map(_seconds, parts)),
         charts=(_chart(parts[-1]),) if parts else (),
     )
+
+
+def _repeated(runs: int) -> str:
+    """Say of how many runs the best one is shown."""
+    return "one run each." if runs == 1 else f"best of {runs} runs."
 
 
 def _best(part: Mapping[str, Any], side: str, measure: str) -> float | None:
@@ -58,7 +65,9 @@ def _seconds(part: Mapping[str, Any]) -> Table:
         cells = [name]
         for measure in ("seconds", PROCESSORS):
             value, ours = _best(part, side, measure), _best(part, "penstock", measure)
-            cells += ["", ""] if value is None or not ours else [f"{value:.1f}", f"{value / ours:.1f}"]
+            least = "at least " if any(run.get("stopped") for run in part["runs"].get(side, ())) else ""
+            told = ["", ""] if value is None or not ours else [f"{least}{value:.1f}", f"{least}{value / ours:.1f}"]
+            cells += told
         rows.append(cells)
     named = _named(part)
     caption = f"{named[0].upper()}{named[1:]}, {part['pairs']:,} pairs:"

@@ -38,6 +38,7 @@ from penstock.model.counts import counted
 from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.model.query import Query
+from penstock.model.sampling import read_level, share_of
 from penstock.model.schema import Stream
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, StrategyName, strategy_named
 from penstock.printable import shown
@@ -67,7 +68,7 @@ from penstock.store.folder import StateFolder
 from penstock.store.trace_files import TRACE_BYTES
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
-from penstock.stream.continuous.asked_rows import query_rows, read_moment, refuse_limits, refuse_windows
+from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, refuse_windows, shown_rows
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
@@ -250,14 +251,26 @@ class Engine(Registering):
         self._changes.resume(name)
 
     def backfill(
-        self, names: Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
+        self, names: str | Sequence[str], since: str = "beginning", *, accept_changed_files: bool = False
     ) -> dict[str, int]:
-        """Answer windows of the past that queries have not answered; return how many windows that were, by name.
+        """Answer windows of the past that a query, or several, have not answered; return how many those were, by name.
 
         ``since`` is ``"beginning"`` or a timestamp. One job over a stream's past serves all of its queries. Files of
         the source that were written again since they were read are refused, unless they are accepted.
         """
-        return self._changes.backfill(names, since, accept_changed_files=accept_changed_files)
+        chosen = [names] if isinstance(names, str) else names
+        return self._changes.backfill(chosen, since, accept_changed_files=accept_changed_files)
+
+    def set_sampling(self, stream: str, share: str) -> None:
+        """Let queries with ``shed = 'sample'`` take a share of a stream's rows, such as ``"1/4"``, until it is changed.
+
+        It holds from the next batch on, also after a restart; ``"1"`` is all rows. All other queries take all rows.
+        """
+        self.stream(stream).set_sampling(read_level(share))
+
+    def sampling(self, stream: str) -> str:
+        """Return the share of a stream's rows that queries with ``shed = 'sample'`` take: ``"1"`` is all rows."""
+        return share_of(self.stream(stream).pipeline.progress.clock.sampling)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -341,8 +354,8 @@ class Engine(Registering):
         """
         definition = self.catalog.query(name)
         if definition.query.is_continuous:
-            rows = query_rows(self.catalog, self.stream(definition.query.stream).pipeline, definition, version)
-            return in_form(rows.newest(limit, None if since is None else read_moment(since)), form)
+            pipeline = self.stream(definition.query.stream).pipeline
+            return in_form(shown_rows(self.catalog, pipeline, definition, version, limit, since), form)
         refuse_limits(limit, since)
         stream, elsewhere = self.stream(definition.query.stream), self.streams.answers_elsewhere(definition)
         return in_form(stream.results(definition, elsewhere, version, revisions=revisions), form)
@@ -357,7 +370,7 @@ class Engine(Registering):
         refuse_windows(definition)
         runner = self.stream(definition.query.stream)
         return Subscription(
-            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name), None),
+            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name)),
             lambda: runner.running,
             after,
         )

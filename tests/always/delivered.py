@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.always.chained import flat
 from tests.always.model import Entry, Model, Standing
 
 Delivered = Counter[tuple[tuple[str, Any], ...]]
@@ -39,7 +40,8 @@ def counted(lines: Iterable[dict[str, Any]]) -> Delivered:
 def lines_in(folder: Path) -> Delivered:
     """Read what a sink of JSON lines holds."""
     read = (json.loads(text) for path in sorted(folder.glob("*.jsonl")) for text in path.read_text().splitlines())
-    return counted({k: micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
+    rows = ({k: micros(v) if k.startswith("window_") else v for k, v in fields.items()} for fields in read)
+    return counted(one for fields in rows for one in flat(fields))
 
 
 def micros(text: str) -> int:
@@ -51,7 +53,7 @@ def tables_in(folder: Path) -> Delivered:
     found: Delivered = Counter()
     for path in sorted(folder.rglob("*.parquet")):
         table = pq.read_table(path, partitioning=None)
-        for name in ("window_start", "window_end"):
+        for name in {"window_start", "window_end"} & set(table.column_names):
             table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.int64()))
-        found += counted(table.to_pylist())
+        found += counted(one for fields in table.to_pylist() for one in flat(fields))
     return found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow.parquet as pq
 
+from tests.always import chained
 from tests.always.judged import SECOND, batch_of
 from tests.always.model import Model
 from tests.always.questions import Question, Row
@@ -71,7 +72,7 @@ def rows_of(number: int, kind: str = "") -> list[Row]:
         rows.append(_row(number * 100 + place, ts, draw.choice([None, "a", "b", "c"]), draw))
     rows += [_row(number * 100 + 50 + i, base + draw.randint(0, 4_999_999), "z", draw) for i in range(3)]
     if number and not punctual and draw.random() < 0.5:
-        rows.append(draw.choice(rows_of(number - 1, kind)))
+        rows.append(draw.choice([row for row in [*rows_of(number - 1, kind), *rows] if row["k"] != "z"]))
     return rows
 
 
@@ -101,15 +102,21 @@ def batches_in(folder: Path) -> list[int]:
     return [lasts[number] for number in sorted(lasts)]
 
 
+def batches_of(lasts: Iterable[int], kind: str) -> Iterator[list[Row]]:
+    """Make the rows of batches that end with some files."""
+    first = 0
+    for last in lasts:
+        yield [row for number in range(first, last + 1) for row in rows_of(number, kind)]
+        first = last + 1
+
+
 def expected(kind: str, lasts: Iterable[int]) -> Model:
     """Work out what the sinks should hold after batches that end with some files."""
     model = Model(LATENESS_US, 600 * SECOND, 0, ("id",) if kind == "keys" else ())
     for name, question in [*QUESTIONS.items(), *([("behind", BEHIND)] if kind == "past" else [])]:
         model.create(name, question, None)
-    first = 0
-    for last in lasts:
-        model.batch([row for number in range(first, last + 1) for row in rows_of(number, kind)], 1 << 60)
-        first = last + 1
+    for rows in batches_of(lasts, kind):
+        model.batch(rows, 1 << 60)
     model.flush()
     return model
 
@@ -189,9 +196,23 @@ def opened(folder: Path, kind: str, *, add_behind: bool) -> Iterator[Engine]:
             if name not in known:
                 urgent = URGENT.get(name, ()) if kind == LAGGING else ()
                 engine.create_query(name, replace(question, options=urgent).sql())
+        if kind == "keys":
+            _create_chained(engine)
         if add_behind and kind == "past" and "behind" not in known:
             engine.create_query("behind", BEHIND.sql())
         yield engine
+
+
+def _create_chained(engine: Engine) -> None:
+    """Create streams of rows and pairs, and queries over them, that are not there yet."""
+    streams = engine.catalog.stream_names()
+    for name, select in chained.STREAMS.items():
+        if name not in streams:
+            engine.execute(f"CREATE STREAM {name} AS {select}")
+    known = {d.name for stream in engine.catalog.stream_names() for d in engine.catalog.definitions(stream)}
+    for name, select in chained.QUERIES.items():
+        if name not in known:
+            engine.create_query(name, select)
 
 
 def _note(marks: Marks, point: str) -> None:

@@ -19,6 +19,7 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.binding.bind import bind
 from penstock.language.grammar.parse import parse_query
 from penstock.language.statements import Select
+from penstock.model.sampling import read_level, share_of
 from penstock.model.schema import Column, Stream
 from penstock.schedule.live_policy import live_policy_named
 from penstock.schedule.running_together import synchronization_named
@@ -104,6 +105,13 @@ class Pretended:
 
     def set_synchronization(self, name: str) -> None:
         self.synchronization = synchronization_named(name).name
+
+    def sampling(self, stream: str) -> str:
+        return share_of(self.progress.clock.sampling)
+
+    def set_sampling(self, stream: str, share: str) -> None:
+        self.progress.clock.sampling = read_level(share)
+        self.calls.append(("shed", stream))
 
     def ask(self, text: str) -> pa.Table:
         self.calls.append(("ask", text))

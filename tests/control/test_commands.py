@@ -76,6 +76,21 @@ def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, 
     assert engine.policy == "HNR"
 
 
+def test_the_share_of_rows_that_is_sampled_is_told_and_changed(
+    penstock: Penstock, state: Path, engine: Pretended
+) -> None:
+    where = ("--state", state)
+    assert penstock("shed", "trades", *where).out == "queries that shed load take all rows of stream trades\n"
+    changed = penstock("shed", "trades", "1/8", *where).out
+    assert changed == "queries that shed load take 1/8 of the rows of stream trades from the next batch on\n"
+    assert json.loads(penstock("shed", "trades", *where, "--json").out) == {"stream": "trades", "share": "1/8"}
+    assert "queries that shed load take 1/8 of the rows" in penstock("status", *where).out
+    refused = penstock("shed", "trades", "1/3", *where)
+    assert refused.code != 0
+    assert 'a stream cannot be sampled at "1/3"' in refused.err
+    assert engine.progress.clock.sampling == 3
+
+
 def test_a_query_comes_from_a_file_or_from_standard_input(
     penstock: Penstock, state: Path, engine: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ GOOD = {
     "retain": "'1 d'",
     "retain_rows": "1500 ms",
     "keep": "'30 d'",
+    "shed": "'None'",
     "explode": "'False'",
 }
 

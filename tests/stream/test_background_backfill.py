@@ -247,6 +247,32 @@ def test_the_desk_answers_windows_of_the_past_when_nothing_else_waits(tmp_path: 
     assert made.timeline("late") == [(10.0 * n, 10) for n in range(1, 6)]
 
 
+def test_a_past_is_taken_over_right_after_a_batch_or_once_a_turn_is_owed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = opened(tmp_path / "made", lags=True)
+    worker, unanswered = made.runner.past, made.pipeline.committer.unanswered
+    monkeypatch.setattr("penstock.stream.background_share.OWED_US", 1 << 62)
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", ASKED["new"])
+    made.feed(*(row(s) for s in range(35, 62)))
+    ask(made, "late")
+    made.pipeline.answer_next(list(unanswered.items))
+    backfills = made.pipeline.past.backfills
+    while backfills.reading is None or not backfills.reading.is_read:
+        assert worker.may_go_on()  # reading keeps nobody waiting
+        assert worker.go_on()
+    assert [worker.may_go_on() for _ in range(2)] == [False, False]
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.stream.background_share.OWED_US", 0)
+        assert worker.may_go_on()
+    assert not worker.may_go_on()
+    made.feed(row(80))
+    assert not worker.may_go_on()  # its windows are answered first
+    made.pipeline.answer_next(list(unanswered.items))
+    assert worker.may_go_on()
+
+
 def test_background_work_is_owed_a_turn_after_two_seconds_without_one() -> None:
     clock = ManualClock("2026-01-05")
     share = BackgroundShare(clock)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.errors import StateError, Unsupported, WrongType
+from penstock.errors import StateError, UnknownQuery, Unsupported, WrongType
 from penstock.sinks.memory import MemorySink
 from penstock.store.verifying import verify_state
 from penstock.testing import TestBed
@@ -21,6 +21,10 @@ COLUMNS = "ts TIMESTAMP, id BIGINT, v BIGINT"
 
 def ids(bed: TestBed, query: str) -> list[int]:
     return [row["id"] for row in bed.answers(query)]
+
+
+def ids_of(bed: TestBed, query: str, version: int) -> list[int]:
+    return sorted(bed.engine.results(query, version=version)["id"].to_pylist())
 
 
 def test_a_query_answers_from_the_next_batch_on_or_from_rows_that_are_kept(spark: SparkSession) -> None:
@@ -160,6 +164,36 @@ def test_what_has_no_meaning_for_rows_is_refused(spark: SparkSession) -> None:
                 refused()
         with pytest.raises(WrongType):
             bed.engine.results("q", since="yesterday")
+
+
+def test_a_row_that_a_later_version_took_again_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
+    with TestBed(spark, state=tmp_path) as bed:
+        bed.stream("s", COLUMNS, retain_rows="1 h")
+        bed.query("q", "SELECT id FROM s WHERE v = 1")
+        bed.feed("s", [(1, 1, 1), (2, 2, 2)])
+        bed.feed("s", [(3, 3, 1)])
+        bed.engine.alter_query("q", "SELECT id FROM s WHERE v >= 1 WITH (from = '2026-01-05 00:00:02')")
+        assert ids(bed, "q") == [1, 2, 3]
+        bed.feed("s", [(4, 4, 2)])
+        assert ids(bed, "q") == [1, 2, 3, 4]
+        bed.engine.alter_query("q", "SELECT id FROM s WHERE v = 2")
+        bed.feed("s", [(5, 5, 2), (6, 6, 1)])
+        assert ids(bed, "q") == [1, 2, 3, 4, 5]
+        bed.engine.alter_query("q", "SELECT v AS w FROM s WHERE v = 2")
+        bed.feed("s", [(7, 7, 2)])
+        assert bed.engine.results("q").column_names[4:] == ["w"]
+        assert [ids_of(bed, "q", number) for number in (1, 2, 3)] == [[1, 3], [2, 3, 4], [5]]
+        every = bed.engine.results("q", version="all")
+        assert every.column_names[4:] == ["version", "id", "w"]
+        told = [(row["version"], row["id"], row["w"]) for row in every.to_pylist()]
+        assert told[:2] == [(1, 1, None), (1, 3, None)]
+        assert sorted(told[2:5]) == [(2, 2, None), (2, 3, None), (2, 4, None)]
+        assert told[5:] == [(3, 5, None), (4, None, 2)]
+        assert bed.engine.results("q", version="all", limit=2)["version"].to_pylist() == [3, 4]
+        with pytest.raises(UnknownQuery, match="no version 9"):
+            bed.engine.results("q", version=9)
+        with pytest.raises(WrongType, match="not -1"):
+            bed.engine.results("q", limit=-1)
 
 
 def test_limit_and_since_choose_among_the_rows(spark: SparkSession) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.kernel.answering import Answering
+from penstock.kernel.synopsis import Synopsis
 from penstock.share.locate import BySearch
 from penstock.spark.job.partials import time_span
 from penstock.stream import searched_edges
@@ -54,6 +59,38 @@ def test_lanes_answered_by_threads_answer_as_by_one(spark: SparkSession, monkeyp
     assert answers(spark, OFTEN) == alone
     assert all(alone.values())
     assert max(pools) > 1
+
+
+def test_what_threads_take_at_once_adds_up_to_the_time_that_passes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge, answer, spent = Synopsis.merged, Answering.answer, Answering.spent
+    passed, found = [0.0], list[tuple[float, float]]()
+
+    def slowly(self: Synopsis, *about: Any, **how: Any) -> Any:
+        threading.Event().wait(0.02)  # which others need not wait for
+        return merge(self, *about, **how)
+
+    def timed(self: Answering, due: Any) -> Any:
+        began = time.perf_counter()
+        answered = answer(self, due)
+        passed[0] += time.perf_counter() - began
+        return answered
+
+    def noted(self: Answering) -> Any:
+        told = spent(self)
+        found.append((sum(one.seconds for one in told), passed[0]))
+        passed[0] = 0.0
+        return told
+
+    monkeypatch.setattr("penstock.kernel.answering.MUCH", 1)
+    monkeypatch.setattr("penstock.kernel.answering.os.cpu_count", lambda: 3)
+    monkeypatch.setattr(Synopsis, "merged", slowly)
+    monkeypatch.setattr(Answering, "answer", timed)
+    monkeypatch.setattr(Answering, "spent", noted)
+    answers(spark, [text.format(s=5) for text in FORMS])
+    assert max(told for told, _ in found) > 0.02
+    assert all(told <= took + 1e-6 for told, took in found)
 
 
 @pytest.mark.parametrize("most", [60, 0])

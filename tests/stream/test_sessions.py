@@ -193,3 +193,32 @@ def test_sessions_say_the_same_when_the_process_ends_at_any_write(
     seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     run(random.Random(seed), tmp_path_factory.mktemp("sessions"), dies=True)
+
+
+@pytest.mark.parametrize("sessions_first", [True, False])
+@pytest.mark.parametrize("having", [None, "count(*) > 1"])
+def test_windows_of_the_same_text_stand_beside_sessions(
+    sessions_first: bool, having: str | None, tmp_path: Path
+) -> None:
+    """Both are finished by the same aggregates, but sessions have times that windows have not."""
+    both, draw = Both(tmp_path), random.Random(7)
+    asked = Asked(2 * SECOND, ("k",), ("count(*)", "sum(v)"), None, having, in_brackets=True)
+    windowed = asked.sql().replace("[SESSION 2000000 us]", "[RANGE 5 s SLIDE 5 s]")
+    if sessions_first:
+        both.create("sessions", asked)
+    both.made.create("windows", windowed)
+    if not sessions_first:
+        both.create("sessions", asked)
+    rows = [row(second + draw.random(), draw.randrange(9), draw.choice("ab")) for second in range(60)]
+    for at in range(0, 60, 7):
+        both.feed([dict(one) for one in rows[at : at + 7]])
+    both.flush()
+    both.check()
+    expected = []
+    for end in range(5, 65, 5):
+        for key in "ab":
+            held = [r["v"] for r in rows if (end - 5) * SECOND <= r["ts"] < end * SECOND and r["k"] == key]
+            if len(held) > (having is not None):
+                expected.append((end * SECOND, (end - 5) * SECOND, key, len(held), sum(held)))
+    assert said(both.made, "windows") == [expected]
+    assert not both.made.pipeline.progress.windows.paused

@@ -20,6 +20,7 @@ from penstock.cli.policy import policy
 from penstock.cli.queries import add, drop, pause, resume
 from penstock.cli.reproducing import reproduce
 from penstock.cli.running import run
+from penstock.cli.shedding import shed
 from penstock.cli.simulating import sim
 from penstock.cli.state import state
 from penstock.cli.status import queries, status
@@ -28,7 +29,7 @@ from penstock.cli.top import top
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
-    "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy),
+    "A running engine": (status, top, queries, add, drop, pause, resume, ask, backfill, policy, shed),
     "Scheduling": (sim, reproduce),
     "More": (state, demo, bench, calibrate, completion),
 }

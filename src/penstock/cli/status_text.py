@@ -62,6 +62,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
         lines += _wrapped("answers", _answered(stream["answered"]))
     if stream.get("held_s", 0.0) >= 0.05:
         lines += _wrapped("held", f"batches have waited {span(stream['held_s'])} for answers since the start")
+    if stream.get("sampling", "1") != "1":
+        lines += _wrapped("sampled", f"queries that shed load take {stream['sampling']} of the rows")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
@@ -177,6 +179,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
+    if query.get("shed"):
+        remarks.append(f"{counted(query['shed'], 'row')} shed")
     if query["too_late"]:
         remarks.append(f"{counted(query['too_late'], 'row', 'rows')} came too late for it")
     if query["origin"] == "added":

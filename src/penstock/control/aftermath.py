@@ -30,6 +30,8 @@ def what_came_of(folder: Path, verb: str, body: dict[str, Any]) -> tuple[str, st
             return f"the copy in {body.get('folder')} is not whole", "Delete it and try again."
         case "policy":
             return "a policy that was set holds while its engine runs", "Set it again when an engine runs."
+        case "shed":
+            return "a share that was set holds if penstock status shows it", "Try again."
         case "execute":
             return "a question changed nothing; ALTER QUERY holds if penstock queries shows it", "Try again."
     return "nothing was changed", "Ask again when an engine runs."

@@ -1,7 +1,7 @@
 """Reports the figures of an engine, its streams and its queries, as frozen values.
 
-All of them count from the engine's start, but for ``skipped``, which a query keeps over restarts. What streams measure
-as a whole is divided among their queries, so the queries' shares add up to it.
+All of them count from the engine's start, but for ``skipped`` and ``shed``, which a query keeps over restarts. What
+streams measure as a whole is divided among their queries, so the queries' shares add up to it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class QueryMetrics:
     seconds: Seconds  # its share
     bytes_sent: float  # its share of what Spark sent to the driver, or of the rows that were stored
     memory_bytes: float  # its share of the partials in memory
+    shed: int = 0  # rows that it did not look at, as it sheds load
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,7 @@ class _Reading:
                     seconds=Seconds(*known.shares[:4]),
                     bytes_sent=known.shares[4],
                     memory_bytes=memory.get(number, 0.0),
+                    shed=self.pipeline.progress.windows.shed.get(number, 0),
                 )
             )
         return found

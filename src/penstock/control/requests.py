@@ -32,6 +32,7 @@ VERBS: Final = (
     "pause",
     "resume",
     "policy",
+    "shed",
     "ask",
     "execute",
     "backfill",

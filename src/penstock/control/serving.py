@@ -73,6 +73,12 @@ class Served(Protocol):
     def set_synchronization(self, name: str) -> None:
         """Let evaluations run together by another technique."""
 
+    def sampling(self, stream: str) -> str:
+        """Return the share of a stream's rows that queries which shed load take."""
+
+    def set_sampling(self, stream: str, share: str) -> None:
+        """Let queries that shed load take another share of a stream's rows."""
+
     def ask(self, text: str) -> Any:
         """Answer a one-time query."""
 
@@ -195,6 +201,11 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
             if "synchronize" in request.body:
                 engine.set_synchronization(_word(request, "synchronize"))
             return {"policy": engine.policy, "synchronize": engine.synchronization}
+        case "shed":
+            stream = _word(request, "stream")
+            if "share" in request.body:
+                engine.set_sampling(stream, _word(request, "share"))
+            return {"stream": stream, "share": engine.sampling(stream)}
         case "ask":
             return in_plain(engine.ask(_word(request, "text")))
         case "execute":
@@ -216,6 +227,7 @@ def _subject(request: Request) -> str:
         request.body.get("folder"),
         request.body.get("policy"),
         request.body.get("synchronize"),
+        request.body.get("stream"),
         *request.body.get("queries", ()),
     ]
     return ", ".join(str(one) for one in named if one is not None)

@@ -11,6 +11,7 @@ from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us, priority_of, urgency_words
 from penstock.model.derived import is_line, source_of
+from penstock.model.sampling import share_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
 from penstock.model.window import RowsWindow, SessionWindow, Window
@@ -75,6 +76,7 @@ class StreamStatus:
     urgent: int = 0  # queries with a priority or a deadline of their own
     fresh: int = 0  # queries that may skip windows
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
+    sampling: str = "1"  # the share of the rows that queries which shed load take
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class QueryStatus:
     priority: int = 1
     deadline_us: int | None = None  # None: its slide
     emit: str = "exact"
+    shed: int = 0  # valid rows that it did not look at, as it sheds load
     urgency: str = ""  # these three in words, where the query says them
 
 
@@ -221,6 +224,7 @@ def _stream(
         urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
         fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
+        sampling=share_of(progress.clock.sampling),
     )
 
 
@@ -273,6 +277,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         priority=priority_of(query),
         deadline_us=option_us(query, "deadline"),
         emit=str(dict(query.options).get("emit", "exact")),
+        shed=progress.windows.shed.get(definition.id, 0),
         urgency=urgency_words(query),
     )
 

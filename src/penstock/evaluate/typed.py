@@ -12,9 +12,10 @@ import pyarrow as pa
 from penstock.evaluate.components.extremes import FIRST_OF_SESSION, LAST_OF_SESSION
 from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.evaluate.functions.binding import BoundAggregate
-from penstock.language.options import keep_us, option_us
+from penstock.language.options import keep_us, option_us, sheds
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
+from penstock.model.sampling import WEIGHT
 from penstock.model.window import SessionWindow, Window
 from penstock.printable import block, shown
 
@@ -90,6 +91,11 @@ class TypedQuery:
         for name, option in lengths.items():
             object.__setattr__(self, name, option_us(self.query, option) or 0)
         object.__setattr__(self, "keep_us", keep_us(self.query))
+
+    @property
+    def brought(self) -> frozenset[str]:
+        """Return the columns of the stream that the query reads, without the weights that its rows are given."""
+        return self.columns - {WEIGHT} if sheds(self.query) else self.columns
 
     @property
     def schema(self) -> pa.Schema:

@@ -23,6 +23,7 @@ from penstock.share.partial_schema import (
     LAST_TIME,
     LATE_COUNT,
     ROW_COUNT,
+    SHED_COUNT,
     failure_name,
     has_groupings,
     key_name,
@@ -45,6 +46,7 @@ class Arrived:
     last_us: int | None
     highest: int | None  # slice
     failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
+    shed: int = 0  # valid ones that queries which shed load did not look at
     touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(
         default_factory=dict
     )  # by late rows: slices, groups
@@ -109,6 +111,7 @@ def statistics(layout: Layout, rows: pa.Table) -> Arrived:
         int(last.max()) if len(last) else None,
         None,
         failures,
+        _sum(rows[SHED_COUNT]) if layout.samples else 0,
     )
 
 

@@ -31,6 +31,7 @@ from penstock.share.partial_schema import (
     LAST_TIME,
     LATE_COUNT,
     ROW_COUNT,
+    SHED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -40,6 +41,7 @@ from penstock.share.row_schema import (
     BASE_FLAG,
     DOUBTED_FLAG,
     REVISED_FLAG,
+    SHED_FLAG,
     TIME,
     RowSchema,
     failed_name,
@@ -127,6 +129,9 @@ class RowAggregation:
                 found[TOUCHED_COUNT] = runs.count(sent.late)
         if layout.revising:
             found[CORRECTED_COUNT] = runs.count(once & sent.flags(REVISED_FLAG))
+        if layout.samples:
+            shed = sent.valid & sent.flags(SHED_FLAG)
+            found[SHED_COUNT] = runs.count(shed if base is None else shed & base)
         if base is not None:
             found[BASE_COUNT] = runs.count(base)
         for place in range(self.schema.tried):

@@ -176,6 +176,14 @@ _LISTED: Final = (
         _length,
     ),
     Option(
+        "shed",
+        "'none' or 'sample'",
+        "none",
+        ALL,
+        "'sample' lets the query answer from a sample of the rows where too much comes, with a bound of the error",
+        _one_of("none", "sample"),
+    ),
+    Option(
         "explode",
         "true or false",
         "false",
@@ -185,12 +193,13 @@ _LISTED: Final = (
     ),
 )
 # queries without a window refuse them: they answer each row once, and have no partials
-NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "retain")
+NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "retain", "shed")
 KEPT_US: Final = 3_600_000_000  # how long rows of a query without a window are kept, if it does not say
 # windows of rows refuse them
-NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep")
+NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep", "shed")
 # sessions refuse them: they are answered once, when they are final, from the rows to come
-NOT_FOR_SESSIONS: Final = ("emit", "late", "revise_for", "from", "changed_files", "retain")
+NOT_FOR_SESSIONS: Final = ("emit", "late", "revise_for", "from", "changed_files", "retain", "shed")
+SHEDS: Final = ("shed", "sample")  # among the options of a query that answers from a sample where too much comes
 OPTIONS: Final = {option.name: option for option in _LISTED}
 
 
@@ -300,6 +309,11 @@ def says_changes(query: Query) -> bool:
 def is_fresh(query: Query) -> bool:
     """Tell whether a query wants the freshest answer only: a window that a later one supersedes is skipped."""
     return ("emit", "fresh") in query.options
+
+
+def sheds(query: Query) -> bool:
+    """Tell whether a query answers from a sample where too much comes."""
+    return SHEDS in query.options
 
 
 def revises(options: Sequence[tuple[str, Value]]) -> bool:

@@ -52,8 +52,9 @@ class ItemArrays(NamedTuple):
     def heads(self, now_us: int, group_s: float = 0.0) -> Heads:
         """Describe items as policies see them, in seconds.
 
-        A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s``.
-        However many wait, its rate and its ideal time are the same; the wait of the first tells items apart. Each query
+        A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s`` by
+        itself. However many wait, its ideal time is the same, and the wait of the first tells items apart; but its cost
+        is its part of the run, as the more windows run together, the less may each of them take. Each query
         counts for one, whatever rows its windows have. An alert that seldom says something is as urgent as one that
         often does, and a report of many rows is not more urgent for them. The queries share the cost, as those of a
         shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them. What a query
@@ -61,9 +62,10 @@ class ItemArrays(NamedTuple):
         it has. But an answer of a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the
         more is gained.
         """
+        cost = self.seconds * self.queries / self.answers
         ideal, now = group_s + self.round_s / self.queries, np.full(len(self.number), now_us / 1e6)
         waits = self.final_us / 1e6, self.answers / self.queries, self.due_us / 1e6, now
-        return Heads(self.queries * self.stands_for, self.round_s, ideal, self.priority, self.seconds, *waits)
+        return Heads(self.queries * self.stands_for, cost, ideal, self.priority, self.seconds, *waits)
 
 
 def is_quick(seconds: float) -> bool:

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.evaluate.components.numbers import ROWS, Component
+from penstock.language.binding.columns_read import names_in
+from penstock.language.grammar.literals import quote
+from penstock.language.options import sheds
+from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Column
 from penstock.model.window import Window
 from penstock.share.grouping_rollup import Feeding, RolledUp, fed_members
@@ -27,6 +31,11 @@ class Member:
     carrier: bool  # also keeps the rows that no query takes: they count, and show that the stream is not empty
     signed: bool  # False: every valid row is taken, no signature needed
     feeds: tuple[RolledUp, ...]  # the groupings that queries ask for: itself, or coarser ones
+
+    @property
+    def sheds(self) -> bool:
+        """Tell whether none of its conditions takes a row that is shed."""
+        return all(WEIGHT in names_in(condition.where or "") for condition in self.grouping.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,16 @@ class Layout:
         """Return the doubtful columns that a query reads without attempting it; a row whose time fails is nobody's."""
         plain = [d.typed.columns for d in self.plan.definitions if d.id not in self.attempts] if self.doubtful else []
         return frozenset(c.name for c in self.doubtful if c.name != self.time and any(c.name in read for read in plain))
+
+    @property
+    def shed(self) -> str:
+        """Write whether queries that shed load do not look at a row."""
+        return f"{quote(WEIGHT)} = 0"
+
+    @property
+    def samples(self) -> bool:
+        """Tell whether some query answers from the weights of rows."""
+        return WEIGHT in self.plan.columns and any(sheds(d.query) for d in self.plan.definitions)
 
     @property
     def direct(self) -> bool:

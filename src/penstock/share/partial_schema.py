@@ -20,14 +20,16 @@ LAST_TIME: Final = "last"
 LATE_COUNT: Final = "late"
 CORRECTED_COUNT: Final = "corrected"
 TOUCHED_COUNT: Final = "touched"
+SHED_COUNT: Final = "shed"
 DOUBTED: Final = "doubted"
 OF_COMMIT: Final = "of_commit"
 BEFORE: Final = "before_us"
 AFTER: Final = "watermark_us"
 BUCKET: Final = "__bucket"
 FAILURE_PARTS: Final = ("first", "last", "rows")
-COUNTED_ONCE: Final = (BASE_COUNT, LATE_COUNT, CORRECTED_COUNT)  # of every row, however many parts have a copy of it
-COUNTS: Final = frozenset({ROW_COUNT, BASE_COUNT, LATE_COUNT, TOUCHED_COUNT, CORRECTED_COUNT})
+# of every row, however many parts have a copy of it
+COUNTED_ONCE: Final = (BASE_COUNT, LATE_COUNT, CORRECTED_COUNT, SHED_COUNT)
+COUNTS: Final = frozenset({ROW_COUNT, BASE_COUNT, LATE_COUNT, TOUCHED_COUNT, CORRECTED_COUNT, SHED_COUNT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ COLUMNS: Final = (
     PartialColumn(LATE_COUNT, pa.int64(), "late rows"),
     PartialColumn(CORRECTED_COUNT, pa.int64(), "late rows in a final window whose answer is revised"),
     PartialColumn(TOUCHED_COUNT, pa.int64(), "late rows as queries have them, as often as joins repeat them"),
+    PartialColumn(SHED_COUNT, pa.int64(), "valid rows that queries which shed load do not look at"),
     PartialColumn("cN_N", None, "part N of component N"),
     PartialColumn("fN_first", pa.int64(), "time of the first row on which definition N failed"),
     PartialColumn("fN_last", pa.int64(), "time of the last row on which definition N failed"),

@@ -67,6 +67,7 @@ class _Item:
     final_us: int
     due_us: int
     queries: int
+    fixed: float  # seconds that they take once, however many they are
 
 
 @dataclass(slots=True)
@@ -167,11 +168,11 @@ class _Replay:
             by_stream.setdefault(item_of(one)[:2], []).append(Portion(place, 0, one.windows, final_us, due_us))
         for stream, portions in by_stream.items():
             items = self.desk.waiting.setdefault(stream, {})
-            if not items and is_quick(sum(self._expected_s(portion) for portion in portions)):
-                items[*stream, WHOLE] = self._begun(portions)
+            if not items and is_quick((whole := self._begun(portions)).seconds):
+                items[*stream, WHOLE] = whole
                 continue
-            if (whole := items.pop((*stream, WHOLE), None)) is not None:  # later windows join those of their item
-                items |= {key: self._begun(some) for key, some in self._by_item(whole.portions).items()}
+            if (there := items.pop((*stream, WHOLE), None)) is not None:  # later windows join those of their item
+                items |= {key: self._begun(some) for key, some in self._by_item(there.portions).items()}
             for key, some in self._by_item(portions).items():
                 known = items.get(key)
                 if known is None:
@@ -194,15 +195,21 @@ class _Replay:
 
     def _item(self, portions: list[Portion], final_us: int, due_us: int) -> _Item:
         """Describe windows that wait together, as the engine does."""
-        seconds = max(LEAST_S, sum(self._expected_s(portion) for portion in portions))
+        fixed = sum(self._fixed_s(key) for key in {item_of(self.windows[portion.place]) for portion in portions})
+        seconds = max(LEAST_S, fixed + sum(self._expected_s(portion) for portion in portions))
         priority = max(self.windows[portion.place].priority for portion in portions)
         queries = {query for portion in portions for query in self.windows[portion.place].queries}
-        return _Item(portions, seconds, priority, final_us, due_us, len(queries))
+        return _Item(portions, seconds, priority, final_us, due_us, len(queries), fixed)
 
     def _expected_s(self, portion: Portion) -> float:
-        """Return what the engine believed that some windows would take."""
+        """Return what the engine believed that some windows would take, beyond what a run of their item takes once."""
         one = self.windows[portion.place]
-        return one.expected_s * portion.windows / one.windows
+        once = self._fixed_s(item_of(one)) * one.answers / self.together[item_of(one), one.group]
+        return max(0.0, one.expected_s - once) * portion.windows / one.windows
+
+    def _fixed_s(self, item: ItemOf) -> float:
+        """Return what a run of an item takes, however many windows it has; nothing where that is not known."""
+        return self.costs.set_up.get(item, 0.0) / 1e6
 
     def _chosen(
         self, waiting: dict[Stream, dict[ItemOf, _Item]], now_us: int, *, all_follow: bool = False
@@ -226,25 +233,28 @@ class _Replay:
 
     def _facts(self, item: _Item) -> ItemFacts:
         """Describe an item as the engine does."""
-        round_s, number = item.seconds / self._most_windows(item), self.windows[item.portions[0].place].queries[0]
+        round_s, number = self._round_s(item), self.windows[item.portions[0].place].queries[0]
         counts = item.queries, self._windows(item)
         return ItemFacts(round_s, item.seconds, item.priority, *counts, item.final_us, item.due_us, number)
 
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf, waited_s: float) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""
         item = items[key]
-        one_s = item.seconds / self._most_windows(item)  # a window of each query
-        most_s = max(longest(GROUP_S, waited_s), one_s)
+        most_s = max(longest(GROUP_S, waited_s), self._round_s(item))
         if item.seconds > most_s:
             ends = [self._ends(portion) for portion in item.portions]
             first, last = min(first for first, _ in ends), max(last for _, last in ends)
-            upto = cut_end(first, last, item.seconds, most_s)
+            upto = cut_end(first, last, item.seconds - item.fixed, most_s - item.fixed)
             cut = [self._cut_portion(portion, upto) for portion in item.portions]
             if later := [after for _, after in cut if after.windows]:
                 items[key] = self._item(later, item.final_us, item.due_us)
                 return [before for before, _ in cut if before.windows]
         del items[key]
         return item.portions
+
+    def _round_s(self, item: _Item) -> float:
+        """Return what one window of each query takes, by themselves."""
+        return item.fixed + (item.seconds - item.fixed) / self._most_windows(item)
 
     def _most_windows(self, item: _Item) -> int:
         """Return the most windows of a query that wait."""

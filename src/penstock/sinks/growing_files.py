@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.sinks.parquet_encodings import encoded
 from penstock.store.files import sync_together
 
 SMALL_BYTES: Final = 256 << 10  # of a file that may grow
@@ -43,9 +44,9 @@ class GrownRows:
     def write(self, draft: Path) -> None:
         """Write a hidden file at once: Parquet's own writer asks the file system many times."""
         noted = self.rows.replace_schema_metadata({STEPS: json.dumps(list(self.steps))})
-        tiny = noted.nbytes < TINY_BYTES
+        how = {"compression": "none", "use_dictionary": False} if noted.nbytes < TINY_BYTES else encoded(noted)
         content = pa.BufferOutputStream()
-        pq.write_table(noted, content, compression="none" if tiny else "zstd", use_dictionary=not tiny)
+        pq.write_table(noted, content, **how)
         draft.write_bytes(content.getvalue())
 
 

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from penstock.model.arrays import Int64Array
 from penstock.model.instants import DAY_US, format_day
 from penstock.sinks.growing_files import grown_rows, small_file
+from penstock.sinks.parquet_encodings import encoded
 from penstock.sinks.protocol import ForEachQuery, Progressing
 from penstock.sinks.query_folders import QueryFolders, write_beside
 from penstock.sinks.rolling import Draft, Rolling, RollingWriter, columns_of, without_dictionaries
@@ -158,15 +159,15 @@ class OpenFiles:
             if len(self._writers) >= MOST_OPEN:
                 self._writers.clear()
                 self.opened.close()
-            self._writers[name] = self._begin(name, rows.schema)
+            self._writers[name] = self._begin(name, rows)
         self._writers[name].write_table(rows)
 
-    def _begin(self, name: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    def _begin(self, name: Path, rows: pa.Table) -> pq.ParquetWriter:
         """Begin the next part of a file."""
         part = self._parts[name] = self._parts.get(name, -1) + 1
         draft = self.folder / f"{len(self.drafts):06d}.draft"
         self.drafts.append(Draft(draft, name.with_name(f"{name.name}-{part:03d}.parquet")))
-        return self.opened.enter_context(pq.ParquetWriter(draft, schema, compression="zstd"))
+        return self.opened.enter_context(pq.ParquetWriter(draft, rows.schema, **encoded(rows)))
 
 
 def by_query(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.sinks.parquet_encodings import encoded
 from penstock.sinks.rolling import Draft, RollingWriter, columns_of, without_dictionaries
 from penstock.sinks.unrecorded import reach_file, remove_of_queries, remove_together
 
@@ -27,7 +28,7 @@ class TogetherWriter(RollingWriter):
             for table in map(without_dictionaries, tables):
                 draft = self.folder / f".{self.stem}{self._first:012d}-{columns_of(table.schema)}.parquet.draft"
                 if draft not in writers:
-                    writers[draft] = opened.enter_context(pq.ParquetWriter(draft, table.schema, compression="zstd"))
+                    writers[draft] = opened.enter_context(pq.ParquetWriter(draft, table.schema, **encoded(table)))
                 writers[draft].write_table(table)
         return [_of(draft) for draft in writers]
 
@@ -38,7 +39,7 @@ class TogetherWriter(RollingWriter):
         if self.sink.write_large is not None and table.num_rows >= self.sink.large_rows:
             return [_of(part) for part in self.sink.write_large(table, self.folder, name)]
         draft = self.folder / f".{name}.parquet.draft"
-        pq.write_table(table, draft, compression="zstd")
+        pq.write_table(table, draft, **encoded(table))
         return [_of(draft)]
 
     def _remove_unrecorded(self) -> None:

@@ -22,6 +22,7 @@ from penstock.evaluate.functions.bound import is_comparable
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.canonical import render
 from penstock.language.binding.columns_read import names_in
+from penstock.language.options import sheds
 from penstock.language.predicates.attributes import (
     Attributes,
     attributes_of,
@@ -34,6 +35,7 @@ from penstock.language.predicates.normalize import normal
 from penstock.language.predicates.split import read_predicate
 from penstock.model.function import Function
 from penstock.model.query import Query
+from penstock.model.sampling import WEIGHT
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.expression_types import ExpressionTypes, Untyped
 from penstock.spark.job.literals import quoted
@@ -126,6 +128,7 @@ class _Waiting:
 def _typing(bound: Bound) -> Typing:
     """Type every expression of a query."""
     query, known = bound.query, _columns(bound.query, bound.stream, bound.tables)
+    hashed = [c.name for c in bound.stream.columns if c.expression is None] if sheds(query) else []
     arguments = [a for aggregate in query.aggregates for a in aggregate.arguments]
     where = [query.where] if query.where else []
     joined = [k for join in query.joins for k in join.stream_keys]
@@ -144,7 +147,8 @@ def _typing(bound: Bound) -> Typing:
     outputs, ordered = answered[: len(query.outputs)], answered[len(query.outputs) :]
     row = [column for aggregate in query.aggregates for column in aggregate.row]
     _check_row(row, (yield Untyped(known, tuple(row))) if row else [], query)
-    read = frozenset[str]().union(*map(names_in, [*texts, *row])) & {c.name for c in bound.stream.columns}
+    named_columns = {c.name for c in bound.stream.columns} | {WEIGHT}
+    read = frozenset(hashed).union(*map(names_in, [*texts, *row])) & named_columns
     same, attributes = _condition(query.where, named) if query.where else (None, ())
     failing = fallible([*query.keys, *arguments], named)
     return TypedQuery(query, key_types, aggregates, outputs, read, argument_types, attributes, failing, same, ordered)
@@ -214,7 +218,7 @@ def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: st
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> tuple[Column, ...]:
     """List the columns that a query's expressions may name."""
-    found = _named(stream.columns, "")
+    found = _named(stream.columns, "") + ((Column(WEIGHT, "bigint"),) if sheds(query) else ())
     for join in query.joins:
         found += _named(tables[join.table].columns, f"{join.id}.")
     return found

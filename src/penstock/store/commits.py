@@ -139,6 +139,8 @@ class Commit:
     invalid: Invalid = field(default_factory=Invalid)  # rows of all batches so far, by reason
     too_late: Mapping[str, int] = field(default_factory=dict)  # definition → rows that came too late for it
     skipped: Mapping[str, int] = field(default_factory=dict)  # definition → windows that later ones superseded
+    sampling: int = 0  # the level of the rows that queries which shed load took: one of 2^level
+    shed: Mapping[str, int] = field(default_factory=dict)  # definition → valid rows that it did not look at
     asked: Mapping[str, AskedPast] = field(default_factory=dict)  # definition → the past that is to be read for it
     past: Mapping[str, Sequence[Sequence[Any]]] = field(
         default_factory=dict

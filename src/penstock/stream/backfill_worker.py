@@ -37,6 +37,7 @@ class BackfillWorker:
         self._thread: threading.Thread | None = None
         self._share = BackgroundShare(runner.pipeline.steady)
         self._finishing = threading.Event()  # whoever asks reads the rest
+        self._batches: int | None = None  # that there were when all was read, and waited to be taken over
 
     def check(self, typed: TypedQuery, number: int, *, waits: bool) -> None:
         """Refuse a query, of a number to come, whose past cannot be had; ``waits``: batches wait meanwhile.
@@ -124,6 +125,14 @@ class BackfillWorker:
             self._give_up(StateError(f"a defect of Penstock: {error!r}", hint="See the log, and report it."))
         return True
 
+    def may_go_on(self) -> bool:
+        """Tell whether nothing else waits, or has waited for too long."""
+        return self._share.is_owed() or (
+            not self._runner.is_in_batch()
+            and not self._runner.pipeline.committer.unanswered
+            and (not self._is_to_be_taken_over() or self._is_right_after_a_batch())
+        )
+
     def _piece(self) -> bool:
         """List what is to be read, read a part, or take over what is read."""
         pipeline, backfills = self._runner.pipeline, self._runner.pipeline.past.backfills
@@ -156,18 +165,27 @@ class BackfillWorker:
         runner = self._runner
         try:
             while runner.running and not self._finishing.is_set() and runner.pipeline.progress.windows.asked:
-                if not self._may_go_on() or not self.go_on():
+                if not self.may_go_on() or not self.go_on():
                     self._finishing.wait(WAIT_S)
                 else:
                     self._share.had()
         except BaseException as error:  # the stream itself fails too, and tells why
             LOG.warning(f"the past is read no more: {error!r}", extra=self._about("backfill failed"))
 
-    def _may_go_on(self) -> bool:
-        """Tell whether nothing else waits, or has waited for too long."""
-        return self._share.is_owed() or (
-            not self._runner.is_in_batch() and not self._runner.pipeline.committer.unanswered
-        )
+    def _is_to_be_taken_over(self) -> bool:
+        """Tell whether the next piece is the one that batches wait for."""
+        backfills = self._runner.pipeline.past.backfills
+        if backfills.reading is not None and backfills.reading.is_read:
+            return True
+        self._batches = None
+        return False
+
+    def _is_right_after_a_batch(self) -> bool:
+        """Tell whether a batch has just ended: the next one is as far away as it ever is then."""
+        batches = self._runner.pipeline.metrics.batches
+        if self._batches is None:
+            self._batches = batches
+        return batches != self._batches
 
     def _about(self, event: str) -> dict[str, str]:
         """Name what a line of the log concerns."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
+from penstock.spark.job.sampled_rows import weighted
 from penstock.spark.job.writer import Bounds
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.continuous.continuous_queries import TakenBatch
@@ -59,6 +60,8 @@ class BatchTaking:
             judged = pipeline.computing.judged_by(clock)
             number = pipeline.progress.clock.number + 1
         with pipeline.intake.without_duplicates(offer.rows, number, judged) as (rows, repeated):
+            if layout.samples:
+                rows = weighted(rows, layout, pipeline.stream.columns, pipeline.progress.clock.sampling)
             with pipeline.metrics.timed("job"):
                 layout, computed, taken = self._compute(rows, number, layout, snapshot, judged)
             with pipeline.step(), pipeline.changing():
@@ -109,6 +112,8 @@ class BatchTaking:
         with pipeline.metrics.timed("ingest"):
             arrived = pipeline.synopsis.ingest(computed.layout, computed.partials, computed.bounds.edges)
         clock.invalid += pipeline.intake.put_aside(rows, number, (offer.number, offer.source), computed)
+        if arrived.shed:
+            pipeline.progress.windows.note_shed(computed.layout, arrived.shed)
         few = arrived.rows <= FEW_ROWS
         pipeline.intake.keep_for(snapshot, rows, number, computed, clock.seen_until_us, few=few)
         note_too_late(rows, computed, arrived, pipeline.computing, snapshot)

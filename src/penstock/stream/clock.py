@@ -21,6 +21,7 @@ class StreamClock:
     counts: Counts = field(default_factory=Counts)
     invalid: Invalid = field(default_factory=Invalid)  # rows, by reason
     ended: bool = False
+    sampling: int = 0  # level of the batches to come: queries that shed load take one row of 2^level
 
     @property
     def seen_until_us(self) -> int | None:
@@ -50,3 +51,4 @@ class StreamClock:
         self.source = commit.source or self.source
         self.watermark_us, self.last_us, self.first_us = commit.watermark_us, commit.last_us, commit.first_us
         self.counts, self.ended, self.invalid = commit.counts, commit.ended, commit.invalid
+        self.sampling = commit.sampling

@@ -50,7 +50,8 @@ class CodeAhead:
     def _left_to_batches(self, layout: Layout) -> bool:
         """Tell whether batches look otherwise, or the job would do more than compute: read tables, start workers."""
         apart = self.stream.format in (None, *FED)
-        return bool(apart or layout.attempts or layout.spread or layout.plan.joins or self.catalog.python_functions())
+        otherwise = layout.attempts or layout.samples
+        return bool(apart or otherwise or layout.spread or layout.plan.joins or self.catalog.python_functions())
 
     def begin(self, write: Callable[[], PartialsJob], bounds: Bounds, columns: Collection[str]) -> None:
         """Begin with a job that ``write`` makes, over the columns that batches will have; computed ones are unknown."""

@@ -23,20 +23,48 @@ GROUPS: Final = 32  # of answers, by which it is known what one takes beyond its
 
 @dataclass(slots=True)
 class WindowCost:
-    """Seconds of one window: the median of the last times, so that one that was disturbed puts nobody off for long."""
+    """Seconds of windows that run together: a fixed part however many they are, and so much for each.
 
-    seconds: float
-    last: list[float] = field(default_factory=list)
+    Both come from medians of the last runs, so that one that was disturbed puts nobody off for long.
+    """
+
+    each: float
+    fixed: float = 0.0
+    last: list[tuple[int, float]] = field(default_factory=list)  # windows and seconds of runs
 
     @property
     def known(self) -> bool:
         """Tell whether it was measured, and is not guessed."""
         return bool(self.last)
 
-    def learn(self, seconds: float) -> None:
-        """Take a new measurement."""
-        self.last = [*self.last[1 - TIMES :], seconds]
-        self.seconds = sorted(self.last)[len(self.last) // 2]
+    @property
+    def seconds(self) -> float:
+        """Return what one window takes that runs by itself."""
+        return self.fixed + self.each
+
+    def of(self, windows: int) -> float:
+        """Return what so many windows take that run together."""
+        return self.fixed + self.each * windows
+
+    def learn(self, windows: int, seconds: float) -> None:
+        """Take a new measurement: runs of more windows than the smallest tell what each of them takes.
+
+        The smallest ones are not believed to take longer than those: they were disturbed then.
+        """
+        self.last = [*self.last[1 - TIMES :], (windows, seconds)]
+        fewest = min(number for number, _ in self.last)
+        least = _median([took for number, took in self.last if number == fewest])
+        self.each, self.fixed = least / fewest, 0.0
+        if more := [(number, took) for number, took in self.last if number > fewest]:
+            least = min(least, _median([took for _, took in more]))
+            slope = _median([(took - least) / (number - fewest) for number, took in more])
+            self.each = min(max(0.0, slope), least / fewest)
+            self.fixed = max(0.0, least - self.each * fewest)
+
+
+def _median(values: list[float]) -> float:
+    """Return the upper one of the values in the middle."""
+    return sorted(values)[len(values) // 2]
 
 
 class GroupCost:
@@ -66,8 +94,19 @@ class EvaluationCosts:
         """Return what a window of a query costs, or is guessed to."""
         return self._of.get(one.definition.id) or self._begin(one)
 
+    def expected(self, due: Sequence[Pending]) -> dict[int, float]:
+        """Return what a window of each definition is expected to take where all of some windows run together."""
+        costs = [self.of(one) for one in due]
+        if not any(cost.fixed for cost in costs):
+            return {one.definition.id: cost.each for one, cost in zip(due, costs, strict=True)}
+        windows: dict[int, int] = {}  # that share a cost
+        for one, cost in zip(due, costs, strict=True):
+            windows[id(cost)] = windows.get(id(cost), 0) + len(one.ends)
+        shared = zip(due, costs, strict=True)
+        return {one.definition.id: cost.of(windows[id(cost)]) / windows[id(cost)] for one, cost in shared}
+
     def measured(self, number: int) -> float | None:
-        """Return how long a window of a definition takes; None: none was answered yet."""
+        """Return how long a window of a definition takes by itself; None: none was answered yet."""
         known = self._of.get(number)
         return known.seconds if known is not None and known.known else None
 
@@ -76,7 +115,7 @@ class EvaluationCosts:
         for one in spent:
             known = self._of.get(one.definition)
             if known is not None and one.windows:
-                known.learn(one.seconds / one.windows)
+                known.learn(one.windows, one.seconds)
 
     def forget(self, current: Collection[int]) -> None:
         """Forget the queries that are gone."""

@@ -38,6 +38,7 @@ class EvaluationItem:
     final_us: int  # when the first of them became final, by the clock
     due_us: int  # when the first of them is to be answered
     fresh: bool = False  # some of their queries want the freshest answer only
+    fixed: float = 0.0  # seconds that they take once, however many they are
 
     @property
     def number(self) -> int:
@@ -46,8 +47,8 @@ class EvaluationItem:
 
     @property
     def round_s(self) -> float:
-        """Estimate how long one window of each query takes."""
-        return self.seconds / max(self._answers.values())
+        """Estimate how long one window of each query takes, by themselves."""
+        return self.fixed + (self.seconds - self.fixed) / max(self._answers.values())
 
     @cached_property
     def is_dated(self) -> bool:
@@ -122,19 +123,23 @@ class EvaluationOrder:
 
         ``known`` is what is known of the query of each, if somebody has looked it up.
         """
-        seconds, priority, soonest_us, fresh = 0.0, 0.0, NEVER_US, dict[int, float]()
+        seconds, priority, soonest_us, fresh, fixed = 0.0, 0.0, NEVER_US, dict[int, float](), dict[int, float]()
         for one, asked in zip(members, map(self.queries.of, members) if known is None else known, strict=True):
+            cost = asked.cost
             if asked.fresh:  # its last window alone is answered
-                fresh[one.definition.id] = asked.cost.seconds
+                fresh[one.definition.id] = cost.each
             else:
-                seconds += asked.cost.seconds * len(one.ends)
+                seconds += cost.each * len(one.ends)
+            if cost.fixed:
+                fixed[id(cost)] = cost.fixed
             if asked.soon_us < soonest_us:
                 soonest_us = asked.soon_us
             if asked.priority > priority:
                 priority = asked.priority
-        seconds += sum(fresh.values())
+        once = sum(fixed.values())
+        seconds = max(LEAST_S, seconds + sum(fresh.values()) + once)
         due = final_us + soonest_us if due_us is None else due_us
-        return EvaluationItem(tuple(members), max(LEAST_S, seconds), priority, final_us, due, bool(fresh))
+        return EvaluationItem(tuple(members), seconds, priority, final_us, due, bool(fresh), once)
 
     def joined(self, item: EvaluationItem, members: Sequence[Pending]) -> EvaluationItem:
         """Add windows that became final later to an item, of which those that are there stay as they were described."""
@@ -142,7 +147,9 @@ class EvaluationOrder:
             return self.item((*item.members, *members), item.final_us, item.due_us)
         more = self.item(members, item.final_us, item.due_us)
         whole, priority = (*item.members, *more.members), max(item.priority, more.priority)
-        return EvaluationItem(whole, item.seconds + more.seconds, priority, item.final_us, item.due_us, more.fresh)
+        seconds = item.seconds + more.seconds - min(item.fixed, more.fixed)
+        once = max(item.fixed, more.fixed)
+        return EvaluationItem(whole, seconds, priority, item.final_us, item.due_us, more.fresh, once)
 
     def first(
         self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = (), waited_s: float = 0.0
@@ -179,7 +186,8 @@ class EvaluationOrder:
             return None
         members = [one for item in items for one in item.members]
         first, last = min(one.ends.first_us for one in members), max(one.ends.last_us for one in members)
-        return cut_end(first, last, seconds, most)
+        once = sum(item.fixed for item in items)
+        return cut_end(first, last, seconds - once, most - once)
 
     def cut(self, item: EvaluationItem, upto_us: int | None) -> tuple[EvaluationItem | None, EvaluationItem | None]:
         """Cut an item into the windows that end by a time and the others; None: there are none."""

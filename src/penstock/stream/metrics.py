@@ -112,7 +112,7 @@ class Observing:
 
     def believed(self, due: Sequence[Pending], order: EvaluationOrder) -> dict[int, float]:
         """Return how long a window of each query is expected to take, for observers, before it is known better."""
-        return {one.definition.id: order.costs.of(one).seconds for one in due} if self.observers else {}
+        return order.costs.expected(due) if self.observers else {}
 
     def group(
         self,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
 from penstock.kernel.pending import ItemKey, Pending
+from penstock.model.sampling import share_of
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
 from penstock.store.commits import MemoryCommitLog
@@ -216,6 +217,16 @@ class Pipeline:
             if self.progress.clock.seen_until_us is not None:
                 self.committer.commit(Step("backfill", (), self.clock(), taken=rows, tables=past.versions), layout)
             self.continuous.deliver(past, self.metrics)
+
+    def set_sampling(self, snapshot: Snapshot, level: int) -> None:
+        """Fix, durably, which share of the rows queries that shed load take of the batches to come."""
+        layout = self.plan(snapshot)
+        if level != self.progress.clock.sampling:
+            with self._whole():
+                self.progress.clock.sampling = level
+                self.committer.commit(Step("change", (), self.clock()), layout)
+            about = {"event": "sampling changed", "stream": self.stream.name}
+            LOG.info(f"queries that shed load take {share_of(level)} of the rows", extra=about)
 
     def backfill(self, snapshot: Snapshot, chosen: Mapping[int, int | None], *, accept: bool = False) -> dict[int, int]:
         """Answer windows of the past, definition → since when; return how many each query had not answered before."""

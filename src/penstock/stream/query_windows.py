@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE, Silence
+from penstock.language.options import sheds
 from penstock.model.window import RowsWindow, SessionWindow
 from penstock.share.layout import Layout
 from penstock.share.plan import LaneKey, Plan
@@ -31,6 +32,7 @@ class QueryWindows:
     silences: dict[int, Silence] = field(default_factory=dict)  # empty windows, where there are any
     too_late: dict[int, int] = field(default_factory=dict)  # rows that came too late
     skipped: dict[int, int] = field(default_factory=dict)  # windows that later ones superseded
+    shed: dict[int, int] = field(default_factory=dict)  # rows that it did not look at, as it sheds load
     unanswered: dict[int, int] = field(
         default_factory=dict
     )  # first end that is final and not answered, if there is one
@@ -68,6 +70,7 @@ class QueryWindows:
         """Forget a definition that is gone; what it skipped is counted on by the one at another period."""
         if later := [one for one in self._alike(number) if one > number] if self.retimed else []:
             self._move_count(self.skipped, number, max(later))
+            self._move_count(self.shed, number, max(later))
         self.retimed.pop(number, None)
         self.failed_us.pop(number, None)
         known: dict[int, Any]
@@ -78,6 +81,7 @@ class QueryWindows:
             self.silences,
             self.too_late,
             self.skipped,
+            self.shed,
             self.unanswered,
             self.asked,
             self.past,
@@ -93,6 +97,7 @@ class QueryWindows:
         before = max((number for number in self._alike(new.id) if number < new.id), default=None)
         if before is not None:
             self._move_count(self.skipped, before, new.id)
+            self._move_count(self.shed, before, new.id)
             if before in self.too_late:
                 self.too_late[new.id] = self.too_late[before]
 
@@ -111,6 +116,12 @@ class QueryWindows:
         """Count for a definition what was counted for another one."""
         if counted := counts.pop(before, 0):
             counts[after] = counts.get(after, 0) + counted
+
+    def note_shed(self, layout: Layout, rows: int) -> None:
+        """Count rows of a batch for the queries that did not look at them."""
+        for definition in layout.plan.definitions:
+            if sheds(definition.query):
+                self.shed[definition.id] = self.shed.get(definition.id, 0) + rows
 
     def note_silence(self, number: int, silence: Silence) -> None:
         """Remember how many empty windows a definition had; most have none."""
@@ -265,5 +276,6 @@ class QueryWindows:
         self.departed = dict(commit.departed)
         self.failed_us = {int(k): v for k, v in commit.failed.items()}
         self.skipped = {int(k): v for k, v in commit.skipped.items()}
+        self.shed = {int(k): v for k, v in commit.shed.items()}
         self.asked = {int(k): v for k, v in commit.asked.items()}
         self.unanswered, self.past, self.past_taken = {}, {}, set(commit.past_taken)

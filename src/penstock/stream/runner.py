@@ -110,7 +110,7 @@ class StreamRunner:
                 own |= {c.name for c in self.stream.columns}
             if joined is not None:
                 own |= set(joined.columns)
-            used = frozenset(own).union(*(d.typed.columns for d in definitions))
+            used = frozenset(own).union(*(d.typed.brought for d in definitions))
             self._wanted = version, with_inputs(used, self.pipeline.intake.doubtful)
         return self._wanted[1]
 
@@ -358,6 +358,11 @@ class StreamRunner:
         """Answer windows of the past, definition → since when."""
         with self._busy, self.pipeline.step():
             return self.pipeline.backfill(self.snapshot(), chosen, accept=accept_changed_files)
+
+    def set_sampling(self, level: int) -> None:
+        """Let queries that shed load take one row of 2^level from the next batch on; it outlives a restart."""
+        with self._busy, self.pipeline.step():
+            self.pipeline.set_sampling(self.snapshot(), level)
 
     # -- answers -------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,17 @@ from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, L
 from penstock.evaluate.components.sketches import FrequentItems, HllSketch, KllSketch, ThetaSketch
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
+from penstock.evaluate.components.weighted import ExcessMoment, RowWeights, WeightedFloatSum, WeightedSum
 
 KINDS: Final[tuple[type[Component], ...]] = (
     Count,
     SumPresence,
     ExactSum,
     FloatSum,
+    RowWeights,
+    WeightedSum,
+    WeightedFloatSum,
+    ExcessMoment,
     Least,
     Greatest,
     BitAnd,

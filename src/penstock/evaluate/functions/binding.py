@@ -13,6 +13,7 @@ from penstock.evaluate.expressions.ddl import arrow_type
 from penstock.evaluate.functions import lower_states
 from penstock.evaluate.functions.bound import BoundAggregate, Lowered, Types, ValuesOf
 from penstock.evaluate.functions.registry import FUNCTIONS
+from penstock.evaluate.functions.sampled import SAMPLED
 from penstock.language.binding.aggregate_signatures import SIGNATURES
 from penstock.model.function import Function
 from penstock.model.query import Aggregate
@@ -27,6 +28,8 @@ def bind_aggregate(aggregate: Aggregate, types: Types, own: Mapping[str, Functio
     """
     if own is not None and aggregate.function in own:
         return _bind_own(aggregate, types, own[aggregate.function])
+    if aggregate.function in SAMPLED:
+        return SAMPLED[aggregate.function].bind(aggregate, types)
     called = SIGNATURES.get(aggregate.function)
     function = None if called is None else FUNCTIONS[called.name]
     if function is not None and aggregate.distinct:

@@ -22,6 +22,7 @@ from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys, with_all_keys
 from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
+from penstock.language.binding.sampling import estimated, kept_rows
 from penstock.language.binding.scope import (
     OWN_COLUMNS,
     REVISION_COLUMNS,
@@ -38,7 +39,6 @@ from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import check_text
 from penstock.language.options import NOT_FOR_ROWS, NOT_FOR_SESSIONS, OPTIONS, check_options, refuse_options, revises
 from penstock.language.statements import Select
-from penstock.model.derived import line_name
 from penstock.model.query import Aggregate, Output, Query, SortKey
 from penstock.model.window import EachRow, RowsWindow, SessionWindow
 
@@ -94,13 +94,14 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     having_text = over.write_all(having) if having else None
     arranged, order = _arranged(tree, listed, outputs, over, grouped)
     ArrangementChecks(select.expression, read, options).check(arranged)
-    return Query(
+    filters = [*read.filters, *kept_rows(options)]
+    query = Query(
         name=name,
         text=write_query(read, items, grouping.elements, grouped, having, arranged, options),
-        stream=_feeding(read),
+        stream=read.feeding,
         window=read.window,
         joins=model_joins(read),
-        where=conjunction(read.filters, read.canonical_name) if read.filters else None,
+        where=conjunction(filters, read.canonical_name) if filters else None,
         keys=tuple(over.keys),
         aggregates=tuple(over.aggregates),
         outputs=outputs,
@@ -114,12 +115,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
         limit=arranged.limit,
         offset=arranged.offset,
     )
-
-
-def _feeding(read: From) -> str:
-    """Name the stream that a query reads: itself, or its rows as they are numbered."""
-    name = read.scope.sources[0].name
-    return line_name(name, read.window) if isinstance(read.window, RowsWindow) else name
+    return estimated(query, select, read.scope.sources[0].columns)
 
 
 def _check_rows(read: From, over: _Placeholders, select: Select) -> None:

@@ -16,6 +16,7 @@ from penstock.language.binding.spark_window import CALL, SESSION_CALL, is_window
 from penstock.language.grammar.cursor import place_of
 from penstock.language.grammar.dialect import WindowClause, window_of
 from penstock.language.grammar.literals import quote
+from penstock.model.derived import line_name
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
 from penstock.model.window import EachRow, RowsWindow, SessionWindow, Window
@@ -65,6 +66,12 @@ class From:
             return "window()"  # no column is written so
         join_id = self.ids[source_number(column)]
         return quote(f"{join_id}.{column.name}" if join_id else column.name)
+
+    @property
+    def feeding(self) -> str:
+        """Name the stream that is read: itself, or its rows as they are numbered."""
+        name = self.scope.sources[0].name
+        return line_name(name, self.window) if isinstance(self.window, RowsWindow) else name
 
     def canonical(self, node: exp.Expr) -> str:
         """Write an expression over the stream and the joined tables."""

@@ -33,6 +33,7 @@ from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.jvm_columns import CollectedRows, JvmColumns, keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.row_writer import RowWriter
+from penstock.spark.job.sampled_rows import whole
 from penstock.spark.job.writer import Bounds, Writer
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.computed_columns import with_inputs
@@ -153,6 +154,7 @@ class PartialsJob:
 
     def joined(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         """Add the columns of the plan's tables to those of the batch."""
+        batch = whole(batch, self.layout)
         rows = batch if not self.layout.plan.joins or self.beside is not None else self._used.select(batch)
         for join in self.layout.plan.joins:
             attempted = join.id in self._watched_joins

@@ -22,6 +22,7 @@ from penstock.share.row_schema import (
     BASE_FLAG,
     DOUBTED_FLAG,
     REVISED_FLAG,
+    SHED_FLAG,
     TIME,
     RowSchema,
     failed_name,
@@ -88,6 +89,8 @@ class RowWriter(Writer):
         found = {BASE_FLAG: self.base()} if self.joins else {}
         if self.layout.revising:
             found[REVISED_FLAG] = self.revised()
+        if self.layout.samples:
+            found[SHED_FLAG] = self.layout.shed
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             found[DOUBTED_FLAG] = " OR ".join(doubted)
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}

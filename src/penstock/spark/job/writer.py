@@ -31,6 +31,7 @@ from penstock.share.partial_schema import (
     LAST_TIME,
     LATE_COUNT,
     ROW_COUNT,
+    SHED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -258,15 +259,21 @@ class Writer:
         if len(numbers) < 2:
             return None
         if len(members) < 2:
-            listed = ", ".join(number for _, number in numbers)
-            return [written("*"), written(f"explode(array({listed}))", "__c")]
+            listed = self._copied(numbers)
+            return [written("*"), written(f"explode({listed})", "__c")]
         labels = range(len(self.layout.plan.trees))
         inlined = [
-            f"named_struct('__g', {m.number}, '__c', {number}, '__l', __l{m.tree if len(labels) > 1 else 0})"
+            (m, f"named_struct('__g', {m.number}, '__c', {number}, '__l', __l{m.tree if len(labels) > 1 else 0})")
             for m, number in numbers
         ]
         dropped = ", ".join(f"__l{t}" for t in labels)
-        return [written(f"* EXCEPT ({dropped})"), written(f"inline(array({', '.join(inlined)}))")]
+        return [written(f"* EXCEPT ({dropped})"), written(f"inline({self._copied(inlined)})")]
+
+    def _copied(self, copies: Sequence[tuple[Member, str]]) -> str:
+        """List the copies of a row; of one that is shed, those alone that count it or that exact queries ask for."""
+        every = f"array({', '.join(text for _, text in copies)})"
+        asked = [text for m, text in copies if m.carrier or not (self.layout.samples and m.sheds)]
+        return every if len(asked) == len(copies) else f"IF({self.layout.shed}, array({', '.join(asked)}), {every})"
 
     def by(self) -> list[Column]:
         """Write what rows are grouped by: label (unless :meth:`leading` writes it), grouping, cell and keys."""
@@ -317,6 +324,8 @@ class Writer:
             counted |= {TOUCHED_COUNT: f"count_if({self.is_late})"}  # late rows as queries have them, repeated by joins
         if self.layout.revising:
             counted |= {CORRECTED_COUNT: f"count_if({self.is_late}{once} AND ({self.revised()}))"}
+        if self.layout.samples:
+            counted |= {SHED_COUNT: f"count_if({self.valid} AND {self.layout.shed}{once})"}
         if self.joins:
             counted |= {BASE_COUNT: f"count_if({self.base()})"}
         counted |= {

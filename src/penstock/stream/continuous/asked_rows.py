@@ -2,23 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
 from penstock.catalog import Catalog
-from penstock.errors import Unsupported, WrongType
-from penstock.evaluate.typed import Definition
-from penstock.kernel.versions import Version
+from penstock.errors import UnknownQuery, Unsupported, WrongType
+from penstock.evaluate.typed import EACH_ROW, Definition
+from penstock.kernel.versions import VERSION, Version
 from penstock.language.options import moment_us
 from penstock.stream.continuous.query_rows import QueryRows
 from penstock.stream.pipeline import Pipeline
+from penstock.stream.query_windows import NEVER
 
 
-def query_rows(catalog: Catalog, pipeline: Pipeline, definition: Definition, version: Version) -> QueryRows:
-    """Return the rows of a query: of the definitions that have its columns, or of one version."""
-    numbers = {n: e for n, e in catalog.editions(definition.name).items() if e.stream == definition.query.stream}
-    if isinstance(version, int):
-        numbers = {number: edition for number, edition in numbers.items() if edition.version == version}
-    known = [catalog.edition(number) for number in numbers if number != definition.id]
-    alike = [d for d in known if d is not None and d.query.is_continuous and d.typed.schema == definition.typed.schema]
-    return QueryRows(pipeline, [*alike, definition] if definition.id in numbers or not alike else alike)
+def shown_rows(
+    catalog: Catalog, pipeline: Pipeline, definition: Definition, version: Version, limit: int | None, since: str | None
+) -> pa.Table:
+    """Return the rows of a query as they stand, those of one version, or all with the version of each."""
+    if limit is not None and limit < 0:
+        raise WrongType(f"limit is a number of rows, not {limit}", hint="limit=100 returns the newest hundred.")
+    since_us = None if since is None else _read_moment(since)
+    if version is None:
+        return query_rows(catalog, pipeline, definition).newest(limit, since_us)
+    known = {catalog.version_of(one.id): one for one in _answering(catalog, definition)}
+    if version == "all":
+        return _all_versions({number: QueryRows(pipeline, [one]) for number, one in known.items()}, limit, since_us)
+    if version not in known:
+        detail = f"its versions without a window: {', '.join(map(str, known))}"
+        raise UnknownQuery(f"the query has no version {version}", detail=detail)
+    return QueryRows(pipeline, [known[version]]).newest(limit, since_us)
+
+
+def query_rows(catalog: Catalog, pipeline: Pipeline, definition: Definition) -> QueryRows:
+    """Return the rows of the definitions of a query that have its columns, each as the last of them that took it."""
+    *earlier, last = _answering(catalog, definition)
+    chosen = [*(one for one in earlier if one.typed.schema == last.typed.schema), last]
+    return QueryRows(pipeline, chosen, _taken_again(chosen, pipeline))
+
+
+def _answering(catalog: Catalog, definition: Definition) -> list[Definition]:
+    """List the definitions of a query that answer rows of its stream, the one it has now last."""
+    editions = catalog.editions(definition.name).items()
+    numbers = [number for number, one in editions if one.stream == definition.query.stream and number != definition.id]
+    known = [catalog.edition(number) for number in numbers]
+    return [*(one for one in known if one is not None and one.query.is_continuous), definition]
+
+
+def _all_versions(rows: Mapping[int, QueryRows], limit: int | None, since_us: int | None) -> pa.Table:
+    """Show the rows of all versions, each with its own, also those that a later version took again."""
+    tables = []
+    for version, mine in rows.items():
+        table = mine.newest(limit, since_us)
+        numbers = pa.array(np.full(table.num_rows, version, np.int32))
+        tables.append(table.add_column(len(EACH_ROW), VERSION, numbers))
+    try:
+        whole = pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as error:
+        what = "versions of the query have columns of the same name and different types"
+        raise WrongType(what, detail=str(error), hint="Ask for one at a time: version=1.") from None
+    whole = whole.sort_by([(name, "ascending") for name in ("commit", "event_time", "ordinal", VERSION)])
+    return whole if limit is None else whole.slice(max(0, whole.num_rows - limit))
+
+
+def _taken_again(definitions: Sequence[Definition], pipeline: Pipeline) -> dict[int, int]:
+    """Find from when on later definitions, which asked for the past and have it, took the rows of earlier ones."""
+    known, found, until_us = pipeline.progress.windows.past_taken, dict[int, int](), NEVER
+    for definition in reversed(definitions):
+        if until_us < NEVER:
+            found[definition.id] = until_us
+        since = pipeline.continuous.asked_since(definition.typed) if definition.id in known else None
+        if since is not None:
+            until_us = min(until_us, since if isinstance(since, int) else -NEVER)
+    return found
 
 
 def refuse_limits(limit: int | None, since: str | None) -> None:
@@ -35,7 +92,7 @@ def refuse_windows(definition: Definition) -> None:
         raise Unsupported(what, hint="Read them from a sink, or create a stream of them: CREATE STREAM … AS SELECT.")
 
 
-def read_moment(since: str) -> int:
+def _read_moment(since: str) -> int:
     """Read a timestamp."""
     try:
         return moment_us(since)

@@ -113,8 +113,8 @@ class ContinuousQueries:
         if clock.seen_until_us is None or not asking:
             known |= {d.id for d in asking}
             return TakenBatch()
-        since = self._since(asking[0].typed)
-        together = [d for d in asking if self._since(d.typed) == since]
+        since = self.asked_since(asking[0].typed)
+        together = [d for d in asking if self.asked_since(d.typed) == since]
         known |= {d.id for d in together}
         bounds = Bounds(BEFORE_ALL_TIME, clock.seen_until_us, clock_us=clock_us)
         since_us = since if isinstance(since, int) else None
@@ -124,7 +124,7 @@ class ContinuousQueries:
             return TakenBatch(charged=tuple(Charged(d, clock.seen_until_us, error.what) for d in together))
         return self.take_of(rows, together, at, bounds, TakenCommit(number, -1, 0, None, 0, past=True))
 
-    def _since(self, typed: TypedQuery) -> int | str | None:
+    def asked_since(self, typed: TypedQuery) -> int | str | None:
         """Return since when a query asks for the past: not before all columns that it reads are there."""
         since, there = since_of(typed.query), self.stream.known_since_us(typed.columns)
         if since is None or there is None:
@@ -133,7 +133,7 @@ class ContinuousQueries:
 
     def check_past(self, typed: TypedQuery, past: PastRows) -> None:
         """Refuse a query that asks for a past which cannot be had."""
-        since = self._since(typed)
+        since = self.asked_since(typed)
         if since is not None and self.progress.clock.seen_until_us is not None:
             past.check(since if isinstance(since, int) else None, self.progress.clock.source)
 

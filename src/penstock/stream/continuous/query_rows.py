@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
@@ -20,9 +21,15 @@ Place = tuple[int, int]  # a commit, and the ordinal of a row in it
 class QueryRows:
     """The rows that the definitions of one query have answered."""
 
-    def __init__(self, pipeline: Pipeline, definitions: Sequence[Definition]) -> None:
-        """Take all definitions with the same columns; the last one is the query as it is."""
+    def __init__(
+        self, pipeline: Pipeline, definitions: Sequence[Definition], until_us: Mapping[int, int] | None = None
+    ) -> None:
+        """Take all definitions with the same columns; the last one is the query as it is.
+
+        ``until_us`` tells from when on a later definition has answered the rows of an earlier one, too.
+        """
         self.pipeline, self.definitions, self.last = pipeline, definitions, definitions[-1]
+        self.until_us = until_us or {}
 
     def newest(self, limit: int | None = None, since_us: int | None = None) -> pa.Table:
         """Return the rows that are kept, at most so many of the newest, of a time or later."""
@@ -63,12 +70,18 @@ class QueryRows:
         """Read the rows of one commit in their order."""
         kept = self._kept_since()
         floor = max((time for time in (since_us, kept) if time is not None), default=None)
-        tables = [t for d in self.definitions for t in answers_of_query(self._log, d, commit, floor)]
+        tables = [t for d in self.definitions for t in self._said_by(d, commit, floor)]
         if not tables:
             return self.last.typed.schema.empty_table()
         whole = pa.concat_tables(tables)
         times, ordinals = numbers_of(whole, "event_time"), numbers_of(whole, "ordinal")
         return whole.take(pa.array(np.lexsort((ordinals, times))))
+
+    def _said_by(self, definition: Definition, commit: TakenCommit, floor: int | None) -> Iterator[pa.Table]:
+        """Read the rows of one commit that a definition took, but for those that a later one took again."""
+        until_us = self.until_us.get(definition.id)
+        for table in answers_of_query(self._log, definition, commit, floor):
+            yield table if until_us is None else table.filter(_before(table, until_us))
 
     def _kept_since(self) -> int | None:
         """Return the time before which rows have expired."""
@@ -77,6 +90,11 @@ class QueryRows:
 
 
 BEFORE_ALL: Place = (-1, -1)
+
+
+def _before(table: pa.Table, time_us: int) -> pa.ChunkedArray:
+    """Tell the rows that happened before a time."""
+    return pc.less(table["event_time"].cast(pa.int64()), time_us)
 
 
 def _after(table: pa.Table, ordinal: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -80,7 +80,7 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
             raise Unsupported(what, hint="Name queries that emit every answer.")
         if definition.query.is_continuous:
             what = f'query "{definition.name}" has no window, and has answered the rows since it came'
-            raise Unsupported(what, hint="Create it anew WITH (from = 'beginning').")
+            raise Unsupported(what, hint="Alter it WITH (from = 'beginning'): results have each row once.")
         if isinstance(definition.query.window, SessionWindow):
             what = f'query "{definition.name}" answers sessions, which begin with the rows to come'
             raise Unsupported(what, hint="Name queries with windows of time.")
