@@ -26,6 +26,7 @@ from penstock.cli.state import state
 from penstock.cli.status import queries, status
 from penstock.cli.testing import test
 from penstock.cli.top import top
+from penstock.errors import nearest
 
 SECTIONS: Final = {
     "Projects": (init, check, test, explain, run),
@@ -36,7 +37,21 @@ SECTIONS: Final = {
 
 
 class Sections(click.Group):
-    """A group that lists its commands by section."""
+    """A group that lists its commands by section, and says which one may be meant by another word."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of one that there is not, name one of a group, or one that is spelled nearly so."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and name[:1].isalpha():
+            groups = [
+                one.name for one in self.commands.values() if isinstance(one, click.Group) and name in one.commands
+            ]
+            hint = f'Did you mean "{groups[0]} {name}"?' if groups else nearest(name, self.commands)
+            if hint is not None:
+                ctx.fail(f"No such command {name!r}. {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each section as a list."""

@@ -134,7 +134,7 @@ def _run(project: Path, asked: RunOptions) -> None:
         _tell(at_work, asked, found)
     if asked.once and was_stopped:
         raise click.exceptions.Exit(INTERRUPTED)
-    if asked.once and any(stream["paused"] for stream in found["streams"]):
+    if asked.once and any(stream["failed"] for stream in found["streams"]):
         raise click.exceptions.Exit(1)
 
 

@@ -25,6 +25,7 @@ from penstock.printable import block, columns, shown
 Queries = list[dict[str, Any]]
 NARROWEST: Final = 80
 WIDE: Final = 100
+WITHOUT_TERMINAL: Final = 160  # columns, where the table goes to a file or a program
 SHOWN: Final = 20  # queries, unless --limit says so
 SHORTEST_S: Final = 0.1  # between two looks
 ANSWERED_WITHIN_S: Final = 5.0
@@ -86,7 +87,7 @@ def top(
                 if as_json:
                     say_json({**found, "queries": found["queries"][:limit]})
                 else:
-                    show(top_text(found, limit or SHOWN, shutil.get_terminal_size().columns))
+                    show(top_text(found, limit or SHOWN, shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns))
     except KeyboardInterrupt:
         if once:
             raise
@@ -168,11 +169,20 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
     """Put cells below each other: names to the left, figures to the right."""
     name, *figures = row
     if columns(name) > widths[0]:
-        while columns(name) > widths[0] - 1:
-            name = name[:-1]
-        name += "…"
+        name = _cut(name, widths[0])
     cells = [name + " " * (widths[0] - columns(name))]
     return gap.join([*cells, *(cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True))]).rstrip()
+
+
+def _cut(name: str, width: int) -> str:
+    """Leave the middle of a name out: names of a project often begin alike."""
+    last = len(name)
+    while last and columns(name[last - 1 :]) <= width // 2:
+        last -= 1
+    first = len(name)
+    while columns(name[:first]) > width - 1 - columns(name[last:]):
+        first -= 1
+    return f"{name[:first]}…{name[last:]}"
 
 
 def seconds_of(query: dict[str, Any]) -> float:

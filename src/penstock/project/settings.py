@@ -19,6 +19,7 @@ from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.environment import PROFILE, fill_in, with_profile
 from penstock.project.sinks import read_sinks
+from penstock.project.state_columns import StateColumns
 from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
 from penstock.schedule.policy import Policy
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, Synchronization, synchronization_named
@@ -89,8 +90,10 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
     if isinstance(root, MappingNode) and "streams" not in entries:
         reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
     parts = {key: value for key, (_, value) in entries.items()}
-    streams = read_declarations(reading, parts["streams"], "stream", folder) if "streams" in parts else []
-    tables = read_declarations(reading, parts["tables"], "table", folder) if "tables" in parts else []
+    state = _folder(reading, parts["state"], "state", folder) if "state" in parts else None
+    given = folder, StateColumns(state)
+    streams = read_declarations(reading, parts["streams"], "stream", *given) if "streams" in parts else []
+    tables = read_declarations(reading, parts["tables"], "table", *given) if "tables" in parts else []
     named = frozenset[str]().union(*(names_in(parts[kind]) for kind in ("streams", "tables") if kind in parts))
     known = frozenset(declared.item.name.lower() for declared in (*streams, *tables) if declared.whole)
     return ProjectSettings(
@@ -99,7 +102,7 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
         tables=tuple(tables),
         sinks=read_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
-        state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
+        state=state,
         **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
         unread=named - known if "streams" in parts else None,
     )

@@ -70,6 +70,12 @@ class StreamRunner:
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
 
+    def __repr__(self) -> str:
+        """Tell on a line what the stream is and how far it came."""
+        queries, counts = len(self.catalog.definitions(self.stream.name)), self.pipeline.progress.clock.counts
+        at_work = "running" if self.running else "not running"
+        return f"<Stream {self.stream.name}: queries {queries:,}, rows {counts.ingested:,}, {at_work}>"
+
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
