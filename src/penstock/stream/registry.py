@@ -24,6 +24,7 @@ from penstock.stream.open_sinks import delivery_of
 from penstock.stream.open_stream import put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
+from penstock.stream.source_opening import SourceOpening
 
 
 class StreamRegistry:
@@ -68,7 +69,7 @@ class StreamRegistry:
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
         feeding = self._shared(stream) or leader
-        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), feeding)
+        self.runners[stream.name] = put_to_work(stream, self.settings, SourceOpening(self.sources, stream), feeding)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
         self._deliver_leftovers(stream.name)
