@@ -149,6 +149,11 @@ def test_a_run_without_a_terminal_says_how_far_it_is_and_names_an_empty_folder(
     assert said
     assert set(said) == {"0 rows, 0 rows/s, 0 answers, watermark none yet"}
     assert penstock("run", script(empty + COUNT), "--once", "--json").err == ""
+    monkeypatch.setattr(progress, "LONG_US", 0)
+    assert (
+        "0 answers, watermark none yet; trades at work on a batch for "
+        in penstock("run", script(STREAM + COUNT), "--once").err
+    )
 
 
 def test_a_run_says_how_many_windows_stay_open(penstock: Penstock, spark: SparkSession, script: Any) -> None:
@@ -177,8 +182,19 @@ def test_a_paused_query_is_reported_and_ends_a_single_run_with_1(
     done = penstock("run", script(STREAM + COUNT + bad), "--once", "--json")
     assert (done.code, done.err) == (1, "")
     (stream,) = json.loads(done.out)["streams"]
-    assert (stream["paused"], stream["answers"]) == (["bad"], 1)
+    assert (stream["paused"], stream["failed"], stream["answers"]) == (["bad"], ["bad"], 1)
     assert "DIVIDE_BY_ZERO" in stream["reports"][0]
+
+
+def test_a_query_that_is_paused_by_hand_is_named_and_is_no_failure(
+    penstock: Penstock, spark: SparkSession, script: Any, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    kept = ("run", script(STREAM + COUNT), "--once", "--state", state)
+    assert "paused" not in penstock(*kept).out
+    assert penstock("pause", "n", "--state", state).code == 0
+    done = penstock(*kept)
+    assert (done.code, "\n  paused: n; penstock queries says why\n" in done.out) == (0, True), done
 
 
 # Errors: the place underlined, an exit code that tells the kind, no stack trace.
@@ -265,6 +281,8 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
         (("run", MARKET, "--log-file", "no/such/folder/run.log"), "--log-file no/such/folder/run.log: No such file"),
         (("backfill",), "Missing argument"),
         (("sing",), "No such command"),
+        (("verify",), """No such command 'verify'. Did you mean "state verify"?"""),
+        (("quries",), """No such command 'quries'. Did you mean "queries"?"""),
     ],
 )
 def test_a_wrong_command_line_exits_with_2(penstock: Penstock, arguments: tuple[str, ...], says: str) -> None:

@@ -56,6 +56,7 @@ from penstock.sinks.settings import SINK_BACKLOG
 from penstock.spark.job.lookup_tables import LookupTables
 from penstock.spark.session.embedded import adopt, embedded
 from penstock.spark.session.own_session import own_session
+from penstock.spark.session.processor_time import spark_seconds
 from penstock.spark.sources import frames as sources
 from penstock.spark.typing import Typer
 from penstock.statements.execution import Execution
@@ -67,13 +68,17 @@ from penstock.store.changes import ChangeLog
 from penstock.store.copying import copy_state
 from penstock.store.folder import StateFolder
 from penstock.store.trace_files import TRACE_BYTES
+from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
+from penstock.stream.batch_recorder import Machine
 from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, refuse_windows, shown_rows
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.desk import Desk
 from penstock.stream.operators.slots import OperatorSlots, why_not_here
+from penstock.stream.overload.memory_cap import MemoryCap, size_of
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
@@ -105,6 +110,7 @@ class Engine(Registering):
         operator_policy: str = DEFAULT_OPERATOR_POLICY,
         trace_bytes: int = TRACE_BYTES,
         synchronize: str = DEFAULT_SYNCHRONIZATION,
+        memory: str | int | None = None,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
@@ -113,13 +119,15 @@ class Engine(Registering):
         costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
         answers to take. ``policy`` says in which order what is due is answered, ``operator_policy`` in which order
         expensive functions of queries without a window take their rows, ``synchronize`` what runs together to share a
-        pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none. ``spread_over`` is
-        the old name of ``max_driver_groups``.
+        pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
+        ``memory`` caps what streams hold in this process, such as ``"4 GB"``: docs/overload.md says what is given up.
+        ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
             max_driver_groups = spread_over
         self._policy, self._synchronize = LivePolicy(policy), LiveSynchronization(synchronize)
+        self._cap = MemoryCap(size_of(memory))
         self._held = ExitStack()
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
@@ -137,8 +145,8 @@ class Engine(Registering):
         limits, chosen_by = (max_driver_groups, aggregation, sink_backlog), (self._policy, self._synchronize)
         self._operators = OperatorSlots(OperatorPolicy(operator_policy), why_not_here(self.session))
         self._held.callback(self._operators.close)
-        told = {"observers": self._trace(trace_bytes), "operators": self._operators}
-        settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, **told)  # type: ignore[arg-type]
+        settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, cap=self._cap)
+        settings = dataclasses.replace(settings, observers=self._trace(trace_bytes), desk=Desk(self._operators))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)
@@ -164,9 +172,18 @@ class Engine(Registering):
         """Record what runs in the state folder, if there is one and it is wanted."""
         if self._folder is None or most_bytes <= 0:
             return []
-        recorder = TraceRecorder(self._folder.trace, self._policy.current, most_bytes)
+        machine = Machine(spark_seconds, self.session.sparkContext.defaultParallelism, self._memory_by_kind)
+        recorder = TraceRecorder(self._folder.trace, self._policy.current, most_bytes, machine)
         self._held.callback(recorder.close)
         return [recorder]
+
+    def _memory_by_kind(self) -> dict[str, float]:
+        """Add up what all streams hold in memory, by kind; any thread may ask."""
+        found: dict[str, float] = {}
+        for runner in list(self.streams.runners.values()):
+            for kind, held in balance_of(runner, "memory").by_kind.items():
+                found[kind] = found.get(kind, 0.0) + held
+        return found
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -342,6 +359,15 @@ class Engine(Registering):
         self._synchronize.change(name)
 
     @property
+    def memory(self) -> int | None:
+        """Return the cap of what streams hold in this process, in bytes; None: there is none."""
+        return self._cap.bytes or None
+
+    def set_memory(self, memory: str | int | None) -> None:
+        """Set another cap from now on, also while streams run; None: none."""
+        self._cap.change(memory)
+
+    @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
         if self.streams.changing:
@@ -401,12 +427,14 @@ class Engine(Registering):
 
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
-        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running)
+        overload = self._cap.figures()
+        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running, overload=overload)
 
     def metrics(self) -> EngineMetrics:
         """Tell how soon queries are answered and what the share of each is, counted from the engine's start."""
         figures = self.streams.settings.figures
-        return metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
+        found = metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
+        return dataclasses.replace(found, overload=self._cap.figures())
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""

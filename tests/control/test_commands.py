@@ -7,11 +7,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from penstock.cli import carrying
+from penstock.cli.locating import Place
 from penstock.cli.status import troubles
 from penstock.control.serving import Serving
 from penstock.control.status import SinkStatus
@@ -56,6 +59,28 @@ def test_a_query_is_added_paused_resumed_and_dropped(penstock: Penstock, state: 
     assert penstock("resume", "pace", *where).out.startswith('query "pace" answers again')
     assert json.loads(penstock("drop", "pace", *where, "--json").out) == {"query": "pace"}
     assert engine.catalog.query_names() == []
+
+
+def test_an_engine_that_begins_while_a_command_opens_the_folder_is_asked(
+    penstock: Penstock, tmp_path: Path, engine: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(tmp_path / "state" / "format", {"format": 2, "id": "a"})
+    engine.create_query("pace", PACE)
+    with ExitStack() as running:
+
+        @contextmanager
+        def opened(place: Place) -> Iterator[StateFolder]:
+            held = StateFolder(place.folder)  # of the one that was faster
+            running.callback(held.release)
+            serving = Serving(engine, held.path, poll_s=0.01)
+            serving.start()
+            running.callback(serving.stop)
+            yield StateFolder(place.folder)
+
+        monkeypatch.setattr(carrying, "opened", opened)
+        done = penstock("pause", "pace", "--state", tmp_path / "state")
+    assert (done.code, done.out.startswith('query "pace" is paused')) == (0, True), done
+    assert done.err.splitlines()[1:] == ["an engine has begun to run on it meanwhile, and is asked"]
 
 
 def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, state: Path, engine: Pretended) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.top import SORTS, length, size, top_text
+from penstock.cli.top import SORTS, length, top_text
 from penstock.control.serving import Serving
+from penstock.model.byte_sizes import format_bytes
 from penstock.printable import columns
 from penstock.store.files import write_record
 from penstock.store.folder import StateFolder
@@ -42,7 +43,10 @@ def state(tmp_path: Path, engine: Pretended, monkeypatch: pytest.MonkeyPatch) ->
     held.release()
 
 
-def test_the_table_has_a_line_a_query_the_most_expensive_first(penstock: Penstock, state: Path) -> None:
+def test_the_table_has_a_line_a_query_the_most_expensive_first(
+    penstock: Penstock, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     shown = penstock("top", "--state", state, "--once")
     assert (shown.code, shown.err) == (0, "")
     head, empty, names, *lines = shown.out.splitlines()
@@ -51,7 +55,7 @@ def test_the_table_has_a_line_a_query_the_most_expensive_first(penstock: Penstoc
     assert names.split() == [
         "query", "answers", "response", "slowdown", "tardy", "stale", "skipped", "seconds", "sent", "memory"
     ]  # fmt: skip
-    assert [line.split()[0][:8] for line in lines[:3]] == ["the_most", "middle", "cheap"]
+    assert [line.split()[0] for line in lines[:3]] == ["the_most_expensive_query_of_all", "middle", "cheap"]
     assert " ".join(lines[2].split()) == "cheap 100 900 ms 0.9 0 1.0 min 1 3.1 s 1.0 kB 1.0 MB"
 
 
@@ -116,7 +120,22 @@ def test_the_table_fits_the_terminal(engine: Pretended, width: int) -> None:
     assert max(columns(line) for line in text.splitlines()) <= width
 
 
+def test_names_that_begin_alike_are_told_apart_where_there_is_little_room(engine: Pretended) -> None:
+    for name in ("visits_by_country", "visits_by_browser"):
+        engine.create_query(name, PACE)
+    names = [line.split(" ")[0] for line in top_text(engine.metrics().as_dict(), 20, 80).splitlines()]
+    cut = [name for name in names if name.startswith("vis")]
+    assert len(cut) == len(set(cut)) == 2
+    assert [name for name in cut if "…" not in name or name[-3:] not in ("try", "ser")] == []
+
+
 def test_lengths_and_sizes_take_few_letters() -> None:
     lengths = [length(seconds) for seconds in (0, 0.0001, 0.0804, 1.23, 75, 7_500, 200_000)]
     assert lengths == ["0", "<1 ms", "80 ms", "1.2 s", "1.2 min", "2.1 h", "2.3 d"]
-    assert [size(number) for number in (0, 999, 1_234, 5e6, 7.25e9)] == ["0 B", "999 B", "1.2 kB", "5.0 MB", "7.2 GB"]
+    assert [format_bytes(number) for number in (0, 999, 1_234, 5e6, 7.25e9)] == [
+        "0 B",
+        "999 B",
+        "1.2 kB",
+        "5.0 MB",
+        "7.2 GB",
+    ]

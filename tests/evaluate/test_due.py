@@ -80,7 +80,9 @@ def test_windows_found_together_are_those_found_one_by_one(monkeypatch: pytest.M
             assert (place in together) == (len(one.ends) > 0)
             if place not in together:
                 continue
-            assert together[place].to_array().tolist() == one.ends.to_array().tolist()
+            found = together[place]
+            assert (ends_of := found.to_array().tolist()) == one.ends.to_array().tolist()
+            assert (len(found), found.first_us, found.last_us) == (len(ends_of), ends_of[0], ends_of[-1])
             at = listed.places.tolist().index(place)
             assert (int(listed.next_ends[at]), int(listed.silent[at])) == (one.next_end_us, one.silent)
             assert (one.skipped, one.begun) == (0, 0)
@@ -145,5 +147,8 @@ def test_runs_of_ends_are_cut_as_the_ends_listed_one_by_one() -> None:
         low, high = rng.choice([None, rng.randint(-30, 60)]), rng.randint(-30, 60)
         kept = [end for end in ends if (low is None or end > low) and end <= high]
         assert (len(runs), runs.to_array().tolist()) == (len(ends), ends)
-        assert runs.cut(low, high).to_array().tolist() == kept
+        cut = runs.cut(low, high)
+        assert cut.to_array().tolist() == kept
+        assert (len(cut), cut.last_us) == (len(kept), max(kept, default=-(1 << 62)))
+        assert not kept or cut.first_us == kept[0]
         assert max(-(1 << 62), *ends, -(1 << 62)) == runs.last_us

@@ -122,6 +122,15 @@ def test_group_by_all_is_a_column_of_that_name_or_means_all_outputs(
     assert (whole.keys, whole.grouped) == ((), False)
 
 
+@pytest.mark.parametrize("written", ["ALL", "all", "(ALL)"])
+def test_group_by_all_is_printed_so_that_it_means_all_outputs_when_it_is_read_again(
+    bound: Callable[[str], Query], written: str
+) -> None:
+    text = f"SELECT symbol, count(*) AS n FROM trades {W} GROUP BY {written}"
+    assert bound(str(parse_query(text))).keys == bound(text).keys == ("`symbol`",)
+    assert parse_query(text) != parse_query(f"SELECT symbol, count(*) AS n FROM trades {W} GROUP BY `all`")
+
+
 EXPRESSIONS = {
     "end - start": "`end` - start",
     "CASE WHEN end > start THEN end END": "CASE WHEN `end` > start THEN `end` END",

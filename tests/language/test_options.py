@@ -38,6 +38,7 @@ GOOD = {
     "retain": "'1 d'",
     "retain_rows": "1500 ms",
     "keep": "'30 d'",
+    "preemptible": "True",
     "shed": "'None'",
     "explode": "'False'",
 }
@@ -54,6 +55,7 @@ CANONICAL = {
     "retain": "retain = '1 d'",
     "retain_rows": "retain_rows = '1500 ms'",
     "keep": "keep = '30 d'",
+    "preemptible": "preemptible = 'true'",
 }
 
 

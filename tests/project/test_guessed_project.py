@@ -44,6 +44,14 @@ def make_json(folder: Path) -> None:
     (folder / "part.json").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
 
 
+def make_seconds(folder: Path) -> None:
+    """Write a log as some programs do: seconds with a fraction, and dots in the names of columns."""
+    folder.mkdir(parents=True)
+    first = START.replace(tzinfo=dt.UTC).timestamp()
+    lines = [f"{first + 0.25 * n:.6f},10.0.0.{n % 3},{n % 40}" for n in range(300)]
+    (folder / "log.csv").write_text("\n".join(["ts,id.host,bytes", *lines]) + "\n", encoding="utf-8")
+
+
 def make_parquet(folder: Path) -> None:
     folder.mkdir(parents=True)
     times = [START + dt.timedelta(minutes=n) for n in range(500)]
@@ -93,7 +101,7 @@ def test_a_proposal_names_streams_tables_and_what_it_guessed(tmp_path: Path, pen
     assert penstock("check", tmp_path / "p").out == "p: 3 streams, 1 table, 5 queries, 1 test, no mistakes\n"
 
 
-@pytest.mark.parametrize("make", [make_csv, make_json, make_parquet])
+@pytest.mark.parametrize("make", [make_csv, make_json, make_seconds, make_parquet])
 def test_what_is_proposed_is_tested_and_runs(
     penstock: Penstock, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: object
 ) -> None:
@@ -122,10 +130,19 @@ def test_what_cannot_be_proposed_is_told(tmp_path: Path, name: str, text: str, s
         propose_project("p", tmp_path / "p", tmp_path)
 
 
+def test_one_file_is_a_stream_whatever_lies_beside_it(tmp_path: Path) -> None:
+    make_seconds(tmp_path / "day=1")
+    (tmp_path / "day=1" / "other.csv").write_text("code,city\nX,Ex\n", encoding="utf-8")
+    text = propose_project("p", tmp_path / "p", tmp_path / "day=1" / "log.csv").files["penstock.yml"]
+    assert f'path: "{tmp_path.resolve()}/day=1/log.csv"' in text
+    assert "timestamp_seconds(`ts`)" in text
+    assert not any(word in text for word in ("tables:", "city", "day: STRING"))
+
+
 def test_a_folder_that_is_none_is_told(tmp_path: Path, penstock: Penstock) -> None:
     done = penstock("init", tmp_path / "p", "--from", tmp_path / "nowhere")
     assert done.code == 4
-    assert "is not a folder" in done.err
+    assert "there is no " in done.err
     assert not (tmp_path / "p").exists()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine import Engine
-from penstock.errors import ProjectError
+from penstock.errors import CatalogError, ProjectError
 from penstock.language.grammar.parse import CreateStream, CreateTable, parse_query, parse_statement
 from penstock.language.stream_options import OWN_OPTIONS
 from penstock.model.schema import Column, Stream, Table
@@ -122,3 +124,99 @@ def test_an_edited_query_whose_past_cannot_be_had_is_refused_and_nothing_is_drop
             enter_queries(read_project(folder), bed.engine)
         assert bed.engine.catalog.version == version
         assert {row["n"] for row in bed.answers("one")} == {4}
+
+
+def test_a_column_that_goes_with_the_edit_of_its_reader_is_refused_with_what_to_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before = TRADES.split("tables:")[0].replace("volume: INT}", 'volume: INT, value: {type: DOUBLE, as: "price * 2"}}')
+    folder = write_project(tmp_path, before, worth=COUNT.replace("count(*)", "sum(value)"))
+    (folder / "data" / "trades").mkdir(parents=True)
+    opened(spark, folder)[0].close()
+    write_project(folder, TRADES.split("tables:")[0])
+    (folder / "queries" / "worth.sql").write_text(COUNT)
+    with Engine(folder / "state", spark=spark) as engine, pytest.raises(CatalogError) as refused:
+        enter_sources(read_project(folder), engine)
+    error = refused.value
+    assert 'column "value" of stream "trades" is double as `price` * 2, and cannot go while it is read' in error.what
+    assert error.text is not None
+    assert error.place is not None
+    assert error.text[slice(*error.place)] == "trades"  # the column has no line any more
+    assert str(error.hint).startswith('query "worth" changed, and open windows are answered as before')
+    write_project(folder, before)
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['query "worth" changed: version 2 answers the windows that begin from now on']
+    write_project(folder, TRADES.split("tables:")[0])
+    with opened(spark, folder)[0] as engine:
+        found = engine.catalog.stream("trades")
+        assert found is not None
+        assert [column.name for column in found.columns] == ["ts", "symbol", "price", "volume"]
+
+
+def test_a_stream_and_a_table_that_are_gone_are_dropped_and_go_on_when_they_are_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_project(tmp_path, TRADES, one=COUNT)
+    (folder / "data" / "trades").mkdir(parents=True)
+    (folder / "data" / "trades" / "a.csv").write_text("ts,symbol,price,volume\n2026-01-05T09:00:01Z,A,1,2\n")
+    (folder / "data" / "listing.csv").write_text("A,true\n")
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        engine.catalog.create_queries([engine.typed(parse_query(COUNT), "by_hand")], origin="added")
+    other = TRADES.replace("trades:", "sales:").replace("data/trades", "data").split("tables:")[0]
+    write_project(folder, other)
+    (folder / "queries" / "one.sql").unlink()
+    (folder / "data" / "trades").rename(folder / "data" / "away")
+    engine, changes = opened(spark, folder)
+    with engine:
+        stays = 'stream "trades" is gone from penstock.yml, and stays: stream "trades" is read by query "by_hand"'
+        assert changes == ['query "one" is gone', stays, 'table "listing" is gone']
+        engine.drop_query("by_hand")
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['stream "trades" is gone']
+        assert (engine.catalog.stream_names(), engine.catalog.table_names()) == (["sales"], [])
+    write_project(folder, TRADES, one=COUNT)
+    (folder / "data" / "away").rename(folder / "data" / "trades")
+    engine, changes = opened(spark, folder)
+    with engine:
+        assert changes == ['stream "sales" is gone']
+        engine.process_available()
+        assert engine.stream("trades").pipeline.progress.clock.counts.ingested == 1  # it was not read again
+        (folder / "data" / "trades" / "b.csv").write_text("ts,symbol,price,volume\n2026-01-05T09:09:01Z,A,1,2\n")
+        engine.process_available()
+    write_project(folder, other, one=COUNT.replace("trades", "sales"))
+    engine, changes = opened(spark, folder)
+    with engine:
+        why = "edited queries have windows over it that are not final"
+        stays = f'stream "trades" is gone from penstock.yml, and stays: {why}'
+        assert changes[1:] == [stays, 'table "listing" is gone']
+
+
+def test_a_stream_whose_files_tell_its_columns_goes_on_without_files_and_with_other_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = "streams:\n  trades: {format: parquet, path: PATH, time: ts, lateness: 0 s}\nstate: state\n"
+    first = pa.array([60_000_000], pa.timestamp("us", "UTC"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    pq.write_table(pa.table({"ts": first, "volume": [7]}), tmp_path / "one" / "a.parquet")
+    total = COUNT.replace("count(*)", "sum(volume)")
+    folder = write_project(tmp_path, settings.replace("PATH", "one"), total=total)
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+    write_project(folder, settings.replace("PATH", "two"))  # nothing is in it yet
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        assert repr(engine.stream("trades")) == "<Stream trades: queries 1, rows 1, not running>"
+    later = pa.array([70_000_000, 600_000_000], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": later, "volume": [1, 2], "shop": ["x", "y"]}), tmp_path / "two" / "b.parquet")
+    write_project(
+        folder,
+        settings.replace("PATH", "two"),
+        shops="SELECT shop, sum(volume) AS n FROM trades [RANGE 2 MIN SLIDE 1 MIN] GROUP BY shop",
+    )
+    with opened(spark, folder)[0] as engine:
+        engine.process_available()
+        assert [row["n"] for row in engine.results("total", "rows")][:2] == [8, 8]

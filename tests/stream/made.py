@@ -401,7 +401,7 @@ class MadeStream:
         number = self.pipeline.progress.clock.batch + 1 if number is None else number
         self.history[number] = list(rows)
         with self.pipeline.step():
-            self.runner.periods.look()
+            self.runner.relief.periods.look()
         self.pipeline.process(cast(Any, list(rows)), number, self.runner.snapshot(), str(number))
         with self.pipeline.step():
             self.runner.lead()

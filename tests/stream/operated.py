@@ -126,7 +126,7 @@ def finish(bed: TestBed) -> None:
 
 
 def slots_of(bed: TestBed) -> OperatorSlots:
-    return bed.engine.streams.settings.operators
+    return bed.engine.streams.settings.desk.operators
 
 
 def answers(bed: TestBed, query: str) -> list[Answer]:

@@ -72,6 +72,16 @@ def read_until(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return Until(event_us=(aware - EPOCH) // timedelta(microseconds=1))
 
 
+def read_size(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Check the words of --memory."""
+    from penstock.model.byte_sizes import parse_bytes
+
+    try:
+        return None if value is None else value if parse_bytes(value) else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
 def query_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a query from the files of the project."""
     folder = Path(ctx.params.get("project") or ".")

@@ -1,4 +1,7 @@
-"""Implements ``penstock calibrate``, which measures and keeps what each step costs on this machine."""
+"""Implements ``penstock calibrate``, which measures and keeps what each step costs on this machine.
+
+``penstock capacity`` stands beside it, as it foretells by these costs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from dataclasses import asdict
 import click
 
 from penstock.cli.arguments import json_option
+from penstock.cli.capacity import capacity
 from penstock.cli.printing import say, say_json
 from penstock.printable import shown
+
+__all__ = ["calibrate", "capacity"]
 
 
 @click.command(short_help="Measure what each step costs here, to decide what is shared.")

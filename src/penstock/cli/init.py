@@ -17,7 +17,7 @@ from penstock.printable import shown
     "data",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Propose streams, queries and a test for the files in FOLDER: Parquet, CSV or JSON.",
+    help="Propose streams, queries and a test for the files in FOLDER, or for one file: Parquet, CSV or JSON.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files of the same names.")
 def init(folder: Path, data: Path | None, force: bool) -> None:

@@ -9,7 +9,10 @@ import click
 from penstock.cli.arguments import json_option
 from penstock.cli.locating import find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
+from penstock.cli.shedding import shed
 from penstock.printable import shown
+
+__all__ = ["policy", "shed"]
 
 
 @click.command(short_help="Tell or change which answers come first.")

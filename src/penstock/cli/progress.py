@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.moments import moment
 from penstock.cli.printing import say
+from penstock.model.duration import SECOND
+from penstock.printable import shown
 
 if TYPE_CHECKING:
     from penstock.stream.pipeline import Pipeline
 
 PERIOD_S: Final = 0.25
 LINE_EVERY_S: Final = 5.0  # where there is no terminal
+LONG_US: Final = 3 * SECOND  # after so long in one batch, people are told that it is being worked on
 
 
 @contextmanager
@@ -73,9 +76,18 @@ def telling(pipelines: Sequence[Pipeline]) -> Callable[[], str]:
         rows = sum(p.progress.clock.counts.ingested for p in pipelines)
         answers = sum(p.metrics.answers for p in pipelines)
         pace = (rows - before) / max(time.monotonic() - began, 1e-3)
-        return f"{rows:,} rows, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
+        far = f"{rows:,} rows, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
+        return far + "".join(f"; {words}" for words in map(at_work, pipelines) if words)
 
     return tell
+
+
+def at_work(pipeline: Pipeline) -> str:
+    """Say for how long a stream has been at work on a batch, if that is long."""
+    since_us = pipeline.committer.order.under_way.since_us
+    spent_us = 0 if since_us is None else pipeline.clock() - since_us
+    name = shown(pipeline.stream.name)
+    return f"{name} at work on a batch for {spent_us // SECOND} s" if spent_us >= LONG_US else ""
 
 
 def watermark(pipelines: Sequence[Pipeline]) -> str:

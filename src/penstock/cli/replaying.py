@@ -57,7 +57,7 @@ def _found(state: Path, names: str | None, since: Until | None, until: Until | N
     from penstock.store.trace_files import read_trace
 
     asked = [live_policy_named(name.strip()) for name in (names or ",".join(USUAL)).split(",")]
-    recording = read_trace(state, _instant(since), _instant(until))
+    recording = read_trace(state, instant_of(since), instant_of(until))
     ran = {one.policy for one in recording.windows}
     policies: dict[str, Policy] = {one.name: one for one in [*map(live_policy_named, sorted(ran)), *asked]}
     costs, own = RecordedCosts.of(recording), next(iter(ran)) if len(ran) == 1 else None
@@ -71,7 +71,7 @@ def _found(state: Path, names: str | None, since: Until | None, until: Until | N
     return ReplayedTrace(state, recording, figures, by_query, own, (agreed.mean, agreed.p95))
 
 
-def _instant(when: Until | None) -> int | None:
+def instant_of(when: Until | None) -> int | None:
     """Return the time that a limit names; a duration counts back from now."""
     from penstock.model.instants import wall_clock_us
 

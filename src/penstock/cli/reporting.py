@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.model.counts import counted
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from penstock.cli.working import Working
     from penstock.engine import Engine
     from penstock.model.schema import Stream
+
+MOST_NAMED: Final = 10  # paused queries
 
 
 def report(at_work: Working, seconds: float) -> dict[str, Any]:
@@ -39,6 +41,9 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
     lines = engine.catalog.lines_of(name)
     definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
     pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
+    paused: dict[str, str] = {d.name: "by hand" for d in definitions if engine.catalog.user_paused(d.name)}
+    for windows in (one.progress.windows for one in pipelines):
+        paused |= {d.name: why.kind for d in definitions if (why := windows.paused.get(d.id)) is not None}
     return {
         "stream": name,
         "queries": len(definitions),
@@ -56,7 +61,8 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "watermark_us": pipeline.progress.clock.watermark_us,
         "waiting": pipeline.metrics.waiting,
         "empty_folder": None if counts.ingested else _empty_folder(at_work.stream),
-        "paused": [d.name for d in definitions if any(d.id in one.progress.windows.paused for one in pipelines)],
+        "paused": list(paused),
+        "failed": [name for name, kind in paused.items() if kind != "by hand"],
         "reports": [report for one in pipelines for report in one.reports],
     }
 
@@ -91,6 +97,8 @@ def report_text(found: dict[str, Any]) -> str:
         if s["waiting"]:
             lines.append(f"  {_waiting(s['waiting'])}")
         lines += [f"  {shown(text)}" for text in s["reports"]]
+        if s["paused"]:
+            lines.append(f"  {_paused(s['paused'])}")
     lines += [f"answers are in {shown(sink['folder'])} ({sink['kind']})" for sink in found.get("sinks", [])]
     return "\n".join(lines)
 
@@ -101,6 +109,12 @@ def _open_windows(number: int, *, kept: bool) -> str:
     if kept:
         return f"{stay} until later rows make {'it' if number == 1 else 'them'} final; the next run goes on from here"
     return f"{stay}; --once --flush ends the stream and answers {'it' if number == 1 else 'them'}"
+
+
+def _paused(names: Sequence[str]) -> str:
+    """Name queries that answer nothing until somebody resumes them."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"paused: {', '.join(map(shown, names[:MOST_NAMED]))}{more}; penstock queries says why"
 
 
 def _waiting(rows: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.arguments import Until, json_option, project_argument, read_until, strategy_option
+from penstock.cli.arguments import Until, json_option, project_argument, read_size, read_until, strategy_option
 from penstock.cli.exits import INTERRUPTED
 from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
 from penstock.cli.printing import say, say_json
@@ -52,6 +52,7 @@ class RunOptions:
     strategy: str | None
     policy: str | None
     synchronize: str | None
+    memory: str | None
 
     @property
     def is_quiet(self) -> bool:
@@ -91,6 +92,7 @@ class RunOptions:
 @strategy_option
 @click.option("--policy", metavar="NAME", help="Which answers come first when much is due; by default Hybrid.")
 @click.option("--synchronize", metavar="NAME", help="Which evaluations run together to share work; by default C-LP.")
+@click.option("--memory", metavar="SIZE", callback=read_size, help="Cap what streams hold in the driver, as '4 GB'.")
 def run(project: Path, **options: Any) -> None:
     """Answer all queries of PROJECT.
 
@@ -134,7 +136,7 @@ def _run(project: Path, asked: RunOptions) -> None:
         _tell(at_work, asked, found)
     if asked.once and was_stopped:
         raise click.exceptions.Exit(INTERRUPTED)
-    if asked.once and any(stream["paused"] for stream in found["streams"]):
+    if asked.once and any(stream["failed"] for stream in found["streams"]):
         raise click.exceptions.Exit(1)
 
 
@@ -155,6 +157,8 @@ def _answer_all(at_work: Working, asked: RunOptions) -> bool:
         engine.set_policy(asked.policy)
     if asked.synchronize is not None:
         engine.set_synchronization(asked.synchronize)
+    if asked.memory is not None:
+        engine.set_memory(asked.memory)
     pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
     lines = asked.is_quiet and not asked.as_json
     with signalled() as ended, _events(at_work), progressing(pipelines, lines=lines):

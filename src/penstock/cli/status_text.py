@@ -9,6 +9,7 @@ from penstock.cli.backfill_progress import backfill_text
 from penstock.cli.moments import about, clock_time, moment, span
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.cli.reporting import columns_text
+from penstock.model.byte_sizes import format_bytes
 from penstock.model.counts import counted
 from penstock.model.duration import format_duration
 from penstock.printable import shown, visible
@@ -20,7 +21,7 @@ _MOST: Final = 10  # paused queries that a status shows; penstock queries shows 
 
 def status_text(found: dict[str, Any]) -> str:
     """Word a whole status."""
-    lines = [_head(found)]
+    lines = [_head(found), *_overload(found.get("overload"))]
     for stream in found["streams"]:
         mine = [
             (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
@@ -44,6 +45,20 @@ def _head(found: dict[str, Any]) -> str:
     return head if found["answers_requests"] else head + "\n  it takes no requests now; this is its last commit"
 
 
+def _overload(figures: dict[str, Any] | None) -> list[str]:
+    """Word how an engine with a cap stands to it."""
+    if not figures:
+        return []
+    held, peak, cap = (format_bytes(figures[f"{name}_bytes"]) for name in ("held", "peak", "cap"))
+    active = [stage["stage"] for stage in figures["stages"] if stage["active"]]
+    parts = [f"{held} held, {peak} at most, of {cap}", f"stages: {', '.join(active)}" if active else ""]
+    parts += [f"{counted(figures['skipped'], 'window')} skipped" if figures["skipped"] else ""]
+    parts += [f"batches waited {span(figures['held_s'])}" if figures["held_s"] >= 0.05 else ""]
+    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} ended" if figures["preempted"] else ""]
+    parts += [f"{counted(figures['over'], 'batch', 'batches')} let in above the cap" if figures["over"] else ""]
+    return _wrapped("memory", "; ".join(part for part in parts if part))
+
+
 def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     """Word where a stream stands; ``too_late`` says which queries missed rows."""
     lines = [f"{shown(stream['stream'])}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
@@ -60,6 +75,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open{_urgent(stream)}")
     if stream["answered"]["windows"]:
         lines += _wrapped("answers", _answered(stream["answered"]))
+    if behind := _backlog(stream.get("backlog") or {}):
+        lines += _wrapped("behind", behind)
     if stream.get("held_s", 0.0) >= 0.05:
         lines += _wrapped("held", f"batches have waited {span(stream['held_s'])} for answers since the start")
     if stream.get("sampling", "1") != "1":
@@ -84,6 +101,19 @@ def _operators(found: dict[str, Any]) -> str:
     busy = [f"{shown(one['call'])} {one['waiting']:,}" for one in found["operators"] if one["waiting"]]
     told = f"; {', '.join(busy[:_MOST])}" if busy else ""
     return f"{counted(len(found['operators']), 'operator')}, by {found['policy']}: {waiting}{told}"
+
+
+def _backlog(behind: dict[str, Any]) -> str:
+    """Word what waits in the source, and the windows that wait to be answered."""
+    parts = []
+    if behind.get("files"):
+        rows = f", about {counted(behind['rows'], 'row')}" if behind["rows"] is not None else ""
+        ago = f", the oldest written {span(behind['oldest_s'])} ago" if behind["oldest_s"] is not None else ""
+        parts.append(f"{counted(behind['files'], 'file')}{rows} in the source{ago}")
+    if behind.get("windows") and behind["waited_s"] >= 0.05:
+        windows = counted(behind["windows"], "final window", "final windows")
+        parts.append(f"{windows} to answer, for {span(behind['waited_s'])}; {span(behind['expected_s'])} of work")
+    return "; ".join(parts)
 
 
 def _urgent(stream: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from penstock.cli.locating import find_state, state_option
 from penstock.cli.moments import clock_time
 from penstock.cli.printing import say, say_json
 from penstock.errors import PenstockError
+from penstock.model.byte_sizes import format_bytes
 from penstock.model.counts import counted
 from penstock.model.duration import DAY, HOUR, MINUTE, SECOND
 from penstock.printable import block, columns, shown
@@ -25,6 +26,7 @@ from penstock.printable import block, columns, shown
 Queries = list[dict[str, Any]]
 NARROWEST: Final = 80
 WIDE: Final = 100
+WITHOUT_TERMINAL: Final = 160  # columns, where the table goes to a file or a program
 SHOWN: Final = 20  # queries, unless --limit says so
 SHORTEST_S: Final = 0.1  # between two looks
 ANSWERED_WITHIN_S: Final = 5.0
@@ -86,7 +88,7 @@ def top(
                 if as_json:
                     say_json({**found, "queries": found["queries"][:limit]})
                 else:
-                    show(top_text(found, limit or SHOWN, shutil.get_terminal_size().columns))
+                    show(top_text(found, limit or SHOWN, shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns))
     except KeyboardInterrupt:
         if once:
             raise
@@ -142,15 +144,25 @@ def top_text(found: dict[str, Any], limit: int, width: int) -> str:
 def _head(found: dict[str, Any]) -> str:
     """Word how the engine is as a whole."""
     lagging, late = (sum(stream[name] for stream in found["streams"]) for name in ("lagging", "past_deadline"))
-    seconds, memory = sum(found["seconds"].values()), sum(stream["memory_bytes"] for stream in found["streams"])
+    seconds, files = sum(found["seconds"].values()), sum(one["backlog"]["files"] or 0 for one in found["streams"])
+    memory, disk = (sum(stream[f"{place}_bytes"] for stream in found["streams"]) for place in ("memory", "disk"))
     parts = [
         f"{counted(len(found['queries']), 'query', 'queries')} by {shown(found['policy'])}",
         f"{lagging:,} lagging" if lagging else "none lags",
+        f"{counted(files, 'file')} to read" if files else "",
         f"{counted(late, 'window', 'windows')} tardy" if late else "",
         f"{length(seconds)} of work",
-        f"{size(memory)} in memory",
+        f"{format_bytes(memory)} in memory",
+        f"{format_bytes(disk)} on disk" if disk else "",
+        _stages(found.get("overload") or {}),
     ]
     return f"{clock_time(found['clock_us']).partition('T')[2]}  " + ", ".join(part for part in parts if part)
+
+
+def _stages(overload: dict[str, Any]) -> str:
+    """Name the stages that are active because memory runs short."""
+    active = [stage["stage"] for stage in overload.get("stages", ()) if stage["active"]]
+    return f"overload: {', '.join(active)}" if active else ""
 
 
 def _cells(query: dict[str, Any]) -> tuple[str, ...]:
@@ -160,7 +172,7 @@ def _cells(query: dict[str, Any]) -> tuple[str, ...]:
     times = (length(query["response"]["p95"]) if told else "-", slowdown, length(query["tardiness"]["p95"]))
     stale = "-" if query["stale_s"] is None else length(query["stale_s"])
     answers = f"{query['windows'] or query['rows']:,}"
-    costs = length(seconds_of(query)), size(query["bytes_sent"]), size(query["memory_bytes"])
+    costs = length(seconds_of(query)), format_bytes(query["bytes_sent"]), format_bytes(query["memory_bytes"])
     return (shown(query["query"]), answers, *times, stale, f"{query['skipped']:,}", *costs)
 
 
@@ -168,11 +180,20 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str) -> str:
     """Put cells below each other: names to the left, figures to the right."""
     name, *figures = row
     if columns(name) > widths[0]:
-        while columns(name) > widths[0] - 1:
-            name = name[:-1]
-        name += "…"
+        name = _cut(name, widths[0])
     cells = [name + " " * (widths[0] - columns(name))]
     return gap.join([*cells, *(cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True))]).rstrip()
+
+
+def _cut(name: str, width: int) -> str:
+    """Leave the middle of a name out: names of a project often begin alike."""
+    last = len(name)
+    while last and columns(name[last - 1 :]) <= width // 2:
+        last -= 1
+    first = len(name)
+    while columns(name[:first]) > width - 1 - columns(name[last:]):
+        first -= 1
+    return f"{name[:first]}…{name[last:]}"
 
 
 def seconds_of(query: dict[str, Any]) -> float:
@@ -190,11 +211,3 @@ def length(seconds: float) -> str:
         if seconds >= unit / SECOND:
             return f"{seconds * SECOND / unit:,.1f} {name}"
     return f"{seconds:.1f} s"
-
-
-def size(number: float) -> str:
-    """Write a number of bytes in few letters: ``1.2 MB``."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number:.0f} B"

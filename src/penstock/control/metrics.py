@@ -14,20 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.catalog import Catalog
+from penstock.control.backlog import Backlog, backlog_of
 from penstock.errors import UnknownQuery, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.arrays import FloatArray
 from penstock.model.derived import is_line, source_of
-from penstock.stream.derived.row_times import RULERS
+from penstock.stream.accounting.accounts import balance_of
+from penstock.stream.accounting.holding import Balance, HeldIn, rounded
 from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, TARDINESS, FigureTable
 from penstock.stream.figures.row_figures import RowShare
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
+from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
 from penstock.stream.query_items import deadline_us_of
 
 if TYPE_CHECKING:
     from penstock.stream.figures.stream_figures import EngineFigures
     from penstock.stream.pipeline import Pipeline
     from penstock.stream.runner import StreamRunner
+
+
+PLACES: Final[tuple[HeldIn, HeldIn]] = ("memory", "disk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,8 @@ class QueryMetrics:
     stale_s: float | None  # how far the newest answer is behind the watermark now
     seconds: Seconds  # its share
     bytes_sent: float  # its share of what Spark sent to the driver, or of the rows that were stored
-    memory_bytes: float  # its share of the partials in memory
+    memory_bytes: float  # its share of the driver's memory
+    disk_bytes: float = 0.0  # its share of files
     shed: int = 0  # rows that it did not look at, as it sheds load
 
 
@@ -84,9 +91,15 @@ class StreamMetrics:
     log_s: float  # of the seconds of answering
     background_s: Mapping[str, float]  # upkeep and reading of the past
     bytes_sent: float  # and stored, of rows
-    memory_bytes: int
+    memory_bytes: int  # in the driver
     unshared: Seconds  # of queries that are gone, or before there was one
     unshared_bytes: float  # sent for them
+    memory: Mapping[str, int]  # by kind, as penstock.stream.accounting.accounts lists them
+    disk_bytes: int
+    disk: Mapping[str, int]
+    unshared_memory_bytes: float  # held for no query
+    unshared_disk_bytes: float
+    backlog: Backlog  # rows that wait in the source, and final windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,7 @@ class EngineMetrics:
     policy: str
     streams: tuple[StreamMetrics, ...]
     queries: tuple[QueryMetrics, ...]
+    overload: OverloadFigures = NO_CAP  # how it stands to the cap of its memory
 
     @property
     def seconds(self) -> Seconds:
@@ -125,12 +139,23 @@ def metrics_of(
     """Read the figures of all streams at work; a batch keeps nobody waiting, so they may be a moment apart."""
     streams: list[StreamMetrics] = []
     queries: list[QueryMetrics] = []
-    for name, runner in sorted(at_work.items()):
-        reading = _Reading(name, runner.pipeline, figures)
-        streams.append(reading.stream())
+    balances = {name: tuple(balance_of(runner, place) for place in PLACES) for name, runner in sorted(at_work.items())}
+    memory, disk = (_by_query([each[place] for each in balances.values()]) for place in range(len(PLACES)))
+    for name, (in_memory, on_disk) in balances.items():
+        reading = _Reading(name, at_work[name].pipeline, figures, memory, disk)
+        streams.append(reading.stream(in_memory, on_disk, backlog_of(at_work[name])))
         queries += reading.queries([d for d in catalog.definitions(name) if not d.query.is_continuous])
         queries += reading.continuous([d for d in catalog.definitions(name) if d.query.is_continuous])
     return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
+
+
+def _by_query(balances: Sequence[Balance]) -> dict[int, float]:
+    """Add up what queries hold in all streams: a query's rows may wait in another stream than its own."""
+    found: dict[int, float] = {}
+    for balance in balances:
+        for query, held in balance.by_query.items():
+            found[query] = found.get(query, 0.0) + held
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +173,17 @@ UNKNOWN: Final = _Row(0, inf, (0.0,) * 5)
 class _Reading:
     """What one stream has measured, at one moment."""
 
-    def __init__(self, name: str, pipeline: Pipeline, figures: EngineFigures) -> None:
-        """Read what was measured as a whole, and divide it."""
+    def __init__(
+        self,
+        name: str,
+        pipeline: Pipeline,
+        figures: EngineFigures,
+        memory: Mapping[int, float],
+        disk: Mapping[int, float],
+    ) -> None:
+        """Read what was measured as a whole, and divide it; ``memory`` and ``disk`` are what each query holds."""
         self.name, self.pipeline, self.metrics = name, pipeline, pipeline.metrics
-        self.memory = pipeline.synopsis.bytes_by_lane()
+        self.memory, self.disk = memory, disk
         mine = figures.of(name)
         self.table, self.background = mine.copied(), dict(mine.background_s)
         self.rows, gone = pipeline.continuous.figures.read()
@@ -162,7 +194,7 @@ class _Reading:
         self.shares, self.unshared = _divided(self.table, rest)
         self.unshared += (gone.seconds, 0.0, 0.0, 0.0, gone.bytes)
 
-    def stream(self) -> StreamMetrics:
+    def stream(self, memory: Balance, disk: Balance, backlog: Backlog) -> StreamMetrics:
         """Tell what the stream has done."""
         unanswered = self.pipeline.committer.unanswered
         return StreamMetrics(
@@ -177,9 +209,15 @@ class _Reading:
             log_s=self.metrics.log,
             background_s=self.background,
             bytes_sent=self.whole_bytes,
-            memory_bytes=sum(self.memory.values()),
+            memory_bytes=round(memory.total),
             unshared=Seconds(*self.unshared[:4].tolist()),
             unshared_bytes=float(self.unshared[4]),
+            memory=rounded(memory.by_kind),
+            disk_bytes=round(disk.total),
+            disk=rounded(disk.by_kind),
+            unshared_memory_bytes=memory.unshared,
+            unshared_disk_bytes=disk.unshared,
+            backlog=backlog,
         )
 
     def queries(self, definitions: Sequence[Definition]) -> list[QueryMetrics]:
@@ -187,7 +225,7 @@ class _Reading:
         table, by_rows = self.table, is_line(self.name)
         figures = [by_query(table, figure) for figure in (RESPONSE, SLOWDOWN, TARDINESS, STALENESS)]
         stale = {} if by_rows else stale_s(table, self.pipeline.progress.clock.watermark_us)
-        memory, shares, late = self._memory(), self.shares.tolist(), table.late.tolist()
+        shares, late = self.shares.tolist(), table.late.tolist()
         ideal = table.ideal_s(np.arange(len(table.late))).tolist()
         found = []
         for definition in definitions:
@@ -212,7 +250,8 @@ class _Reading:
                     stale_s=stale.get(number),
                     seconds=Seconds(*known.shares[:4]),
                     bytes_sent=known.shares[4],
-                    memory_bytes=memory.get(number, 0.0),
+                    memory_bytes=self.memory.get(number, 0.0),
+                    disk_bytes=self.disk.get(number, 0.0),
                     shed=self.pipeline.progress.windows.shed.get(number, 0),
                 )
             )
@@ -241,19 +280,10 @@ class _Reading:
                     stale_s=None,
                     seconds=Seconds(mine.seconds, 0.0, 0.0, 0.0),
                     bytes_sent=mine.bytes,
-                    memory_bytes=0.0,
+                    memory_bytes=self.memory.get(definition.id, 0.0),
+                    disk_bytes=self.disk.get(definition.id, 0.0),
                 )
             )
-        return found
-
-    def _memory(self) -> dict[int, float]:
-        """Divide the memory of each lane evenly among its queries."""
-        found: dict[int, float] = {}
-        for tree in () if self.pipeline.layout is None else self.pipeline.layout.plan.trees:
-            for key, users in tree.lanes.items():
-                for one in users:  # what tells the times of a query's row numbers is the query's
-                    part = self.memory.get(key, 0) / len(users)
-                    found[one.id % RULERS] = found.get(one.id % RULERS, 0.0) + part
         return found
 
 

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog import Catalog
+from penstock.control.backlog import backlog_at
 from penstock.control.status import SinkStatus, Status, StreamFacts, status_at
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
 from penstock.language.statements import Select
 from penstock.model.instants import wall_clock_us
+from penstock.model.schema import Stream
+from penstock.spark.sources.unread_files import UnreadFiles
 from penstock.store.changes import ChangeLog, read_changes
 from penstock.store.commits import Commit
 from penstock.store.files import read_record
@@ -26,7 +29,8 @@ ATTEMPTS = 5  # an engine that runs may put a newer commit in the place of the o
 def read_status(folder: Path) -> Status:
     """Tell how a folder's streams and queries stand by what was last recorded; an engine may run on it meanwhile."""
     catalog = read_catalog(folder)
-    standings = {name: _standing(folder, name) for name in (*catalog.stream_names(), *catalog.line_names())}
+    streams = {name: catalog.known_stream(name) for name in catalog.stream_names()}
+    standings = {name: _standing(folder, name, streams.get(name)) for name in (*streams, *catalog.line_names())}
     return status_at(catalog, standings, wall_clock_us())
 
 
@@ -58,13 +62,16 @@ class _Listed(ChangeLog):
         return iter(self._listed)
 
 
-def _standing(folder: Path, stream: str) -> StreamFacts:
-    """Tell where a stream stands by its last commit."""
+def _standing(folder: Path, stream: str, declared: Stream | None) -> StreamFacts:
+    """Tell where a stream stands by its last commit, and what its source holds beyond that."""
     commit, progress = _last_commit(folder / "commits" / stream), Progress()
     if commit is not None:
         progress.restore(commit)
     last = _last_answers(folder / "answers" / stream)
-    return StreamFacts(progress, [_sink(path, last) for path in _sinks(folder / "sinks", stream)])
+    unread = None if declared is None else UnreadFiles(declared, folder / "checkpoint" / stream)
+    behind = backlog_at(None if unread is None else unread.look(progress.clock.source), progress.clock.counts.ingested)
+    sinks = [_sink(path, last) for path in _sinks(folder / "sinks", stream)]
+    return StreamFacts(progress, sinks, backlog=behind)
 
 
 def _last_answers(folder: Path) -> int:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.catalog import Catalog
+from penstock.control.backlog import NO_BACKLOG, Backlog, backlog_of
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.due import NO_SILENCE
 from penstock.language.options import option_us, priority_of, urgency_words
@@ -18,6 +19,7 @@ from penstock.model.window import RowsWindow, SessionWindow, Window
 from penstock.share.explain.operators import OperatorsPlan
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
+from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
 from penstock.stream.progress import BackfillProgress, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -78,6 +80,7 @@ class StreamStatus:
     fresh: int = 0  # queries that may skip windows
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
     operators: OperatorsPlan | None = None  # behind which rows of queries without a window wait
+    backlog: Backlog = NO_BACKLOG  # rows that wait in the source, and final windows
     sampling: str = "1"  # the share of the rows that queries which shed load take
 
 
@@ -138,12 +141,21 @@ class StreamFacts:
     retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
     held_s: float = 0.0  # that batches have waited for answers
     operators: OperatorsPlan | None = None
+    backlog: Backlog = NO_BACKLOG
 
 
-def status_of(catalog: Catalog, at_work: Mapping[str, StreamRunner], clock_us: int, *, running: bool) -> dict[str, Any]:
+def status_of(
+    catalog: Catalog,
+    at_work: Mapping[str, StreamRunner],
+    clock_us: int,
+    *,
+    running: bool,
+    overload: OverloadFigures = NO_CAP,
+) -> dict[str, Any]:
     """Tell how an engine's streams and queries are; no lock is taken, so that a long batch keeps nobody waiting."""
     standings = {name: _standing(stream) for name, stream in list(at_work.items())}
-    return {"running": running, **status_at(catalog, standings, clock_us).to_dict()}
+    found = status_at(catalog, standings, clock_us).to_dict()
+    return {"running": running, **found, "overload": asdict(overload) if overload.cap_bytes else None}
 
 
 def _standing(at_work: StreamRunner) -> StreamFacts:
@@ -157,8 +169,9 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
     waited = round(at_work.pipeline.metrics.held, 3)
-    operators = at_work.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
-    return StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited, operators)
+    operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
+    known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
+    return replace(known, operators=operators, backlog=backlog_of(at_work))
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -229,6 +242,7 @@ def _stream(
         fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
         operators=standing.operators,
+        backlog=standing.backlog,
         sampling=share_of(progress.clock.sampling),
     )
 
@@ -266,7 +280,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         window=str(definition.asked),
         state=state,
         why=why,
-        failed=paused is not None and paused.kind != "by hand",
+        failed=paused is not None and paused.kind not in ("by hand", "for memory"),
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
         next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
         ends_us=None if lifetime is None else definition.created_us + lifetime,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from itertools import repeat
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.evaluate.expressions.raw_times import raw_type, raw_values
 from penstock.model.arrays import Int64Array
+from penstock.model.object_sizes import NUMBER, SLOT, bytes_of_all
 
 _PLAIN = (str, bytes, int, type(None))  # equal to themselves, and hashable
 _NAN = object()  # NaN is one group, though NaN ≠ NaN in Python
@@ -42,6 +44,15 @@ class Groups:
     def __len__(self) -> int:
         """Return the number of groups seen."""
         return len(self._numbers) if self.types else 1
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory the keys take; any thread may ask."""
+        count, columns = len(self._numbers), [list_ for list_ in self._columns]
+        together = getsizeof(()) + SLOT * len(columns) if len(columns) > 1 else 0  # keys of several columns are tuples
+        listed = sum(getsizeof(column) + bytes_of_all(column) - SLOT * len(column) for column in columns)
+        arrays = int(sum(array.nbytes for array in list(self._arrays))) + self._ranks.nbytes
+        return getsizeof(self._numbers) + count * (NUMBER + together) + listed + arrays
 
     def encode(self, columns: Sequence[pa.ChunkedArray]) -> Int64Array:
         """Return each row's group number, giving new numbers to new groups."""

@@ -78,6 +78,12 @@ def by_grouping(partials: pa.Table, count: int) -> list[pa.Table]:
     return [parted.slice(start, end - start) for start, end in pairwise(ends.tolist())]
 
 
+def rows_in(partials: pa.Table) -> int:
+    """Count the rows that a batch's partials were made of, before these are filed: the first grouping has them all."""
+    counts = stream_rows(partials).to_numpy()
+    return int((counts[partials[GROUPING].to_numpy() == 0] if has_groupings(partials) else counts).sum())
+
+
 def first_time(layout: Layout, partials: pa.Table) -> int | None:
     """Return the smallest valid time of a batch, before its partials are filed; None: it has no valid row."""
     return statistics(layout, by_grouping(partials, len(layout.members))[0]).first_us

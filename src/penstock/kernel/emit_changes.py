@@ -7,6 +7,7 @@ nothing, and is not forgotten: when it has rows again, its answer is emitted if 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.revisions import KEY
 from penstock.language.options import says_changes
 from penstock.model.arrays import Int64Array
+from penstock.model.object_sizes import bytes_of_all, bytes_of_row
 from penstock.store.answer_parts import DEFINITION
 from penstock.store.answers import AnswerLog
 
@@ -44,6 +46,16 @@ class EmitChanges:
                 t.append_column(DEFINITION, pa.array(np.full(t.num_rows, definition))) for t in log.of([definition])
             ]
             self.changed(said, [definition])
+
+    def bytes_by_query(self) -> dict[int, int]:
+        """Return about how much memory the answers of each query take; any thread may ask."""
+        found: dict[int, int] = {}
+        for definition, said in list(self._said.items()):
+            entries = list(said.items())
+            found[definition] = getsizeof(said) + bytes_of_all(
+                entries, lambda one: bytes_of_row(one[0]) + bytes_of_row(one[1])
+            )
+        return found
 
     def forget_others(self, current: Collection[int]) -> None:
         """Forget queries that are gone."""

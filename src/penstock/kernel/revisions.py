@@ -46,6 +46,9 @@ def is_revised(answers: pa.Table) -> bool:
     return REVISION in answers.column_names
 
 
+ENTRY: Final = 200  # bytes, about: what is remembered of a window and group besides the table
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
     """What was last said of a window and group: a row of a table."""
@@ -62,6 +65,19 @@ class Revisions:
     def __init__(self) -> None:
         """Start empty."""
         self._said: dict[int, dict[int, dict[int, _Said]]] = {}  # definition → window end → group
+
+    def bytes_by_query(self) -> dict[int, int]:
+        """Return about how much memory the answers of each query take; any thread may ask."""
+        found: dict[int, int] = {}
+        for definition, by_end in list(self._said.items()):
+            tables: dict[int, int] = {}
+            entries = 0
+            for said in list(by_end.values()):
+                known = list(said.values())
+                entries += len(known)
+                tables |= {id(one.table): one.table.nbytes for one in known}
+            found[definition] = entries * ENTRY + sum(tables.values())
+        return found
 
     def note(self, answers: pa.Table, groups: Mapping[int, Groups]) -> None:
         """Remember answers, later ones over earlier ones; ``groups`` numbers the groups of each definition."""

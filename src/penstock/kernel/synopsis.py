@@ -81,9 +81,18 @@ class Synopsis(BreakableLanes):
         """Return about how much memory frequency tables, sketches and other states take."""
         return sum(lane.state_bytes for lane in list(self.lanes.values()))  # asked for while a batch may open lanes
 
-    def bytes_by_lane(self) -> dict[LaneKey, int]:
-        """Return about how much memory each lane takes."""
-        return {key: lane.nbytes for key, lane in list(self.lanes.items())}
+    def bytes_by_lane(self) -> dict[LaneKey, float]:
+        """Return about how much memory each lane takes; lanes of a bundle take a part of it each."""
+        bundles = {id(one): one.lane.nbytes / one.width for one in list(self._bundles.values()) if one.width}
+        found: dict[LaneKey, float] = {}
+        for key, lane in list(self.lanes.items()):
+            known = bundles.get(id(lane.bundle)) if isinstance(lane, ColumnLane) else None
+            found[key] = lane.nbytes if known is None else known
+        return found
+
+    def bytes_by_grouping(self) -> dict[tuple[str, tuple[str, ...]], int]:
+        """Return about how much memory the keys of each grouping's groups take."""
+        return {grouping: groups.nbytes for grouping, groups in list(self._groups.items())}
 
     def session_lanes(self) -> dict[LaneKey, SessionLane]:
         """Return the lanes of sessions."""
@@ -182,6 +191,14 @@ class Synopsis(BreakableLanes):
         """Take, lane by lane, slices from a time on that nobody needed until a new query came."""
         for key, floor in floors.items():
             self.lanes[key].reopen(floor)
+
+    def give_back(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
+        """Give back the memory of lanes that hold nothing any more, and of groups of which nothing is stored."""
+        for key, lane in list(self.lanes.items()):
+            if isinstance(lane, DenseLane | ScanLane) and not len(lane.groups()):
+                self._close(lane)
+                self.lanes[key] = self._empty_lane(key, lane.components)
+        self.forget_groups(needed)
 
     def forget_groups(self, needed: Container[tuple[str, tuple[str, ...]]]) -> None:
         """Forget groups of which nothing is stored, once they are many; ``needed`` are groupings others number by."""

@@ -139,6 +139,12 @@ class Takers:
         self.parts = [PartTakers() for _ in range(parts)]
         self._together: dict[int, ConjunctionBits | None] = {}
 
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory the fragments take."""
+        known = [part.known for part in self.parts]
+        return sum(one.fragments.nbytes + one.starts.nbytes + one.conditions.nbytes for one in known)
+
     def together(self, number: int, part: CellPart, axes: Sequence[Axis]) -> ConjunctionBits | None:
         """Return what evaluates the conditions of a part together; None: they are evaluated one by one."""
         if number not in self._together:

@@ -176,6 +176,14 @@ _LISTED: Final = (
         _length,
     ),
     Option(
+        "preemptible",
+        "true or false",
+        "false",
+        ALL,
+        "whether the query may be paused while the engine is at the cap of its memory",
+        _one_of("true", "false"),
+    ),
+    Option(
         "shed",
         "'none' or 'sample'",
         "none",
@@ -193,12 +201,22 @@ _LISTED: Final = (
     ),
 )
 # queries without a window refuse them: they answer each row once, and have no partials
-NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "retain", "shed")
+NOT_FOR_EACH_ROW: Final = ("emit", "on_error", "revise_for", "changed_files", "retain", "preemptible", "shed")
 KEPT_US: Final = 3_600_000_000  # how long rows of a query without a window are kept, if it does not say
 # windows of rows refuse them
-NOT_FOR_ROWS: Final = ("late", "revise_for", "from", "changed_files", "retain", "retain_rows", "keep", "shed")
+NOT_FOR_ROWS: Final = (
+    "late",
+    "revise_for",
+    "from",
+    "changed_files",
+    "retain",
+    "retain_rows",
+    "keep",
+    "preemptible",
+    "shed",
+)
 # sessions refuse them: they are answered once, when they are final, from the rows to come
-NOT_FOR_SESSIONS: Final = ("emit", "late", "revise_for", "from", "changed_files", "retain", "shed")
+NOT_FOR_SESSIONS: Final = ("emit", "late", "revise_for", "from", "changed_files", "retain", "preemptible", "shed")
 SHEDS: Final = ("shed", "sample")  # among the options of a query that answers from a sample where too much comes
 OPTIONS: Final = {option.name: option for option in _LISTED}
 
@@ -242,6 +260,11 @@ def _check_together(kept: Mapping[str, Value], clauses: Sequence[OptionClause], 
             place = next(clause.place for clause in clauses if clause.name == "emit")
             what = f"option emit = 'change' beside option {other} is not available"
             raise Unsupported(what, text=text, place=place, hint=f"Leave out emit = 'change', or {other}.")
+    for other in ("late", "retain") if kept.get("preemptible") == "true" else ():
+        if other in kept:  # what is to be there for revisions and questions must not go
+            place = next(clause.place for clause in clauses if clause.name == "preemptible")
+            what = f"option preemptible beside option {other} is not available"
+            raise Unsupported(what, text=text, place=place, hint=f"Leave out preemptible, or {other}.")
     if revised == (length is not None):
         return
     alone = "late" if revised else "revise_for"
@@ -282,6 +305,11 @@ def keep_us(query: Query) -> int:
     """Return how long a query's answers are kept; 0: for ever."""
     said = option_us(query, "keep")
     return said if said is not None else KEPT_US if query.is_continuous else 0
+
+
+def is_preemptible(query: Query) -> bool:
+    """Tell whether a query may be paused for memory."""
+    return ("preemptible", "true") in query.options
 
 
 def is_exploded(query: Query) -> bool:

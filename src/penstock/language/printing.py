@@ -11,7 +11,7 @@ from penstock.errors import Unsupported
 from penstock.language.binding.canonical import copied, render
 from penstock.language.binding.grouping_sets import write_element
 from penstock.language.binding.query_text import write_direction, write_name
-from penstock.language.binding.scope import is_function, path_of
+from penstock.language.binding.scope import bare_all, is_function, path_of
 from penstock.language.grammar.dialect import window_of
 from penstock.language.grammar.literals import is_plain_word, quote, word_set, write_string
 from penstock.language.grammar.readings import RESERVED
@@ -53,7 +53,7 @@ def write_select(tree: exp.Select) -> str:
     if where := tree.args.get("where"):
         parts += ["WHERE", write_expression(where.this)]
     if group := tree.args.get("group"):
-        parts += ["GROUP BY", ", ".join(write_element(key, write_expression) for key in group.expressions)]
+        parts += ["GROUP BY", _keys(group.expressions)]
     if having := tree.args.get("having"):
         parts += ["HAVING", write_expression(having.this)]
     if order := tree.args.get("order"):
@@ -62,6 +62,13 @@ def write_select(tree: exp.Select) -> str:
         if count := tree.args.get(clause):
             parts += [clause.upper(), count.expression.name]
     return " ".join(parts)
+
+
+def _keys(keys: Sequence[exp.Expr]) -> str:
+    """Write GROUP BY's list; ALL alone has no quotes, with which it would be a name."""
+    if len(keys) == 1 and bare_all(keys[0]) is not None:
+        return "ALL"
+    return ", ".join(write_element(key, write_expression) for key in keys)
 
 
 def _sort_key(key: exp.Expr) -> str:

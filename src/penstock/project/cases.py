@@ -142,7 +142,8 @@ def _checked(reading: YamlFile, case: QueryTest, parts: Mapping[str, Node], node
         reading.complain(
             f'there is no query "{case.query}"',
             case.place if "query" in parts else _head(node),
-            hint=nearest(case.query, names) or "Add query: and the name of one.",
+            detail=f"queries: {', '.join(names[:8])}{', …' * (len(names) > 8)}" if names else None,
+            hint=nearest(case.query, names) or (None if "query" in parts else "Add query: and the name of one."),
         )
         return case.query
     return query.name

@@ -17,6 +17,7 @@ from penstock.language.statements import CreateStream
 from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, computed_time, read_length, read_names
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.document import Entries, Place, YamlFile, options_of, place_of
+from penstock.project.state_columns import StateColumns
 from penstock.sources.description import UNKNOWN_TYPE, SourceFormat
 from penstock.sources.registry import FORMATS, formats_for, found_columns
 
@@ -39,13 +40,13 @@ class Declared:
     columns: Mapping[str, Place] = field(default_factory=dict)  # where each is declared
 
 
-def read_declarations(reading: YamlFile, node: Node, kind: str, folder: Path) -> list[Declared]:
-    """Read all streams or all tables."""
+def read_declarations(reading: YamlFile, node: Node, kind: str, folder: Path, before: StateColumns) -> list[Declared]:
+    """Read all streams or all tables; ``before`` has columns that files may tell no more."""
     found = []
     for name, (key, value) in reading.entries(node, f"{kind}s").items():
         if not is_plain_word(name):
             reading.complain(f'"{name}" is not a name for a {kind}', key, hint=NAME_HINT)
-        elif (declared := _read(reading, name, key, value, kind, folder)) is not None:
+        elif (declared := _read(reading, name, key, value, kind, folder, before)) is not None:
             found.append(declared)
     return found
 
@@ -55,19 +56,21 @@ def names_in(node: Node) -> frozenset[str]:
     return frozenset(key.value.lower() for key, _ in node.value) if isinstance(node, MappingNode) else frozenset()
 
 
-def _read(reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder: Path) -> Declared | None:
+def _read(
+    reading: YamlFile, name: str, key: Node, node: Node, kind: str, folder: Path, before: StateColumns
+) -> Declared | None:
     """Read one stream or table; None if a mistake leaves nothing to go on with."""
-    what, before = f'{kind} "{name}"', len(reading.problems)
+    what, mistakes = f'{kind} "{name}"', len(reading.problems)
     entries = reading.entries(node, what, STREAM_SETTINGS if kind == "stream" else TABLE_SETTINGS)
-    if not entries and len(reading.problems) > before:
+    if not entries and len(reading.problems) > mistakes:
         return None
     declared = _columns(reading, entries["columns"][1], what, kind) if "columns" in entries else None
-    whole = len(reading.problems) == before
+    whole = len(reading.problems) == mistakes
     item: Stream | Table = Table(name, declared or (), *_source(reading, what, key, entries, kind, folder))
     if kind == "stream":
         item = _stream(reading, what, key, entries, item)
-    if declared is None and len(reading.problems) == before:
-        item = _with_found(reading, item, key)
+    if declared is None and len(reading.problems) == mistakes:
+        item = _with_found(reading, item, key, before.names_of(kind, name))
     if isinstance(item, Stream):
         item = _check_dedup(reading, entries, _check_time(reading, entries, item))
     places = _column_places(entries["columns"][1]) if "columns" in entries else {}
@@ -196,11 +199,14 @@ def _check_time(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
     return replace(item, time=column.name)
 
 
-def _with_found(reading: YamlFile, item: Stream | Table, key: Node) -> Stream | Table:
-    """Take the names of columns that files tell."""
+def _with_found(reading: YamlFile, item: Stream | Table, key: Node, before: tuple[Column, ...]) -> Stream | Table:
+    """Take the names of columns that files tell, behind those that are known from before."""
+    names = {column.name.lower() for column in before}
     try:
-        return replace(item, columns=found_columns(item))
+        return replace(item, columns=(*before, *(c for c in found_columns(item) if c.name.lower() not in names)))
     except SourceError as error:
+        if before:
+            return replace(item, columns=before)
         reading.complain(error.what, key, detail=error.detail, hint=error.hint)
         return item
 

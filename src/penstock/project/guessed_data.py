@@ -44,27 +44,29 @@ class DataSet:
 
 
 def find_data(folder: Path) -> list[DataSet]:
-    """Find the data sets in a folder, or say that there are none."""
-    if not folder.is_dir():
-        raise SourceError(f"{folder} is not a folder", hint="Name a folder with files of Parquet, CSV or JSON.")
+    """Find the data sets in a folder, or the one of a file, or say that there are none."""
+    if not folder.exists():
+        raise SourceError(f"there is no {folder}", hint="Name a folder with files of Parquet, CSV or JSON, or a file.")
     together: dict[tuple[Path, str, tuple[str, ...]], list[Path]] = {}
     for file in _files(folder):
         format_ = _format(file)
         assert format_ is not None
         names = tuple(_sample(file, format_, _options(file, format_)).column_names)
-        together.setdefault((_above_partitions(file), format_, names), []).append(file)
+        home = file.parent if file == folder else _above_partitions(file)
+        together.setdefault((home, format_, names), []).append(file)
     if not together:
         what = f"there are no rows of Parquet, CSV or JSON in {folder}"
         raise SourceError(what, hint=f"Files end in {', '.join(ENDINGS)}, perhaps with .gz after it.")
     homes = [home for home, _, _ in together]
     alone = {home for home in homes if sum(other == home or home in other.parents for other in homes) == 1}
+    alone = set() if folder.is_file() else alone  # its neighbours were not looked at
     sets = [_data_set(home, format_, files, home in alone) for (home, format_, _), files in together.items()]
     return _named_apart(sets[:MOST_SETS])
 
 
 def _files(folder: Path) -> Iterator[Path]:
     """List the files that hold rows, in order."""
-    for file in sorted(folder.rglob("*")):
+    for file in [folder] if folder.is_file() else sorted(folder.rglob("*")):
         hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
         if not hidden and file.is_file() and file.stat().st_size > 0 and _format(file) is not None:
             yield file

@@ -100,17 +100,18 @@ def _time(data: DataSet, name: str) -> GuessedTime | None:
         return _described(name, "time", None, column.cast(pa.timestamp("us"), safe=False), 0)
     if pa.types.is_date(type_):
         return _described(name, "date", f"CAST({quote(name)} AS TIMESTAMP)", column.cast(pa.timestamp("us")), 0)
-    if pa.types.is_integer(type_) and _LIKELY.search(name):
+    if (pa.types.is_integer(type_) or pa.types.is_floating(type_)) and _LIKELY.search(name):
         return _of_numbers(name, column)
     return _of_texts(name, column) if pa.types.is_string(type_) else None
 
 
 def _of_numbers(name: str, column: pa.ChunkedArray) -> GuessedTime | None:
-    """Read numbers since 1970, in the unit in which they all are times of our days."""
+    """Read numbers since 1970, in the unit in which they all are times of our days; seconds may have fractions."""
     least, most = (pc.min_max(column)[key].as_py() for key in ("min", "max"))
-    for function, per_second in UNITS:
+    for function, per_second in UNITS[:1] if pa.types.is_floating(column.type) else UNITS:
         if EARLIEST_S * per_second <= least <= most <= LATEST_S * per_second:
-            times = pc.multiply(column.cast(pa.int64()), 1_000_000 // per_second).cast(pa.timestamp("us"))
+            us = pc.multiply(column, 1_000_000 // per_second).cast(pa.int64(), safe=False)
+            times = us.cast(pa.timestamp("us"))
             return _described(name, "number", f"{function}({quote(name)})", times, per_second)
     return None
 

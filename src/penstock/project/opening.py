@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import CatalogError, LanguageError, PenstockError, ProjectError, Unsupported, WrongType
 from penstock.language.binding.query_text import write_name
@@ -19,6 +20,7 @@ from penstock.project.declarations import Declared
 from penstock.project.document import Place
 from penstock.project.files import read_text
 from penstock.project.folder import SETTINGS_FILE, Project
+from penstock.project.former_sources import drop_former_sources
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import QueryFile, select_of
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from penstock.engine import Engine
     from penstock.sinks.protocol import Sink
 
+STAYS: Final = "Change it back. The new one goes into a file of another name, beside it or in its place."
+
 
 def open_engine(
     project: Project, *, state: Path | None = None, sinks: Sequence[Sink] = (), strategy: str | None = None
@@ -36,7 +40,7 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    given = {name: getattr(project.settings, name) for name in (*LIMITS, *NAMED)}
+    given = {name: getattr(project.settings, name) for name in ("memory", *LIMITS, *NAMED)}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **given)  # type: ignore[arg-type]
 
 
@@ -60,7 +64,7 @@ def enter_sources(project: Project, engine: Engine) -> list[str]:
         try:
             found = _taken_over(project, engine, declared, changes)
         except CatalogError as error:
-            raise _in_settings(project, declared, error) from None
+            raise _in_settings(project, engine, declared, error) from None
         if found:
             changes.append(f'{kind} "{declared.item.name}" goes on with changes: {", ".join(found)}')
     for function in project.functions:
@@ -78,12 +82,22 @@ def _taken_over(project: Project, engine: Engine, declared: Declared, changes: l
         return engine.replace_source(statement)
 
 
-def _in_settings(project: Project, declared: Declared, error: CatalogError) -> CatalogError:
+def _in_settings(project: Project, engine: Engine, declared: Declared, error: CatalogError) -> CatalogError:
     """Let an error about a stream or table point at its line in penstock.yml."""
     text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
     where = text if isinstance(text, str) else None
-    what = f"{SETTINGS_FILE}: {error.what}"
-    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=error.hint)
+    what, hint = f"{SETTINGS_FILE}: {error.what}", error.hint
+    if readers := _edited_readers(project, engine, error):
+        say = f"{', '.join(readers)} changed, and open windows are answered as before, with what penstock.yml had"
+        hint = f"{say}. Put that back, run, and take it out once those windows are final."
+    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=hint)
+
+
+def _edited_readers(project: Project, engine: Engine, error: CatalogError) -> list[str]:
+    """List the queries in the way that the folder has edited already."""
+    told = error.detail or ""
+    named = [query for query in project.bound if f'query "{query.name}"' in told]
+    return [f'query "{query.name}"' for query in named if not _is_entered(project, engine, query)]
 
 
 def source_problems(project: Project, engine: Engine) -> list[Problem]:
@@ -133,9 +147,11 @@ def _without_data(declared: Declared, empty: str) -> Declared:
 def _place(declared: Declared, error: PenstockError) -> Place:
     """Find what an error about a stream or table is about: the column that it points to or names, else its name."""
     pointed = error.text[slice(*error.place)] if error.text and error.place else ""
-    told = f"{error.what} {error.detail or ''}"
+    told = f"{error.what} {error.detail or ''}".lower()
+    if (named := re.match(r'column "([^"]+)"', told)) is not None:
+        return declared.columns.get(named[1], declared.place)
     for name, place in declared.columns.items():
-        if pointed.strip("`").lower() == name or f'"{name}"' in told.lower() or f"`{name}`" in told.lower():
+        if pointed.strip("`").lower() == name or f'"{name}"' in told or f"`{name}`" in told:
             return place
     return declared.place
 
@@ -152,6 +168,7 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
         bound = {query.name.lower(): query for query in project.bound}
         changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
         changes += [*_drop_former(project, engine), *_still_read(project, engine)]  # of streams that were read before
+        changes += drop_former_sources(project, engine)
     except LanguageError as error:
         if problems := type_problems(project, engine):
             raise problems[0].error from None
@@ -199,8 +216,7 @@ def _drop_former(project: Project, engine: Engine) -> list[str]:
         if wanted is not None:
             if makes_stream and not _is_entered(project, engine, wanted):
                 what = f'stream "{name}" is not as in {_file_of(project, name)}'
-                hint = "Change it back. The new one goes into a file of another name, beside it or in its place."
-                raise CatalogError(what, detail="answers that others read stay those of one query", hint=hint)
+                raise CatalogError(what, detail="answers that others read stay those of one query", hint=STAYS)
         elif found.origin != "added" and _dropped(engine, name):
             changes.append(f'query "{name}" is gone')
     return changes[::-1]
@@ -220,7 +236,7 @@ def _drop_join(project: Project, engine: Engine, name: str) -> list[str]:
         return [f'join "{name}" is gone'] if _dropped(engine, name) else []
     if _as_entered(project, engine, text_of(wanted)) != text_of(known):
         what = f'join "{name}" is not as in {_file_of(project, name)}'
-        raise CatalogError(what, hint="Change it back, name the new one otherwise, or start with another state folder.")
+        raise CatalogError(what, hint=STAYS)
     return []
 
 

@@ -14,11 +14,13 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from penstock.errors import PenstockError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.language.grammar.literals import is_plain_word
+from penstock.model.byte_sizes import parse_bytes
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
 from penstock.project.environment import PROFILE, fill_in, with_profile
 from penstock.project.sinks import read_sinks
+from penstock.project.state_columns import StateColumns
 from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
 from penstock.schedule.operator_queues import DEFAULT_OPERATOR_POLICY, operator_policy_named
 from penstock.schedule.policy import Policy
@@ -37,7 +39,7 @@ NAMED: Final[dict[str, Callable[[str], Policy | Synchronization]]] = {
     "operator_policy": operator_policy_named,
     "synchronize": synchronization_named,
 }
-DEFAULT_SETTINGS: Final = ("strategy", "policy", "operator_policy", "synchronize", *LIMITS)
+DEFAULT_SETTINGS: Final = ("strategy", "policy", "operator_policy", "synchronize", "memory", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -69,6 +71,7 @@ class ProjectSettings:
     operator_policy: str = DEFAULT_OPERATOR_POLICY
     trace_bytes: int = TRACE_BYTES
     synchronize: str = DEFAULT_SYNCHRONIZATION
+    memory: str | None = None  # the cap of what streams hold in the driver
     unread: frozenset[str] | None = frozenset()  # streams and tables whose columns are not known; None: nothing is
 
     def may_have(self, names: Iterable[str]) -> bool:
@@ -92,8 +95,10 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
     if isinstance(root, MappingNode) and "streams" not in entries:
         reading.complain("there are no streams", place_of(root), hint="Declare one under streams.")
     parts = {key: value for key, (_, value) in entries.items()}
-    streams = read_declarations(reading, parts["streams"], "stream", folder) if "streams" in parts else []
-    tables = read_declarations(reading, parts["tables"], "table", folder) if "tables" in parts else []
+    state = _folder(reading, parts["state"], "state", folder) if "state" in parts else None
+    given = folder, StateColumns(state)
+    streams = read_declarations(reading, parts["streams"], "stream", *given) if "streams" in parts else []
+    tables = read_declarations(reading, parts["tables"], "table", *given) if "tables" in parts else []
     named = frozenset[str]().union(*(names_in(parts[kind]) for kind in ("streams", "tables") if kind in parts))
     known = frozenset(declared.item.name.lower() for declared in (*streams, *tables) if declared.whole)
     return ProjectSettings(
@@ -102,7 +107,7 @@ def read_settings(reading: YamlFile, folder: Path) -> ProjectSettings:
         tables=tuple(tables),
         sinks=read_sinks(reading, parts["sinks"], folder) if "sinks" in parts else (),
         spark=_spark(reading, parts["spark"]) if "spark" in parts else SparkSetting(),
-        state=_folder(reading, parts["state"], "state", folder) if "state" in parts else None,
+        state=state,
         **(_defaults(reading, parts["defaults"]) if "defaults" in parts else {}),
         unread=named - known if "streams" in parts else None,
     )
@@ -130,6 +135,11 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
                 found[name] = named(text).name
             except PenstockError as error:
                 reading.complain(error.what, entries[name][1], detail=error.detail, hint=error.hint)
+    if "memory" in entries and (text := reading.words(entries["memory"][1], "memory")) is not None:
+        try:
+            found["memory"] = text if parse_bytes(text) else None
+        except ValueError as error:
+            reading.complain(f"memory: {error}", entries["memory"][1], hint="Leave it out for no cap.")
     for name in [name for name in LIMITS if name in entries]:
         if (limit := reading.whole(entries[name][1], name, least=int(name not in MAY_BE_NOTHING))) is not None:
             found[name] = limit

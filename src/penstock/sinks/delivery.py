@@ -151,7 +151,7 @@ class Delivery:
             rows = sum(part.holds.rows for part in tables.file.parts)
             return LoggedAnswers(number, lambda: self._named(tables), rows, 0)
         rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
-        return LoggedAnswers(number, computed_once(lambda: self._named(tables)), rows, size)
+        return LoggedAnswers(number, computed_once(lambda: self._named(tables)), rows, size, tables)
 
     def _named(self, tables: Tables) -> Tables:
         """Put the query's name in place of its number; of many answers, when a sink reads them."""

@@ -28,6 +28,7 @@ class LoggedAnswers:
     named: Callable[[], Tables]  # writes them as sinks get them
     rows: int
     bytes: int  # in memory
+    tables: Tables = ()  # those that are in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class _SinkTask:
     do: Callable[[], None]
     rows: int = 0
     bytes: int = 0
+    number: int = -1
+    tables: Tables = ()
 
 
 class SinkThread:
@@ -58,7 +61,8 @@ class SinkThread:
         """Leave a commit's answers for the sink."""
         outlet, number, named = self.outlet, answers.number, answers.named
         if self.held_bytes + answers.bytes <= HELD_BYTES:
-            self._put(_SinkTask(lambda: outlet.deliver(number, named()), answers.rows, answers.bytes))
+            held = answers.rows, answers.bytes, number, answers.tables
+            self._put(_SinkTask(lambda: outlet.deliver(number, named()), *held))
         else:
             self._put(_SinkTask(lambda: outlet.deliver_from_log(number), answers.rows))
 
@@ -80,6 +84,11 @@ class SinkThread:
     def busy(self) -> bool:
         """Tell whether there is something to do."""
         return bool(self._works)
+
+    def waiting(self) -> list[tuple[int, Tables]]:
+        """List the answers in memory that the sink has not taken, by their number."""
+        with self._changed:
+            return [(work.number, work.tables) for work in self._works if work.bytes]
 
     def hold(self, most: int, let_through: Callable[[], bool]) -> None:
         """Let a stream wait while more answers than ``most`` are left, unless it is to be let through."""

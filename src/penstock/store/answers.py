@@ -141,6 +141,10 @@ class AnswerLog(ABC):
         runs = {run for file in self._files for part in file.parts for run in part.holds.definitions}
         return {one for first, last in runs for one in range(first, last + 1)}
 
+    def sizes(self) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
+        """List the bytes of every part that is kept, with the runs of definitions in it."""
+        return [(part.length, part.holds.definitions) for file in self._files for part in file.parts]
+
     def expire(self, keep: Mapping[int, int]) -> None:
         """Let go of answers that end before a time: definition → the first window end that it keeps."""
         self._keep = dict(keep)

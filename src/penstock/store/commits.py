@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -61,8 +62,9 @@ class Counts:
 
 
 Needed = Callable[[pa.Table], pa.Table]  # what is kept of partials that are put together
-PauseKind = Literal["by hand", "by an error", "by the engine"]
+PauseKind = Literal["by hand", "for memory", "by an error", "by the engine"]
 BY_HAND: Final = "paused by hand"
+FOR_MEMORY: Final = "paused for memory"
 BY_A_DEFECT: Final = "a defect of Penstock"
 
 
@@ -80,6 +82,8 @@ class Paused:
         """Say who paused the query; records hold the reason alone, which begins with that."""
         if self.reason.startswith(BY_HAND):
             return "by hand"
+        if self.reason.startswith(FOR_MEMORY):
+            return "for memory"
         return "by the engine" if self.reason.startswith(BY_A_DEFECT) else "by an error"
 
 
@@ -223,6 +227,9 @@ class CommitLog(Protocol):
     def first_version(self) -> int | None:
         """Return the version of the catalog that the oldest commit that a restart reads was made with."""
 
+    def bytes_kept(self) -> int:
+        """Return how many bytes the files of partials take."""
+
     def expire(self, before_us: int) -> None:
         """Forget partials all of whose labels are before the time."""
 
@@ -255,6 +262,10 @@ class MemoryCommitLog:
     def first_version(self) -> int | None:
         """Return the version of the one commit there is."""
         return None if self._last is None else self._last.catalog_version
+
+    def bytes_kept(self) -> int:
+        """Say that there are no files."""
+        return 0
 
     def expire(self, before_us: int) -> None:
         """Do nothing: no partials are kept here."""
@@ -313,6 +324,14 @@ class DiskCommitLog:
         listing = read_list(self.folder)
         first = listing.kept[0].record if listing.kept else f"{listing.through + 1:012d}.json"
         return read_commit(self.folder / first)[0].catalog_version
+
+    def bytes_kept(self) -> int:
+        """Return how many bytes the files of partials take; any thread may ask while some are put together."""
+        found = 0
+        for kept in list(self._kept):
+            with suppress(FileNotFoundError):
+                found += self._size(kept)
+        return found
 
     def expire(self, before_us: int) -> None:
         """Forget partials that no window will ask for; the next compaction removes their files."""

@@ -7,7 +7,8 @@ as far as it is whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +25,20 @@ from penstock.store.trace_schema import ANSWERED, IN_ALL, NAMES, RUN, SCHEMA, ST
 TRACE_BYTES: Final = 64_000_000  # that all files together may have
 PARTS: Final = 16  # into how many files they are cut, so that little is lost when the oldest goes
 SUFFIX: Final = ".arrows"
-NAMED: Final = re.compile(r"(\d+)\.arrows")
+NUMBERED: Final = re.compile(r"\d+")
 NUMBERS: Final = ("priority", "expected_s", "spent_s")  # that are at least nothing
 TraceRow = tuple[Any, ...]  # values of the columns, in their order
+
+
+@dataclass(frozen=True, slots=True)
+class TraceForm:
+    """What the files of one kind hold, and how their names end."""
+
+    schema: pa.Schema
+    suffix: str
+
+
+WINDOWS: Final = TraceForm(SCHEMA, SUFFIX)
 
 
 def answered_row(one: RecordedWindows) -> TraceRow:
@@ -48,17 +60,17 @@ def step_row(one: RecordedStep) -> TraceRow:
 class TraceWriter:
     """Appends rows to the newest file of a trace; one thread uses it."""
 
-    def __init__(self, folder: Path, run: int, most_bytes: int = TRACE_BYTES) -> None:
+    def __init__(self, folder: Path, run: int, most_bytes: int = TRACE_BYTES, form: TraceForm = WINDOWS) -> None:
         """Write for an engine that began at ``run``, a file of its own; nothing is there before the first row."""
-        self.folder, self.most_bytes = folder, most_bytes
-        self._schema = schema_of(run)
+        self.folder, self.most_bytes, self.form = folder, most_bytes, form
+        self._schema = schema_of(run, form.schema)
         self._file: pa.OSFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
 
     def append(self, rows: Sequence[TraceRow]) -> None:
         """Write rows, visible at once to whoever reads the file."""
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         if self._stream is None:
             self._begin()
         assert self._stream is not None
@@ -81,13 +93,13 @@ class TraceWriter:
     def _begin(self) -> None:
         """Begin a file, and remove the oldest ones if all are too much with it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        files = list(_files(self.folder))
+        files = list(_files(self.folder, self.form))
         sizes = [path.stat().st_size for _, path in files]
         while files and sum(sizes) + self.most_bytes / PARTS > self.most_bytes:
             remove(files.pop(0)[1])
             sizes.pop(0)
         number = files[-1][0] + 1 if files else 0
-        self._file = pa.OSFile(str(self.folder / f"{number}{SUFFIX}"), "wb")
+        self._file = pa.OSFile(str(self.folder / f"{number}{self.form.suffix}"), "wb")
         self._stream = pa.ipc.new_stream(self._file, self._schema, options=COMPRESSED)
 
 
@@ -109,10 +121,26 @@ def read_trace(state: Path, since_us: int | None = None, until_us: int | None = 
     return Recording(windows, sorted(steps, key=lambda one: one.wanted_us), torn)
 
 
-def _files(folder: Path) -> Iterator[tuple[int, Path]]:
+def trace_files(folder: Path, form: TraceForm) -> list[Path]:
+    """List the files of one kind, the oldest first."""
+    return [path for _, path in _files(folder, form)]
+
+
+def _files(folder: Path, form: TraceForm = WINDOWS) -> Iterator[tuple[int, Path]]:
     """List the files of a trace with their numbers, the oldest first."""
-    found = [(match, path) for path in folder.glob(f"*{SUFFIX}") if (match := NAMED.fullmatch(path.name))]
-    yield from sorted((int(match[1]), path) for match, path in found if path.is_file())
+    named = [(path.name.removesuffix(form.suffix), path) for path in folder.glob(f"*{form.suffix}")]
+    yield from sorted((int(number), path) for number, path in named if NUMBERED.fullmatch(number) and path.is_file())
+
+
+def rows_in(path: Path, form: TraceForm) -> Iterator[tuple[Mapping[bytes, bytes], dict[str, Any]]]:
+    """Read the rows of a file with what is said about it; one of another version, or that is torn, raises there."""
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        about = reader.schema.metadata or {}
+        if about.get(VERSION) != VERSION_NOW or tuple(reader.schema.names) != tuple(form.schema.names):
+            raise ValueError("it is of another version")
+        for batch in reader:
+            batch.validate(full=True)
+            yield from ((about, row) for row in batch.to_pylist())
 
 
 def _rows(path: Path, torn: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

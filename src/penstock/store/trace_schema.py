@@ -51,6 +51,6 @@ NAMES: Final = tuple(column.name for column in COLUMNS)
 SCHEMA: Final = pa.schema([(column.name, column.type) for column in COLUMNS])
 
 
-def schema_of(run: int) -> pa.Schema:
+def schema_of(run: int, schema: pa.Schema = SCHEMA) -> pa.Schema:
     """Return the schema of a file that an engine writes which began at a time."""
-    return SCHEMA.with_metadata({VERSION: VERSION_NOW, RUN: str(run).encode()})
+    return schema.with_metadata({VERSION: VERSION_NOW, RUN: str(run).encode()})

@@ -97,6 +97,8 @@ class ProcessedBatch:
     bytes_sent: int  # from Spark to the driver
     partials: Sequence[int]  # by number of the grouping, as ``layout.members`` lists them
     layout: Layout
+    watermark_us: int | None = None  # after it
+    rows_sent: int = 0  # that the driver aggregated, not Spark
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,8 @@ class BackfillWorker:
 
     def may_go_on(self) -> bool:
         """Tell whether nothing else waits, or has waited for too long."""
+        if self._runner.pipeline.given.settings.cap.stops_background:  # memory runs short
+            return False
         return self._share.is_owed() or (
             not self._runner.is_in_batch()
             and not self._runner.pipeline.committer.unanswered

@@ -85,8 +85,9 @@ class BatchTaking:
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
         with pipeline.step():
             answer_what_is_through(pipeline)
-        pipeline.weaving.look()
-        pipeline.given.settings.calibration.go_on()
+        if not pipeline.given.settings.cap.stops_background:
+            pipeline.weaving.look()
+            pipeline.given.settings.calibration.go_on()
 
     def _compute(
         self, rows: DataFrame, number: int, layout: Layout, snapshot: Snapshot, judged: Bounds

@@ -68,3 +68,7 @@ class DeclaredSources:
         if stream.format is None:
             return frames.given_frame(self._frames, stream)
         return reading.read_stream(self.session, stream)
+
+    def check(self, stream: Stream) -> None:
+        """Refuse a source that cannot be opened as it is now."""
+        reading.checked(stream)

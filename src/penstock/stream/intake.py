@@ -18,6 +18,7 @@ from penstock.spark.kept_rows.row_buffer import RowBuffer
 from penstock.spark.sources.computed_columns import doubtful_columns
 from penstock.spark.sources.readers import Position
 from penstock.spark.sources.reading import read_whole
+from penstock.spark.sources.unread_files import UnreadFiles
 from penstock.store.commits import AskedPast
 from penstock.store.invalid import Invalid
 from penstock.stream.batch_job import BatchPartials
@@ -41,6 +42,7 @@ class Intake:
         self.waiting = RowBuffer(session, places.waiting, stream)
         self.joining = JoinRows(session, places.joining, stream)
         self.doubtful = doubtful_columns(session, stream.columns)  # computed ones that may fail on a row
+        self.unread = UnreadFiles(stream, places.checkpoint)
         self._explained = False  # a time that failed; one example tells enough
         self.duplicates = Duplicates(session, stream.dedup, stream.time, places.keys) if stream.dedup else None
 

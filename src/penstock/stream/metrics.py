@@ -171,6 +171,8 @@ class Observing:
             computed.job.signing.sent.bytes,
             _by_grouping(computed.partials, len(computed.layout.members)),
             computed.layout,
+            watermark_us,
+            computed.job.signing.sent.rows,
         )
         self._tell(work)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from penstock.model.derived import ROWS, is_line
 from penstock.model.schema import Stream
 from penstock.store.answers import AnswerLog, DiskAnswerLog, MemoryAnswerLog
@@ -22,16 +19,14 @@ from penstock.stream.pipeline import Pipeline
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
 from penstock.stream.snapshot import CommittedCatalog
+from penstock.stream.source_opening import SourceOpening
 from penstock.stream.window_kinds import window_kind_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def put_to_work(
     stream: Stream,
     settings: StreamSettings,
-    open_frame: Callable[[], DataFrame],
+    source: SourceOpening,
     leader: StreamRunner | SharedJoin | None = None,
 ) -> StreamRunner:
     """Open a stream's logs, folders and sinks, and bring back what was committed; a ``leader`` feeds it, or a join."""
@@ -44,11 +39,13 @@ def put_to_work(
     catalog = CommittedCatalog(settings.catalog, stream.name)
     if isinstance(leader, StreamRunner) and stream.format == ROWS:
         catalog = NumberedCatalog(settings.catalog, stream.name, leader.stream.time)
+    if commits.last() is not None:
+        source.begin()
     windows = window_kind_of(stream.name)
     pipeline = Pipeline(StreamContext(stream, settings, commits, answers, places, targets, catalog, windows))
     if leader is not None:
         return derived_stream(stream, settings.catalog, pipeline, targets, leader)
-    return StreamRunner(stream, settings.catalog, pipeline, targets, open_frame, places.checkpoint)
+    return StreamRunner(stream, settings.catalog, pipeline, targets, source, places.checkpoint)
 
 
 def _logs(name: str, folder: StateFolder | None) -> tuple[CommitLog, AnswerLog]:

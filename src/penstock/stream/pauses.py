@@ -13,7 +13,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import Failure
 from penstock.model.window import SessionWindow
 from penstock.store.answers import DEFINITION
-from penstock.store.commits import BY_HAND, Paused
+from penstock.store.commits import BY_HAND, FOR_MEMORY, Paused
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.due_windows import LOG
 from penstock.stream.progress import Progress
@@ -52,6 +52,13 @@ def pause_by_hand(progress: Progress, definition: Definition, reason: str = BY_H
     progress.windows.paused.setdefault(definition.id, Paused(since, since, since, reason))
 
 
+def pause_for_memory(progress: Progress, definition: Definition, told: str) -> str:
+    """Pause a query whose partials are to go: windows that end from now on are not answered. Return the reason."""
+    reason = f"{FOR_MEMORY}: {told}"
+    pause_by_hand(progress, definition, reason)
+    return reason
+
+
 def apply_controls(progress: Progress, controls: Iterable[Control], current: Mapping[int, Definition]) -> None:
     """Pause and resume queries as their users said, in that order."""
     for control in controls:
@@ -70,6 +77,10 @@ def resume(progress: Progress, definition: Definition) -> None:
     """Let a query answer again: windows that ended meanwhile are not answered."""
     paused = progress.windows.paused.pop(definition.id, None)
     if paused is None:
+        return
+    if paused.kind == "for memory":  # its partials are gone: it begins anew
+        progress.windows.begin(definition, progress.clock.seen_until_us)
+        progress.windows.resumed_ends[definition.id] = progress.windows.next_ends[definition.id]
         return
     if isinstance(definition.query.window, SessionWindow):  # what became final meanwhile is gone
         return

@@ -15,6 +15,7 @@ from penstock.catalog.catalog import PeriodChange
 from penstock.evaluate.typed import Definition
 from penstock.share.fresh_periods import may_run_sooner, period_groups
 from penstock.stream.handover import begins_after
+from penstock.stream.overload.stages import PERIODS
 from penstock.stream.pipeline import Pipeline
 
 
@@ -29,8 +30,7 @@ class PeriodChanges:
 
     def look(self) -> None:
         """Record the changes of periods that are wanted now; a stream that has ended changes nothing."""
-        technique = self.pipeline.given.settings.synchronize.current()
-        seen = self.catalog.stream_version(self.stream), technique.name
+        seen = self.catalog.stream_version(self.stream), self._named()
         if seen == self._seen or self.pipeline.half_done or self.pipeline.progress.clock.ended:
             return
         if self._known[0] != seen:
@@ -49,7 +49,12 @@ class PeriodChanges:
                 waits = True
         if changes:
             self.catalog.retime(changes)
-        self._seen = None if waits else (self.catalog.stream_version(self.stream), technique.name)
+        self._seen = None if waits else (self.catalog.stream_version(self.stream), self._named())
+
+    def _named(self) -> str:
+        """Name what chooses periods: while memory runs short, each query keeps its slide."""
+        settings = self.pipeline.given.settings
+        return "" if settings.cap.is_active(PERIODS) else settings.synchronize.current().name
 
     def _there(self) -> Iterator[Definition]:
         """List the queries that may run more often than they ask, as they are now."""
@@ -62,7 +67,7 @@ class PeriodChanges:
         """Choose the period of each query; what the executors keep shares jobs, and keeps its slides."""
         settings = self.pipeline.given.settings
         choose = settings.synchronize.current().periods
-        if choose is None:
+        if choose is None or settings.cap.is_active(PERIODS):
             return {}
         here = [one for one in self._there() if not self.pipeline.groupings.has_spread(one)]
         scans, most = settings.kernel == "scan", settings.windows_at_a_time

@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from penstock.errors import StateError, StreamEnded
 from penstock.evaluate.typed import Definition
@@ -109,7 +112,7 @@ class Pipeline:
 
     def warm_up(self) -> None:
         """Let code be generated while no batch waits for it."""
-        if not self.failures.attempts:
+        if not self.failures.attempts and not self.given.settings.cap.stops_background:
             self.computing.warm_up(self.clock())
 
     @property
@@ -364,6 +367,13 @@ class Pipeline:
         self.due_windows.reports[:0] = reports
         self.recover()
 
+    def _foresee(
+        self, layout: Layout, partials: pa.Table | None, columns: Callable[[], frozenset[str]] | None, rows: int
+    ) -> None:
+        """Let the code for batches like one that is read back be generated, if anybody tells their columns."""
+        if columns is not None and partials is not None:
+            self.code_ahead.taken_back(layout, (rows, partials.num_rows), self.clock(), columns)
+
     def recover(self, columns: Callable[[], frozenset[str]] | None = None) -> None:
         """Rebuild the synopsis from committed partials and answer what was due and not answered, or failed.
 
@@ -380,9 +390,7 @@ class Pipeline:
             layout = replace(
                 self._switch(self.given.catalog.at(commit), commit.trees), attempts=frozenset(commit.attempts)
             )
-            arrived = replaying.take(commit, partials, layout)
-            if columns is not None and arrived is not None and partials is not None:
-                self.code_ahead.taken_back(layout, (arrived.rows, partials.num_rows), self.clock(), columns)
+            arrived = replaying.take(commit, partials, layout, partial(self._foresee, layout, partials, columns))
         self.failures.restore()
         if layout is None or last is None:
             return

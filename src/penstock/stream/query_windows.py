@@ -217,6 +217,8 @@ class QueryWindows:
 
         While a query's first window is open, late rows may still move it, but never before the watermark.
         """
+        if self._needs_nothing(definition.id):
+            return self.clock.seen_until_us
         typed, following = definition.typed, self.answers_next(definition.id)
         window, watermark = typed.query.window, self.clock.watermark_us
         if isinstance(window, SessionWindow):  # a granule may begin up to a gap before the first row of a session
@@ -232,6 +234,13 @@ class QueryWindows:
             floor = min(floor, watermark - typed.retain_us)
         start = self.starts.get(definition.id)  # nothing before it is whole for this query
         return floor if start is None else max(floor, start)
+
+    def _needs_nothing(self, number: int) -> bool:
+        """Tell whether a query is paused for memory, and nothing of it waits: none of its partials is needed."""
+        paused = self.paused.get(number) if self.paused else None
+        if paused is None or paused.kind != "for memory":
+            return False
+        return self.clock.seen_until_us is not None and number not in self.unanswered and number not in self.past
 
     def floors(self, layout: Layout) -> dict[LaneKey, int]:
         """Return, lane by lane, the earliest time that is still needed: a longer window over the same rows keeps more.

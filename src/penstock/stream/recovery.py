@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.evaluate.typed import Definition
 from penstock.kernel.answering import DueSessions
-from penstock.kernel.arrived import Arrived
+from penstock.kernel.arrived import Arrived, rows_in
 from penstock.kernel.defects import Defect
 from penstock.kernel.described import check_described
 from penstock.kernel.pending import Pending
@@ -41,8 +41,14 @@ class Recovery:
         self._broken: dict[Place, tuple[int | None, Defect]] = {}
         self._made: list[Span] = []  # answers after the last commit
 
-    def take(self, commit: Commit, partials: pa.Table | None, layout: Layout) -> Arrived | None:
-        """Bring back what a commit brought, and stand where it stood."""
+    def take(
+        self, commit: Commit, partials: pa.Table | None, layout: Layout, standing: Callable[[int], None]
+    ) -> Arrived | None:
+        """Bring back what a commit brought, and stand where it stood.
+
+        ``standing`` is told of how many rows a batch has partials as soon as it is known when it stood, before they are
+        filed into lanes.
+        """
         edges, arrived = {int(tree): times for tree, times in commit.edges.items()}, None
         if partials is not None and commit.kind == "backfill":
             rebuilt = self.lanes_of(commit.backfilled, layout)
@@ -52,6 +58,8 @@ class Recovery:
         elif partials is not None:
             check_described(partials, layout, self.stream)
         self.progress.restore(commit)
+        if partials is not None:
+            standing(rows_in(partials))
         if partials is not None and commit.kind != "backfill":
             for before_us, watermark_us, part in by_commit(commit, partials):
                 arrived = self.synopsis.ingest(layout, part, edges)

@@ -24,6 +24,7 @@ from penstock.stream.open_sinks import delivery_of
 from penstock.stream.open_stream import put_to_work
 from penstock.stream.runner import StreamRunner
 from penstock.stream.settings import StreamSettings
+from penstock.stream.source_opening import SourceOpening
 
 
 class StreamRegistry:
@@ -68,7 +69,7 @@ class StreamRegistry:
     def _open(self, stream: Stream, leader: StreamRunner | None) -> None:
         """Put a stream to work, and all that it feeds."""
         feeding = self._shared(stream) or leader
-        self.runners[stream.name] = put_to_work(stream, self.settings, lambda: self.sources.open(stream), feeding)
+        self.runners[stream.name] = put_to_work(stream, self.settings, SourceOpening(self.sources, stream), feeding)
         for follower in self.catalog.followers(stream.name):
             self.stream(follower)
         self._deliver_leftovers(stream.name)
@@ -125,7 +126,7 @@ class StreamRegistry:
         seen = ObservedStream() if pipeline is None else pipeline.groupings.seen(pipeline.layout)
         technique = self.settings.synchronize.current().name
         scans, most = self.settings.kernel == "scan", self.settings.windows_at_a_time
-        at_work, mine = self.settings.operators, self.catalog.definitions(name)
+        at_work, mine = self.settings.desk.operators, self.catalog.definitions(name)
         operators = None if pipeline is None else at_work.standing(pipeline, mine)
         return replace(seen, scans=scans, synchronize=technique, most_windows=most, operators=operators)
 
@@ -190,6 +191,7 @@ class StreamRegistry:
     def _forget(self, gone: StreamRunner) -> None:
         """Let go of a stream that has stopped."""
         self.runners.pop(gone.stream.name, None)
+        self.settings.cap.forget(gone.stream.name)
         if (join := join_of(gone.stream)) is not None:
             self._joins.pop(join.shared_by, None)
 
@@ -201,4 +203,5 @@ class StreamRegistry:
             if (join := join_of(gone.stream)) is not None and not self._joins[join.shared_by].members:
                 del self._joins[join.shared_by]
             self.settings.figures.streams.pop(known, None)
+            self.settings.cap.forget(known)
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)

@@ -28,7 +28,7 @@ from penstock.stream.answer_targets import AnswerTargets
 from penstock.stream.backfill_worker import BackfillWorker
 from penstock.stream.handover import have_left
 from penstock.stream.one_time_queries import OneTimeQueries
-from penstock.stream.period_changes import PeriodChanges
+from penstock.stream.overload.relief import Relief
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_results import shown_versions
 from penstock.stream.snapshot import Snapshot, continuous, windowed
@@ -64,12 +64,18 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
-        self.operators = pipeline.given.settings.operators
-        self.past, self.periods = BackfillWorker(self), PeriodChanges(stream.name, catalog, pipeline)
+        self.operators = self.desk.operators
+        self.past, self.relief = BackfillWorker(self), Relief(self)
         self._wanted: tuple[tuple[int, JoinNeeds | None], frozenset[str]] = ((-1, None), frozenset())
         self._known: tuple[int, tuple[Definition, ...], tuple[Definition, ...]] = (-1, (), ())
         self._led = -1  # the last commit that they have taken
         pipeline.recover(self.columns)
+
+    def __repr__(self) -> str:
+        """Tell on a line what the stream is and how far it came."""
+        queries, counts = len(self.catalog.definitions(self.stream.name)), self.pipeline.progress.clock.counts
+        at_work = "running" if self.running else "not running"
+        return f"<Stream {self.stream.name}: queries {queries:,}, rows {counts.ingested:,}, {at_work}>"
 
     # -- what a batch sees ---------------------------------------------------------------------------------------
 
@@ -123,12 +129,13 @@ class StreamRunner:
         """Take one batch; one without a column that is needed by now is refused, and comes again with it."""
         for follower in self.targets.followers:
             follower.hold_back(self, self._stopping)
+        self.relief.hold(self._stopping)
         with self._busy:
             if not self.columns() <= frozenset(batch.columns):
                 raise Halted
             self.pipeline.code_ahead.wait()
             with self.pipeline.step():
-                self.periods.look()
+                self.relief.periods.look()
             snapshot = self.snapshot()
             provide(batch.sparkSession, self.catalog.python_functions())  # its session may be older than some of them
             self.pipeline.lags = self._may_lag and not self.targets.followers
@@ -138,6 +145,7 @@ class StreamRunner:
             self.operators.wake()
             with self.pipeline.step():
                 self.lead()
+                self.relief.look()
 
     def lead(self) -> None:
         """Let the streams that this one feeds take what is new, and end what has been answered to its end."""
@@ -260,6 +268,10 @@ class StreamRunner:
         """Tell which rows of other streams wait for each other in it: none, unless it joins two."""
         return ()
 
+    def rows_in_memory(self) -> tuple[tuple[int, int], ...]:
+        """Tell how many bytes of other streams' rows are held in it, and how many streams share each: none."""
+        return ()
+
     @property
     def failure(self) -> BaseException | None:
         """Return what stopped the stream in the background, until it is raised."""
@@ -297,12 +309,13 @@ class StreamRunner:
     def tick(self) -> None:
         """Do what is due without rows: changes of queries, a heartbeat, sinks to be tried again."""
         with self._busy, self.pipeline.step():
-            self.periods.look()
+            self.relief.periods.look()
             snapshot = self.snapshot()
             if self.columns() <= (self._running.columns if self._running is not None else self.columns()):
                 self.pipeline.settle(snapshot)
                 self.pipeline.heartbeat(snapshot)
                 self.lead()
+                self.relief.look_idle()
             self.delivery.retry()
             if self.pipeline.silent_us() >= SILENCE_US:
                 self.delivery.roll_soon()
@@ -358,7 +371,7 @@ class StreamRunner:
         """Let changes take effect now, unless a running stream will do so in a moment."""
         with self._busy, self.pipeline.step():
             if not self.running:
-                self.periods.look()
+                self.relief.periods.look()
                 self.pipeline.settle(self.snapshot())
                 self.lead()
 

@@ -26,7 +26,7 @@ from penstock.stream.background_calibration import BackgroundCalibration
 from penstock.stream.desk import Desk
 from penstock.stream.figures.stream_figures import EngineFigures
 from penstock.stream.machine_speed import stored_rates
-from penstock.stream.operators.slots import OperatorSlots
+from penstock.stream.overload.memory_cap import MemoryCap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,11 +51,11 @@ class StreamSettings:
     policy: LivePolicy = field(default_factory=LivePolicy)  # by which it is chosen what is answered first
     synchronize: LiveSynchronization = field(default_factory=LiveSynchronization)  # by which evaluations run together
     windows_at_a_time: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
-    operators: OperatorSlots = field(default_factory=OperatorSlots)  # run expensive functions of continuous queries
     desk: Desk = field(default_factory=Desk)  # answers the windows of streams that run in the background
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures
     rates: Rates = field(default_factory=stored_rates)
+    cap: MemoryCap = field(default_factory=MemoryCap)  # of the driver's memory
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.catalog import Catalog
 from penstock.catalog.evolution import differences
 from penstock.catalog.records import same
-from penstock.errors import Unsupported
+from penstock.errors import SourceError, Unsupported
 from penstock.model.schema import Column, Stream, Table
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.registry import StreamRegistry
@@ -36,10 +36,16 @@ class SourceChanges:
             return []
         if source.columns:
             self.catalog.check_source(replace(source, name=known.name))
-        whole = self.sources.whole(source)
-        if not source.columns:  # those of the files: what was there stays
-            whole = replace(whole, columns=_grown(known.columns, whole.columns))
+        whole = self.sources.whole(source) if source.columns else self._with_found(source, known)
         return self._taken_over(known, whole)
+
+    def _with_found(self, source: Stream | Table, known: Stream | Table) -> Stream | Table:
+        """Add the columns of the files to those known before, which stay; there may be no files at present."""
+        try:
+            whole = self.sources.whole(source)
+        except SourceError:
+            return self.sources.whole(replace(source, columns=known.columns))
+        return replace(whole, columns=_grown(known.columns, whole.columns))
 
     def replace_frame(self, stream: Stream, frame: DataFrame) -> None:
         """Let a stream go on with another streaming DataFrame of the program."""

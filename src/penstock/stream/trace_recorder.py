@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +20,14 @@ from penstock.language.options import priority_of
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedStep, RecordedWindows
+from penstock.store.batch_trace import BATCHES, batch_row
 from penstock.store.trace_files import TRACE_BYTES, TraceRow, TraceWriter, answered_row, step_row
-from penstock.stream.answered_groups import AnsweredGroup, MemoryHold, Work
+from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, MemoryHold, ProcessedBatch, Work
+from penstock.stream.batch_recorder import BatchRecorder, Machine, NotedBatch
 
 LOG: Final = logging.getLogger("penstock")
 WRITTEN_EVERY_S: Final = 1.0
+BATCHES_PART: Final = 8  # of the bytes of the trace: batches are few beside the windows that they make final
 MOST_WAITING: Final = 10_000  # pieces of work, beyond which what comes is not recorded
 MOST_ITEMS: Final = 50_000  # that are remembered by their numbers
 Alike = tuple[
@@ -34,11 +38,19 @@ Alike = tuple[
 class TraceRecorder:
     """Writes down which windows were answered when, how long it took, and which steps they had to wait for."""
 
-    def __init__(self, folder: Path, policy: Callable[[], Policy], most_bytes: int = TRACE_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policy: Callable[[], Policy],
+        most_bytes: int = TRACE_BYTES,
+        machine: Machine | None = None,
+    ) -> None:
         """Record into a folder; the thread starts with the first piece of work."""
         self.policy, self.run = policy, wall_clock_us()
+        self.batches = BatchRecorder(self.run, machine or Machine())
         self._writer = TraceWriter(folder, self.run, most_bytes)
-        self._waiting: deque[tuple[AnsweredGroup | MemoryHold, str]] = deque()
+        self._batch_writer = TraceWriter(folder, self.run, most_bytes // BATCHES_PART, BATCHES)
+        self._waiting: deque[tuple[AnsweredGroup | MemoryHold | NotedBatch, str]] = deque()
         self._items: dict[tuple[str, tuple[object, ...], int], int] = {}
         self._of: dict[int, tuple[ItemName, tuple[int, float]]] = {}  # item, its number and priority of a query
         self._numbers = self._groups = 0  # given out so far
@@ -48,12 +60,13 @@ class TraceRecorder:
         self.failure: Exception | None = None  # what ended the trace
 
     def observe(self, work: Work) -> None:
-        """Take note of a group of answers, or of a step."""
-        if not isinstance(work, AnsweredGroup | MemoryHold) or self.failure or len(self._waiting) >= MOST_WAITING:
+        """Take note of a group of answers, of a step, or of a batch."""
+        if isinstance(work, BackgroundWork) or self.failure or len(self._waiting) >= MOST_WAITING:
             return
         if isinstance(work, AnsweredGroup) and work.kind == "past":  # no policy puts these in order
             work = MemoryHold(work.stream, work.began_us, work.began_us, work.ended_us)
-        self._waiting.append((work, self.policy().name))
+        noted = self.batches.note(work) if isinstance(work, ProcessedBatch) else work
+        self._waiting.append((noted, self.policy().name))
         if not self._came.is_set():
             self._came.set()
             self._start()
@@ -84,6 +97,7 @@ class TraceRecorder:
                 self._write()
             self._write()
             self._writer.close()
+            self._batch_writer.close()
         except Exception as error:  # whatever it is: a trace may be lost, and streams go on
             self.failure = error
             self._waiting.clear()
@@ -91,11 +105,20 @@ class TraceRecorder:
 
     def _write(self) -> None:
         """Write all that waits."""
-        rows: list[TraceRow] = []
+        rows, batches = list[TraceRow](), list[NotedBatch]()
         while self._waiting:
-            rows += self._rows(*self._waiting.popleft())
+            work, policy = self._waiting.popleft()
+            if isinstance(work, NotedBatch):
+                batches.append(work)
+            else:
+                rows += self._rows(work, policy)
         if rows:
             self._writer.append(rows)
+        if batches:
+            memory: Mapping[str, float] = {}
+            with suppress(RuntimeError):  # what is added up may change meanwhile
+                memory = self.batches.machine.memory()
+            self._batch_writer.append([batch_row(self.batches.row(one, memory)) for one in batches])
 
     def _rows(self, work: AnsweredGroup | MemoryHold, policy: str) -> Iterator[TraceRow]:
         """Make rows of a piece of work: one for all windows of an item that are alike, or one for a step."""

@@ -88,6 +88,29 @@ class UnansweredWindows:
         for key, (members, theirs) in self.order.queries.together(whole.members, known).items():
             self.items[key] = self.order.item(members, whole.final_us, known=theirs)
 
+    def skip_superseded(self) -> int:
+        """Skip at once what a later window supersedes, of queries that want the freshest answer only; count it."""
+        fresh = [key for key, item in self.items.items() if item.fresh]
+        last = {one.definition.id: one for item in self.items.values() for one in item.members}
+        found = 0
+        for key in fresh:
+            item, kept = self.items[key], list[Pending]()
+            for one in item.members:
+                newest = one if not is_fresh(one.definition.query) else _newest(one, last[one.definition.id])
+                skipped = len(one.ends) - (0 if newest is None else len(newest.ends))
+                if skipped:
+                    number = one.definition.id
+                    self.windows.skipped[number] = self.windows.skipped.get(number, 0) + skipped
+                kept += [] if newest is None else [newest]
+                found += skipped
+            if not kept:
+                del self.items[key]
+            elif sum(len(one.ends) for one in kept) < sum(len(one.ends) for one in item.members):
+                self.items[key] = self.order.item(kept, item.final_us, item.due_us)
+        if found:
+            self.windows.unanswered = self._firsts()
+        return found
+
     def take(self, keys: Sequence[ItemKey] | None = None, *, all_follow: bool = False) -> list[Pending]:
         """Take the windows that are answered next, at least those of one item; ``keys`` are items in their order.
 
@@ -260,6 +283,11 @@ class PastWindows(UnansweredWindows):
         item = self.items.pop(key)
         if members:
             self.items[key] = self.order.item(members, item.final_us, item.due_us)
+
+
+def _newest(one: Pending, last: Pending) -> Pending | None:
+    """Return the last window of a run, if no later run of its query waits."""
+    return _last_of(one) if one is last else None
 
 
 def _last_of(one: Pending) -> Pending:

@@ -38,8 +38,9 @@ class Asked(Question):
 
     @property
     def words(self) -> str:
-        """Write the question as the file of a query."""
-        return self.sql("s")
+        """Write the question as the file of a query; those of long slides leave their keys to GROUP BY ALL."""
+        keys = f"GROUP BY {', '.join(self.keys)}"
+        return self.sql("s").replace(keys, "GROUP BY ALL" if self.slide_us > 5 * DAY else keys)
 
 
 def _best(which: str, values: Sequence[str]) -> str | None:

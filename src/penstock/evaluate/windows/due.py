@@ -16,11 +16,16 @@ MOST_EMPTY: Final = 10_000  # empty windows answered in a row; the rest of the s
 
 @dataclass(frozen=True, slots=True)
 class EndRuns:
-    """Window ends in order, as runs of neighbours one slide apart."""
+    """Window ends in order, as runs of neighbours one slide apart.
+
+    Of thousands of queries, each with one run a batch, ``span`` is asked for many times, and to read a number out of an
+    array takes longer than all else that is done with it.
+    """
 
     firsts: Int64Array  # the first end of each run
     counts: Int64Array  # ends in each run, at least one
     slide_us: int
+    span: tuple[int, int, int] | None = None  # of one run: how many ends, the first and the last
 
     @staticmethod
     def between(first_us: int, last_us: int, slide_us: int) -> EndRuns:
@@ -28,7 +33,8 @@ class EndRuns:
         count = (last_us - first_us) // slide_us + 1
         if count < 1:
             return EndRuns(np.empty(0, np.int64), np.empty(0, np.int64), slide_us)
-        return EndRuns(np.array([first_us], np.int64), np.array([count], np.int64), slide_us)
+        span = int(count), int(first_us), int(first_us + (count - 1) * slide_us)
+        return EndRuns(np.array([first_us], np.int64), np.array([count], np.int64), slide_us, span)
 
     @staticmethod
     def listed(ends: Int64Array) -> EndRuns:
@@ -37,16 +43,18 @@ class EndRuns:
 
     def __len__(self) -> int:
         """Count the ends; nearly always there is one run."""
-        return int(self.counts[0]) if len(self.counts) == 1 else int(self.counts.sum())
+        return int(self.counts.sum()) if self.span is None else self.span[0]
 
     @property
     def first_us(self) -> int:
         """Return the first end."""
-        return int(self.firsts[0])
+        return int(self.firsts[0]) if self.span is None else self.span[1]
 
     @property
     def last_us(self) -> int:
         """Return the last end; before all times if there is none."""
+        if self.span is not None:
+            return self.span[2]
         if not len(self.firsts):
             return -(1 << 62)
         return int(self.firsts[-1]) + (int(self.counts[-1]) - 1) * self.slide_us
@@ -75,9 +83,8 @@ class EndRuns:
     def to_array(self) -> Int64Array:
         """List the ends one by one."""
         if len(self.firsts) == 1:
-            if self.counts[0] == 1:
-                return self.firsts
-            return self.first_us + np.arange(int(self.counts[0]), dtype=np.int64) * self.slide_us
+            number = len(self)
+            return self.firsts if number == 1 else self.first_us + np.arange(number, dtype=np.int64) * self.slide_us
         before = np.cumsum(self.counts) - self.counts
         within = np.arange(len(self), dtype=np.int64) - np.repeat(before, self.counts)
         return np.asarray(np.repeat(self.firsts, self.counts) + within * self.slide_us, np.int64)

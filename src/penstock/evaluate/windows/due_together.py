@@ -34,8 +34,10 @@ class DueTogether:
 
     def runs(self) -> list[EndRuns]:
         """List the due ends of each, without an array of its own for each number."""
-        slides = self.slides.tolist()
-        return [EndRuns(self.firsts[i : i + 1], self.counts[i : i + 1], slide) for i, slide in enumerate(slides)]
+        firsts, counts, last = self.firsts, self.counts, self.next_ends - self.slides
+        spans = zip(counts.tolist(), firsts.tolist(), last.tolist(), strict=True)
+        each = enumerate(zip(self.slides.tolist(), spans, strict=True))
+        return [EndRuns(firsts[i : i + 1], counts[i : i + 1], slide, span) for i, (slide, span) in each]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlglot import exp
 
@@ -20,6 +20,8 @@ from penstock.model.derived import line_name
 from penstock.model.query import Join, JoinKind
 from penstock.model.schema import Stream, Table
 from penstock.model.window import EachRow, RowsWindow, SessionWindow, Window
+
+_LISTED: Final = 8  # streams that an error names
 
 
 class Names(Protocol):
@@ -120,8 +122,16 @@ def _stream(table: exp.Table, names: Names, text: str) -> Stream:
         raise Unsupported(
             "queries that begin with a table are not available", text=text, place=place_of(table.this), hint=hint
         )
-    hint_ = nearest(table.name, names.stream_names())
-    raise UnknownStream(f'there is no stream "{table.name}"', text=text, place=place_of(table.this), hint=hint_)
+    raise unknown_stream(table, names, text)
+
+
+def unknown_stream(table: exp.Table, names: Names, text: str) -> UnknownStream:
+    """Word that there is no such stream, and which one may be meant or which there are."""
+    known = list(names.stream_names())
+    hint, listed = nearest(table.name, known), ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
+    detail = f"existing streams: {listed}" if known and hint is None else None
+    what = f'there is no stream "{table.name}"'
+    return UnknownStream(what, text=text, place=place_of(table.this), detail=detail, hint=hint)
 
 
 def _window(clause: WindowClause | None, table: exp.Table, stream: Stream, text: str) -> Window:

@@ -13,7 +13,7 @@ from penstock.language.binding.canonical import copied, strip
 from penstock.language.binding.grouping_sets import is_analytic, leaves_of, sets_of
 from penstock.language.binding.joins import From
 from penstock.language.binding.query_text import Item
-from penstock.language.binding.scope import is_aggregate, is_function, is_grouping, path_of, resolve
+from penstock.language.binding.scope import bare_all, is_aggregate, is_function, is_grouping, path_of, resolve
 from penstock.language.binding.spark_window import mentions_window
 from penstock.language.grammar.cursor import place_of, placed
 
@@ -92,10 +92,10 @@ def with_all_keys(tree: exp.Select, listed: Listed, read: From) -> exp.Select:
 
 def _is_all(node: exp.Expr, listed: Listed, read: From) -> bool:
     """Tell GROUP BY ALL from the name of a column or an output."""
-    path = path_of(strip(node))
-    if path is None or len(path) != 1 or path[0].args.get("quoted") or path[0].name.lower() != "all":
+    name = bare_all(node)
+    if name is None:
         return False
-    return not has_column(path[0], read) and all(item is None or item.name.lower() != "all" for item in listed)
+    return not has_column(name, read) and all(item is None or item.name.lower() != "all" for item in listed)
 
 
 def _aggregates(value: exp.Expr) -> bool:

@@ -140,6 +140,14 @@ def path_of(node: exp.Expr) -> list[exp.Expr] | None:
     return [node.this, *reversed(names)]
 
 
+def bare_all(node: exp.Expr) -> exp.Expr | None:
+    """Return the word ALL that stands alone and without quotes, which GROUP BY may mean as such; else None."""
+    path = path_of(strip(node))
+    if path is None or len(path) != 1 or path[0].args.get("quoted") or path[0].name.lower() != "all":
+        return None
+    return path[0]
+
+
 def resolve(node: exp.Expr, scope: Scope, without_aggregates: str | None = None) -> exp.Expr:
     """Return a copy with every column resolved and every function allowed.
 

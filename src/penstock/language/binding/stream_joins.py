@@ -7,9 +7,9 @@ from typing import Final, NoReturn
 
 from sqlglot import exp
 
-from penstock.errors import LanguageError, UnknownStream, Unsupported, nearest
+from penstock.errors import LanguageError, Unsupported
 from penstock.language.binding.canonical import conjunction, conjuncts, render, strip
-from penstock.language.binding.joins import Names
+from penstock.language.binding.joins import Names, unknown_stream
 from penstock.language.binding.query_text import Item, plain_name, write_name
 from penstock.language.binding.scope import Scope, Source, bound, is_aggregate, resolve, source_number
 from penstock.language.functions.sql_functions import Functions, expand_select
@@ -199,8 +199,7 @@ def _stream(table: exp.Table, names: Names, text: str) -> Stream:
     if names.table(table.name) is not None:
         what, hint = "a join of two streams takes no table", "Join the table in queries over the stream of pairs."
         raise Unsupported(what, text=text, place=place_of(table.this), hint=hint)
-    hint_ = nearest(table.name, names.stream_names())
-    raise UnknownStream(f'there is no stream "{table.name}"', text=text, place=place_of(table.this), hint=hint_)
+    raise unknown_stream(table, names, text)
 
 
 def _range_us(table: exp.Table, text: str) -> int:

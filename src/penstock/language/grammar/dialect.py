@@ -280,7 +280,7 @@ class SelectGrammar(OrderByGrammar):
         """Refuse windows by the calendar of a time zone, and say why."""
         if self._at_word("TIME", "ZONE"):
             detail = "windows end at multiples of their slide, and a day of a time zone has 23, 24 or 25 hours"
-            hint = "Ask for windows of an hour, and add up those of a day where answers are read."
+            hint = "Ask for windows of an hour, and add up those of a day where answers are read (docs/answers.md)."
             self._refuse("windows in a time zone", self._place_of_words(2), hint=hint, detail=detail)
 
     def _session(self, first: Token) -> WindowClause:

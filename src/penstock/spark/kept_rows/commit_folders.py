@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -116,6 +117,14 @@ class CommitFolders:
     def bytes_in(self, span: CommitSpan) -> int:
         """Return how many bytes a folder's files take."""
         return self._size(span).bytes
+
+    def bytes_held(self) -> int:
+        """Return how many bytes all folders take; any thread may ask while folders come and go."""
+        found = 0
+        for span in self.spans:
+            with suppress(OSError, pa.ArrowInvalid):  # it has gone meanwhile
+                found += self.bytes_in(span)
+        return found
 
     def write(self, rows: DataFrame | pa.Table, number: int, *, few: bool = False) -> None:
         """Write a commit's rows; the same commit again replaces them, and no rows leave no folder.

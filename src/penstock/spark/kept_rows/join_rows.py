@@ -112,6 +112,10 @@ class JoinRows:
         with self._lock:
             return sum(map(self.folders.bytes_in, self.folders.spans))
 
+    def fresh_bytes(self) -> int:
+        """Return how much memory the rows take that some join has not taken yet."""
+        return sum(rows.nbytes for rows in list(self._fresh.values()))
+
     def _let_go(self) -> None:
         """Delete files that no join needs, and let go of rows in memory that all have taken."""
         if not self._kept_for:

@@ -87,6 +87,11 @@ class TakenRows:
                 self._plans[number] = plan, takers
             return self._plans[number]
 
+    def plans_in_memory(self) -> list[tuple[TakenPlan, Takers]]:
+        """List the plans that were read or are in force, and who takes their fragments."""
+        with self._changing:
+            return list(self._plans.values())
+
     def pieces(self, commit: TakenCommit, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
         """Read a commit's rows piece by piece, each with the ordinal of its first row."""
         files, span, before = self._opened(commit.number)

@@ -18,12 +18,12 @@ from penstock.spark.sources.readers import Position, SourceReader, Tell, Unit, r
 
 def read_stream(session: SparkSession, stream: Stream) -> DataFrame:
     """Open a stream's source with its declared columns."""
-    return with_computed(_checked(stream).open_stream(session, stream), stream.columns)
+    return with_computed(checked(stream).open_stream(session, stream), stream.columns)
 
 
 def read_batch(session: SparkSession, table: Table, tell: Tell) -> DataFrame:
     """Read a table with its declared columns; ``tell`` users what they should know."""
-    return with_computed(_checked(table).read_table(session, table, tell), table.columns)
+    return with_computed(checked(table).read_table(session, table, tell), table.columns)
 
 
 def table_version(table: Table) -> str:
@@ -34,7 +34,7 @@ def table_version(table: Table) -> str:
 
 def with_columns(session: SparkSession, source: Stream | Table) -> Stream | Table:
     """Check a stream or table, and give it the columns its source has if none are named."""
-    _checked(source)
+    checked(source)
     whole = replace(source, columns=source.columns or inferred_columns(session, source))
     if isinstance(whole, Stream):
         check_columns(whole)
@@ -43,7 +43,7 @@ def with_columns(session: SparkSession, source: Stream | Table) -> Stream | Tabl
 
 def inferred_columns(session: SparkSession, item: Stream | Table) -> tuple[Column, ...]:
     """Let Spark find the columns of what is there already."""
-    return _checked(item).columns(session, item)
+    return checked(item).columns(session, item)
 
 
 def history(
@@ -101,7 +101,7 @@ def read_whole(session: SparkSession, stream: Stream, position: Position, batch_
     return None if reader is None or not position.text else reader.read_whole(session, stream, position, batch_id)
 
 
-def _checked(item: Stream | Table) -> SourceReader:
+def checked(item: Stream | Table) -> SourceReader:
     """Refuse an unknown format, wrong options and what cannot be opened; return the reader."""
     check_source(item)
     reader = reader_of(item)

@@ -131,6 +131,10 @@ class JoinedStream(DerivedStream):
         """Tell how many rows of both streams wait."""
         return self.shared.retained()
 
+    def rows_in_memory(self) -> tuple[tuple[int, int], ...]:
+        """Tell how many bytes of both streams' rows wait in memory, and how many joins share them."""
+        return tuple((side.index.bytes, max(1, len(self.shared.members))) for side in self.shared.sides)
+
     @property
     def running(self) -> bool:
         """Tell whether both streams run in the background."""

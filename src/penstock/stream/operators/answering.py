@@ -97,7 +97,7 @@ def open_operators(
 ) -> OperatorAnswers:
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
-    gates = Gates(given.stream, catalog, doubtful, settings.operators.refusal)
+    gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
     return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock))
 
 
