@@ -44,6 +44,7 @@ from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, Strateg
 from penstock.printable import shown
 from penstock.report.notebook import engine_summary
 from penstock.schedule.live_policy import DEFAULT_POLICY, LivePolicy
+from penstock.schedule.operator_queues import DEFAULT_OPERATOR_POLICY, OperatorPolicy
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, LiveSynchronization
 from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
@@ -75,6 +76,8 @@ from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, ref
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.desk import Desk
+from penstock.stream.operators.slots import OperatorSlots, why_not_here
 from penstock.stream.overload.memory_cap import MemoryCap, size_of
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
@@ -104,6 +107,7 @@ class Engine(Registering):
         aggregation: Aggregation = "auto",
         sink_backlog: int = SINK_BACKLOG,
         policy: str = DEFAULT_POLICY,
+        operator_policy: str = DEFAULT_OPERATOR_POLICY,
         trace_bytes: int = TRACE_BYTES,
         synchronize: str = DEFAULT_SYNCHRONIZATION,
         memory: str | int | None = None,
@@ -113,8 +117,9 @@ class Engine(Registering):
 
         A query whose range holds more than ``windows_at_a_time`` slides is refused. Rows become partials where that
         costs less, unless ``aggregation`` says where. A stream waits for a sink that has more than ``sink_backlog``
-        answers to take. ``policy`` says in which order what is due is answered, ``synchronize`` what runs together to
-        share a pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
+        answers to take. ``policy`` says in which order what is due is answered, ``operator_policy`` in which order
+        expensive functions of queries without a window take their rows, ``synchronize`` what runs together to share a
+        pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
         ``memory`` caps what streams hold in this process, such as ``"4 GB"``: docs/overload.md says what is given up.
         ``spread_over`` is the old name of ``max_driver_groups``.
         """
@@ -138,8 +143,10 @@ class Engine(Registering):
         shared = self.session, tables, self.catalog, self._folder, Path(scratch)
         common = *shared, self.sinks, self.strategy, kernel, clock
         limits, chosen_by = (max_driver_groups, aggregation, sink_backlog), (self._policy, self._synchronize)
+        self._operators = OperatorSlots(OperatorPolicy(operator_policy), why_not_here(self.session))
+        self._held.callback(self._operators.close)
         settings = StreamSettings(*common, *limits, *chosen_by, windows_at_a_time, cap=self._cap)
-        settings = dataclasses.replace(settings, observers=self._trace(trace_bytes))
+        settings = dataclasses.replace(settings, observers=self._trace(trace_bytes), desk=Desk(self._operators))
         self._sources = DeclaredSources(self.session, self.catalog, tables)
         self.streams = StreamRegistry(settings, self._sources)
         self._held.callback(self.streams.abandon_sinks)
@@ -328,6 +335,15 @@ class Engine(Registering):
     def policy(self) -> str:
         """Return the name of the policy by which it is chosen what is answered first."""
         return self._policy.current().name
+
+    @property
+    def operator_policy(self) -> str:
+        """Return the name of the policy by which expensive functions take their rows."""
+        return self._operators.policy.current().name
+
+    def set_operator_policy(self, name: str) -> None:
+        """Let expensive functions take their rows by another policy from now on, also while streams run."""
+        self._operators.policy.change(name)
 
     def set_policy(self, name: str) -> None:
         """Choose by another policy from now on, also while streams run."""

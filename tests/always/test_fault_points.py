@@ -29,6 +29,7 @@ ELSEWHERE = {
     "taken.plan",
     "taken.fragments",
     "taken.record",
+    "taken.outputs",  # tests/stream/test_operators.py
     "taken.together",
     "forgotten",
     "sink.parquet.columns",  # once for each query: tests/always/test_continuous_faults.py

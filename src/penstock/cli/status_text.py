@@ -84,6 +84,8 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
+    if stream.get("operators"):
+        lines += _wrapped("operators", _operators(stream["operators"]))
     for one in stream.get("backfills", ()):
         lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one])}")
     for side in stream.get("retained", ()):
@@ -91,6 +93,14 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     for sink in stream["sinks"]:
         lines += _wrapped("sink", _sink(sink))
     return lines
+
+
+def _operators(found: dict[str, Any]) -> str:
+    """Word what waits for operators, and for which of them."""
+    waiting = counted(found["queue_rows"], "row waits", "rows wait")
+    busy = [f"{shown(one['call'])} {one['waiting']:,}" for one in found["operators"] if one["waiting"]]
+    told = f"; {', '.join(busy[:_MOST])}" if busy else ""
+    return f"{counted(len(found['operators']), 'operator')}, by {found['policy']}: {waiting}{told}"
 
 
 def _backlog(behind: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from penstock.model.sampling import share_of
 from penstock.model.schema import Stream
 from penstock.model.stream_join import RetainedRows
 from penstock.model.window import RowsWindow, SessionWindow, Window
+from penstock.share.explain.operators import OperatorsPlan
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
 from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
@@ -78,6 +79,7 @@ class StreamStatus:
     urgent: int = 0  # queries with a priority or a deadline of their own
     fresh: int = 0  # queries that may skip windows
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
+    operators: OperatorsPlan | None = None  # behind which rows of queries without a window wait
     backlog: Backlog = NO_BACKLOG  # rows that wait in the source, and final windows
     sampling: str = "1"  # the share of the rows that queries which shed load take
 
@@ -138,6 +140,7 @@ class StreamFacts:
     backfills: Sequence[BackfillProgress] = ()
     retained: tuple[RetainedRows, ...] = ()  # of both sides of a join
     held_s: float = 0.0  # that batches have waited for answers
+    operators: OperatorsPlan | None = None
     backlog: Backlog = NO_BACKLOG
 
 
@@ -166,9 +169,9 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     answered = answered_by_query(table, None if is_line(name) else watermark), answered_together(table)
     held, backfills = at_work.pipeline.synopsis.state_bytes, at_work.pipeline.past.backfills.progress()
     waited = round(at_work.pipeline.metrics.held, 3)
-    return StreamFacts(
-        progress, sinks, reason, held, *answered, backfills, at_work.retained, waited, backlog_of(at_work)
-    )
+    operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
+    known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
+    return replace(known, operators=operators, backlog=backlog_of(at_work))
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -238,6 +241,7 @@ def _stream(
         urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
         fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
+        operators=standing.operators,
         backlog=standing.backlog,
         sampling=share_of(progress.clock.sampling),
     )

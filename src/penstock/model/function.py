@@ -25,6 +25,7 @@ class PythonCode:
     pickled: str = field(default="", compare=False, repr=False)  # in base64
     aggregates: bool = False  # it is the parts of an aggregate, not one function
     inverts: bool = False  # and one of them takes a state out of another
+    expensive: bool = False  # queries without a window let it run in workers of its own, behind a queue
 
 
 @dataclass(frozen=True, slots=True)

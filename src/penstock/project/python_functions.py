@@ -46,7 +46,8 @@ class PythonFunction:
         if isinstance(wish, AggregateWish):
             engine.create_aggregate(name, self.called, samples=wish.samples, **types, replace=True)  # type: ignore[arg-type]
             return
-        engine.create_function(name, self.called, **types, vectorised=wish.vectorised, replace=True)  # type: ignore[arg-type]
+        ways = {"vectorised": wish.vectorised, "expensive": wish.expensive}
+        engine.create_function(name, self.called, **types, **ways, replace=True)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from penstock.project.environment import PROFILE, fill_in, with_profile
 from penstock.project.sinks import read_sinks
 from penstock.project.state_columns import StateColumns
 from penstock.schedule.live_policy import DEFAULT_POLICY, live_policy_named
+from penstock.schedule.operator_queues import DEFAULT_OPERATOR_POLICY, operator_policy_named
 from penstock.schedule.policy import Policy
 from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, Synchronization, synchronization_named
 from penstock.sinks.registry import DeclaredSink
@@ -35,9 +36,10 @@ LIMITS: Final = ("max_driver_groups", "windows_at_a_time", "sink_backlog", "trac
 MAY_BE_NOTHING: Final = ("trace_bytes",)  # 0 switches it off
 NAMED: Final[dict[str, Callable[[str], Policy | Synchronization]]] = {
     "policy": live_policy_named,
+    "operator_policy": operator_policy_named,
     "synchronize": synchronization_named,
 }
-DEFAULT_SETTINGS: Final = ("strategy", "policy", "synchronize", "memory", *LIMITS)
+DEFAULT_SETTINGS: Final = ("strategy", "policy", "operator_policy", "synchronize", "memory", *LIMITS)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -66,6 +68,7 @@ class ProjectSettings:
     windows_at_a_time: int = WINDOWS_AT_A_TIME
     sink_backlog: int = SINK_BACKLOG
     policy: str = DEFAULT_POLICY
+    operator_policy: str = DEFAULT_OPERATOR_POLICY
     trace_bytes: int = TRACE_BYTES
     synchronize: str = DEFAULT_SYNCHRONIZATION
     memory: str | None = None  # the cap of what streams hold in the driver

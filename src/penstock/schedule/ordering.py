@@ -29,15 +29,16 @@ def is_live(policy: Policy) -> bool:
     return policy.name.partition("(")[0] in LIVE
 
 
-def ordered(policy: Policy, heads: Heads, turn: int = 0) -> Iterator[int]:
+def ordered(policy: Policy, heads: Heads, turn: int = 0, *, prepared: bool = False) -> Iterator[int]:
     """Give the places of all heads, which are looked at at one time, in the order in which they run.
 
-    ``turn`` is the place whose turn it is, for policies by which queries take turns.
+    ``turn`` is the place whose turn it is, for policies by which queries take turns. ``prepared``: ``extra`` holds the
+    policy's own number, worked out from segments of operators.
     """
     if policy.manner == Manner.TURNS:
         yield from (*range(turn, len(heads.now)), *range(turn))
         return
-    urgent = _weighted(heads._replace(extra=_extra(policy, heads)))
+    urgent = _weighted(heads if prepared else heads._replace(extra=_extra(policy, heads)))
     if policy.manner == Manner.HYBRID:
         yield from _early_or_fast(policy, urgent)
         return

@@ -164,6 +164,7 @@ def _readable(function: Function) -> str:
     """Write a function's body without the backquotes that it does not need, or where its code comes from."""
     if (code := function.python) is not None:
         way = "states of slices" if code.aggregates else "arrays" if code.vectorised else "rows"
+        way += ", expensive" if code.expensive else ""
         return f"Python {code.version}, called with {way}: {code.origin} ({function.pinned})"
     return write_expression(parse_expression(function.body))
 

@@ -151,6 +151,9 @@ class Commit:
     )  # windows of the past that are not answered: as in due, with runs
     taken: int = 0  # rows that continuous queries took of the batch
     past_taken: tuple[int, ...] = ()  # continuous queries that asked for the past, which is among their rows
+    operated: Mapping[str, int] = field(
+        default_factory=dict
+    )  # definition → the last commit whose queued rows have gone through its operators, and are answered
     before_us: int | None = None  # the watermark before it
     in_order: bool = False  # its partials are of sessions too, so those of several commits are told apart
     covers: int | None = None  # the first of the commits whose partials were put together with this one's

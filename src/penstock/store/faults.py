@@ -27,6 +27,7 @@ POINTS: Final[tuple[str, ...]] = (
     "taken.plan",  # the plan that they are of
     "taken.fragments",  # who takes them
     "taken.record",
+    "taken.outputs",  # what operators computed of queued rows that other queries still wait for
     "taken.together",  # records of commits whose rows were put together
     "partials",
     "commit",

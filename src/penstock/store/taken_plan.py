@@ -24,6 +24,7 @@ class TakingQuery:
     shape: int  # among the plan's
     part: int  # of the conditions
     condition: int  # by its place in the part
+    queued: bool = False  # its rows wait for operators: the shape is what these read, and no answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,27 @@ class TakenPlan:
     shapes: tuple[RowShape, ...]
     queries: tuple[TakingQuery, ...]
     sizes: tuple[int, ...]  # of the parts: how many conditions each has
+    expensive: tuple[str, ...] = ()  # functions that are operators to the queued queries, as calls name them
     by_definition: Mapping[int, TakingQuery] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the queries once."""
-        object.__setattr__(self, "by_definition", {one.definition: one for one in self.queries})
+        """Index the queries that answer once."""
+        object.__setattr__(self, "by_definition", {one.definition: one for one in self.queries if not one.queued})
+
+    @property
+    def queued(self) -> list[TakingQuery]:
+        """List the queries whose rows wait for operators."""
+        return [one for one in self.queries if one.queued]
 
     def to_record(self) -> dict[str, Any]:
         """Write the plan as JSON values."""
-        listed = [(one.definition, one.shape, one.part, one.condition) for one in self.queries]
+        listed = [
+            (one.definition, one.shape, one.part, one.condition, *((True,) if one.queued else ()))
+            for one in self.queries
+        ]
+        operators = {"expensive": self.expensive} if self.expensive else {}
         return {
+            **operators,
             "number": self.number,
             "shapes": [asdict(s) for s in self.shapes],
             "queries": listed,
@@ -55,7 +67,8 @@ class TakenPlan:
         """Read a plan back."""
         shapes = [RowShape(tuple(s["names"]), tuple(s["columns"]), bool(s["exploded"])) for s in record["shapes"]]
         queries = tuple(TakingQuery(*one) for one in record["queries"])
-        return TakenPlan(int(record["number"]), tuple(shapes), queries, tuple(record["sizes"]))
+        sizes, expensive = tuple(record["sizes"]), tuple(record.get("expensive", ()))
+        return TakenPlan(int(record["number"]), tuple(shapes), queries, sizes, expensive)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def _taken_problems(folder: Path) -> Iterator[StateError]:
 
 def _read_fragments(path: Path) -> object:
     """Read the fragments of a plan; what a crash has left of a file is no problem."""
-    return read_arrow_file(path, None) if path.suffix == ".fragments" else None
+    return read_arrow_file(path, None) if path.suffix in (".fragments", ".arrow") else None
 
 
 def _catalog_version(folder: Path) -> int:

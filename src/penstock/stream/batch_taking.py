@@ -17,6 +17,7 @@ from penstock.stream.continuous.continuous_queries import TakenBatch
 from penstock.stream.corrections import LateRows
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began
+from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.snapshot import Snapshot
 from penstock.stream.step import Step, counts_of
 
@@ -82,6 +83,8 @@ class BatchTaking:
                 watermark = pipeline.progress.clock.watermark_us
                 pipeline.observing.batch(offer.began, step, number, arrived.rows, watermark)
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
+        with pipeline.step():
+            answer_what_is_through(pipeline)
         if not pipeline.given.settings.cap.stops_background:
             pipeline.weaving.look()
             pipeline.given.settings.calibration.go_on()

@@ -17,6 +17,7 @@ from penstock.kernel.pending import ItemKey
 from penstock.model.garbage_collection import GARBAGE
 from penstock.model.instants import steady_clock_us
 from penstock.stream.background_share import BackgroundShare
+from penstock.stream.operators.slots import OperatorSlots
 from penstock.stream.upkeep_worker import upkeep_aside
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ BUSY_S: Final = 0.001  # between two looks, while all streams that have somethin
 class Desk:
     """Answers the windows of streams that let their answers lag behind."""
 
-    def __init__(self) -> None:
-        """Begin without streams; the thread starts with the first one."""
+    def __init__(self, operators: OperatorSlots | None = None) -> None:
+        """Begin without streams; the thread starts with the first one. Expensive functions have ``operators``."""
+        self.operators = OperatorSlots() if operators is None else operators
         self._pipelines: list[Pipeline] = []
         self._changed = threading.Condition()
         self._share, self._upkeep_share = BackgroundShare(steady_clock_us), BackgroundShare(steady_clock_us)

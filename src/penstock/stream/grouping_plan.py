@@ -16,7 +16,8 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.defects import defect_of
 from penstock.kernel.synopsis import Synopsis
 from penstock.model.schema import Table
-from penstock.share.explain.explain import BY_EXECUTORS, ObservedStream
+from penstock.share.explain.explain import BY_EXECUTORS
+from penstock.share.explain.observed import ObservedStream
 from penstock.share.grouping_rollup import Estimate, Feeders, Feeding, choose_feeders, from_record
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import SESSIONS, Tree, tree_of

@@ -64,9 +64,12 @@ class Leftovers:
         keep = {d.id: d.typed.keep_us for d in definitions if d.query.is_continuous}
         if gone := self.continuous.rows.definitions() - keep.keys():
             keep |= self.catalog.keeping(self.stream, gone)
-        running = self.continuous.running
-        plan = None if running is None else running.number
-        self.continuous.log.expire(self.targets.rows_taken(), watermark_us, keep, plan)
+        running, operators = self.continuous.running, self.continuous.operators
+        plans = {None if running is None else running.number, self.continuous.operator_answers.plan_number}
+        oldest = operators.oldest  # rows that wait for operators stay
+        upto = self.targets.rows_taken() if oldest is None else min(self.targets.rows_taken(), oldest - 1)
+        self.continuous.log.expire(upto, watermark_us, keep, plans)
+        operators.forget_others(self.continuous.rows.definitions() | keep.keys())
 
     def _forget(self) -> None:
         """Forget definitions that no commit a restart reads was made with, and that have no answers."""

@@ -400,3 +400,4 @@ class Pipeline:
         self.committer.restore(layout, last.judged_us if last.kind == "batch" else self.progress.clock.watermark_us)
         with self._whole():
             replaying.go_on(self.committer, layout, last, arrived)
+        self.continuous.operators.recover(number)

@@ -39,6 +39,7 @@ class QueryWindows:
     asked: dict[int, AskedPast] = field(default_factory=dict)  # the past that is to be read for a query
     past: dict[int, int] = field(default_factory=dict)  # first end of a backfill that is not answered yet
     past_taken: set[int] = field(default_factory=set)  # queries without a window that have the past they asked for
+    operated: dict[int, int] = field(default_factory=dict)  # the last commit whose queued rows are answered
     sessions_since: dict[int, int] = field(default_factory=dict)  # the first row of a session that is not final
     open_sessions: dict[int, int] = field(default_factory=dict)  # how many are not final
     names: dict[int, str] = field(default_factory=dict)  # of queries that answer windows of time
@@ -288,3 +289,4 @@ class QueryWindows:
         self.shed = {int(k): v for k, v in commit.shed.items()}
         self.asked = {int(k): v for k, v in commit.asked.items()}
         self.unanswered, self.past, self.past_taken = {}, {}, set(commit.past_taken)
+        self.operated = {int(k): v for k, v in commit.operated.items()}

@@ -14,7 +14,7 @@ from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, join_of, source_of
 from penstock.model.schema import Stream
 from penstock.report.notebook import StreamRow
-from penstock.share.explain.explain import ObservedStream
+from penstock.share.explain.observed import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
@@ -126,7 +126,9 @@ class StreamRegistry:
         seen = ObservedStream() if pipeline is None else pipeline.groupings.seen(pipeline.layout)
         technique = self.settings.synchronize.current().name
         scans, most = self.settings.kernel == "scan", self.settings.windows_at_a_time
-        return replace(seen, scans=scans, synchronize=technique, most_windows=most)
+        at_work, mine = self.settings.desk.operators, self.catalog.definitions(name)
+        operators = None if pipeline is None else at_work.standing(pipeline, mine)
+        return replace(seen, scans=scans, synchronize=technique, most_windows=most, operators=operators)
 
     def woven(self, name: str) -> WovenSoFar:
         """Tell what a stream was seen to bring, and the trees its queries are woven into."""

@@ -64,6 +64,7 @@ class StreamRunner:
         self._failure: BaseException | None = None
         self._busy = threading.RLock()
         self.desk, self._may_lag = pipeline.given.settings.desk, False
+        self.operators = self.desk.operators
         self.past, self.relief = BackfillWorker(self), Relief(self)
         self._wanted: tuple[tuple[int, JoinNeeds | None], frozenset[str]] = ((-1, None), frozenset())
         self._known: tuple[int, tuple[Definition, ...], tuple[Definition, ...]] = (-1, (), ())
@@ -141,6 +142,7 @@ class StreamRunner:
             with in_pool(self.pipeline.session, INGEST):
                 self.pipeline.process(batch, batch_id, snapshot, source)
             self.desk.wake()
+            self.operators.wake()
             with self.pipeline.step():
                 self.lead()
                 self.relief.look()
@@ -164,10 +166,15 @@ class StreamRunner:
         running, done = self._open(), False
         self._go_on()
         self.past.finish()  # what an engine was asked for that ran before
-        with self.desk.upkeep_aside(self.pipeline):
-            while not done and not self._stopping.is_set():
-                wanted = self.columns()
-                done = running.run_available(wanted) and self.columns() <= wanted
+        self.operators.join(self.pipeline)
+        try:
+            with self.desk.upkeep_aside(self.pipeline):
+                while not done and not self._stopping.is_set():
+                    wanted = self.columns()
+                    done = running.run_available(wanted) and self.columns() <= wanted
+            self.operators.finish(self.pipeline, self._stopping.is_set)
+        finally:
+            self.operators.leave(self.pipeline)
         self.tick()
         return not self._stopping.is_set()
 
@@ -179,6 +186,7 @@ class StreamRunner:
         self._failure = None
         self.let_answers_lag()
         self.desk.join(self.pipeline)
+        self.operators.join(self.pipeline)
         self._supervisor = threading.Thread(target=self._supervise, name=f"penstock-{self.stream.name}", daemon=True)
         self._supervisor.start()
 
@@ -201,6 +209,7 @@ class StreamRunner:
             self._running.stop()
         self.past.stop()  # the last tick may have found more to read
         self.desk.leave(self.pipeline)
+        self.operators.leave(self.pipeline)
         with self._busy:  # what somebody else asked for is done
             self._catch_up()
         failure, self._failure = self._failure, None
@@ -383,6 +392,7 @@ class StreamRunner:
     def flush(self) -> None:
         """End the stream and answer its last windows."""
         self.past.finish()
+        self.operators.finish(self.pipeline)
         with self._busy, self.pipeline.step():
             self.pipeline.flush(self.snapshot())
             self.lead()

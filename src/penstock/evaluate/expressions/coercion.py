@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.evaluate.expressions import operators
 from penstock.evaluate.expressions.operators import Evaluated
 
-Columns = Mapping[str, pa.Array]
+Columns = Mapping[str, pa.Array | Evaluated]
 Operation = Callable[[Columns, int], Evaluated]
 
 DECIMAL_DIGITS: Final = 38

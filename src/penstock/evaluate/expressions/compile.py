@@ -92,7 +92,12 @@ def _column(tree: exp.Column, _: Child, types: Mapping[str, pa.DataType]) -> Nod
     name = tree.name
     if name not in types:
         raise Unlisted
-    return Node(types[name], lambda columns, _: Evaluated(columns[name]))
+    return Node(types[name], lambda columns, _: _evaluated(columns[name]))
+
+
+def _evaluated(column: pa.Array | Evaluated) -> Evaluated:
+    """Take a column as it is; one that was computed before may have failed on some rows."""
+    return column if isinstance(column, Evaluated) else Evaluated(column)
 
 
 def _literal(tree: exp.Literal, _: Child, __: Any) -> Node:

@@ -45,16 +45,21 @@ class Wish:
     parameters: Types | None = None
     returns: str | None = None
     vectorised: bool = False
+    expensive: bool = False
 
 
 def function(
-    *, parameters: Types | None = None, returns: str | None = None, vectorised: bool = False
+    *,
+    parameters: Types | None = None,
+    returns: str | None = None,
+    vectorised: bool = False,
+    expensive: bool = False,
 ) -> Callable[[F], F]:
     """Mark a function of a project's ``functions.py`` as one that queries may call by its name."""
 
     def mark(marked: F) -> F:
         """Leave the function as it is, with a note on it."""
-        setattr(marked, _MARK, Wish(parameters, returns, vectorised))
+        setattr(marked, _MARK, Wish(parameters, returns, vectorised, expensive))
         return marked
 
     return mark
@@ -74,7 +79,8 @@ def define_python(name: str, called: Callable[..., Any], wish: Wish) -> Function
     parameters, returns = types_of(name, called, called, wish)
     check_arity(name, called, parameters)
     digest = digest_of([(p.name, p.type) for p in parameters], returns, wish.vectorised, called)
-    code = PythonCode(digest, wish.vectorised, VERSION, origin_of(called), digest[:ID])
+    told = digest, wish.vectorised, VERSION, origin_of(called), digest[:ID]
+    code = PythonCode(*told, expensive=wish.expensive)
     return Function(name, parameters, returns, "", code)
 
 

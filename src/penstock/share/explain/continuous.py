@@ -13,6 +13,7 @@ from penstock.share.conditions.condition_cells import tell_apart
 from penstock.share.conditions.listed_fragments import with_listed_fragments
 from penstock.share.continuous import groups_of_rows, plan_continuous
 from penstock.share.explain.cells import PredicatesPlan, explain_cells
+from penstock.share.explain.operators import OperatorsPlan
 from penstock.share.plan import condition_of
 
 MOST_NAMES: Final = 8  # of a long list, in text
@@ -25,6 +26,7 @@ class TakenRowsPlan:
     conditions: tuple[tuple[str, tuple[str, ...]], ...]
     expressions: tuple[str, ...]  # computed once, of rows that some query takes
     predicates: PredicatesPlan | None
+    operators: OperatorsPlan | None = None  # None: nobody calls an expensive function, or the stream is not at work
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -39,17 +41,22 @@ class TakenRowsPlan:
         if len(self.conditions) > MOST_NAMES:
             lines.append(f"  … and {len(self.conditions) - MOST_NAMES:,} more conditions")
         told = self.predicates.lines() if self.predicates is not None else []
+        told += self.operators.lines() if self.operators is not None else []
         return [*lines, *(f"  {line}" for line in told)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a program reads."""
         conditions = [{"condition": text, "queries": list(names)} for text, names in self.conditions]
         predicates = None if self.predicates is None else self.predicates.to_dict()
-        return {"conditions": conditions, "expressions": list(self.expressions), "predicates": predicates}
+        operators = None if self.operators is None else self.operators.to_dict()
+        told = {"conditions": conditions, "expressions": list(self.expressions), "predicates": predicates}
+        return {**told, "operators": operators}
 
 
-def explain_continuous(definitions: Sequence[Definition]) -> TakenRowsPlan | None:
-    """Explain the continuous queries among some; None: there are none."""
+def explain_continuous(
+    definitions: Sequence[Definition], operators: OperatorsPlan | None = None
+) -> TakenRowsPlan | None:
+    """Explain the continuous queries among some, and the operators of their stream; None: there are none."""
     mine = [d for d in definitions if d.query.is_continuous]
     if not mine:
         return None
@@ -64,7 +71,7 @@ def explain_continuous(definitions: Sequence[Definition]) -> TakenRowsPlan | Non
     if lone and told is not None:
         told = replace(told, parts=tuple(replace(part, conditions=1) for part in told.parts))
     listed = tuple((str(condition), tuple(found)) for condition, found in members.items())
-    return TakenRowsPlan(listed, plan.texts, told)
+    return TakenRowsPlan(listed, plan.texts, told, operators)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from penstock.evaluate.typed import Condition, Definition
-from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.model.derived import is_line
 from penstock.model.duration import SECOND
 from penstock.model.window import RowsWindow
-from penstock.schedule.running_together import DEFAULT_SYNCHRONIZATION, synchronization_named
-from penstock.share.conditions.cell_parts import ConditionGroupMemory
+from penstock.schedule.running_together import synchronization_named
 from penstock.share.conditions.cells import Cells
 from penstock.share.conditions.condition_cells import tell_apart
 from penstock.share.explain.cells import explain_cells
@@ -27,6 +25,7 @@ from penstock.share.explain.explanation import (
     StreamPlan,
     TreePlan,
 )
+from penstock.share.explain.observed import ObservedStream
 from penstock.share.explain.together import NOT_PLANNED, TogetherPlanner
 from penstock.share.explain.weave import WeavePlan, explain_weave
 from penstock.share.fresh_periods import PeriodGroup, period_groups
@@ -37,21 +36,6 @@ from penstock.share.slices import SliceManager
 from penstock.share.weave.queries import ASSUMED_RATE, WovenSoFar
 
 BY_EXECUTORS: Final = "kept by the executors"  # how a grouping is made that outgrew the driver
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedStream:
-    """What is known of a stream that has run.
-
-    Its rows a second, how groupings are made, by tree and keys, and which conditions it tells apart together.
-    """
-
-    rate: float | None = None
-    made: Mapping[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
-    families: ConditionGroupMemory = field(default_factory=ConditionGroupMemory)
-    scans: bool = False  # its windows are answered by scans of all their partials
-    synchronize: str = DEFAULT_SYNCHRONIZATION  # the technique by which evaluations run together
-    most_windows: int = WINDOWS_AT_A_TIME  # of a query that may hold one row
 
 
 def explain_plan(
@@ -68,7 +52,7 @@ def explain_plan(
         standing or WovenSoFar(),
         strategy == "weave" and not is_line(stream),
     )
-    rows, definitions = explain_continuous(definitions), _windowed(definitions)
+    rows, definitions = explain_continuous(definitions, seen.operators), _windowed(definitions)
     rate = float(SECOND) if is_line(stream) else seen.rate  # there, a row stands for a microsecond
     names, rows_per_second = standing.woven(definitions) if is_woven else None, rate or ASSUMED_RATE
     plan = plan_queries(definitions, strategy, version, None, names)

@@ -79,7 +79,7 @@ def _live(work: Iterator[bytes], reader: int, writer: int) -> None:
     code = 1
     try:
         os.close(reader)
-        _end_with_parent()
+        end_with_parent()
         for result in work:
             rest = memoryview(len(result).to_bytes(HEAD, "little") + result)
             while rest:
@@ -89,7 +89,7 @@ def _live(work: Iterator[bytes], reader: int, writer: int) -> None:
         os._exit(code)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask the system to end this process with its parent, where it can: a task that is given up leaves nothing."""
     with contextlib.suppress(Exception):
         import ctypes

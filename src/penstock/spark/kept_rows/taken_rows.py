@@ -11,7 +11,7 @@ with those of its neighbours, in their order.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -32,6 +32,7 @@ AT_ONCE: Final = 65_536  # rows that are read together
 SMALL_BYTES: Final = 4 << 20  # folders up to so large are put together
 GROUP: Final = 8_192  # rows of several commits that are read together
 EXPIRED: Final = "expired.json"
+LATE: Final = "__late"  # of rows that operators have let through: they came with several commits
 MANY: Final = 1 << 62
 
 
@@ -165,6 +166,28 @@ class TakenRows:
         write_record(self.folder / f"{commit.number:012d}.json", asdict(commit), "taken.record")
         self._commits[commit.number] = commit
 
+    # -- what operators have computed ----------------------------------------------------------------------------
+
+    def write_outputs(self, queued: int, number: int, outputs: pa.Table) -> None:
+        """Store what operators computed of a commit's queued rows, before the commit that answers some of them."""
+        content = arrow_file(outputs)
+        write_whole(self._outputs(queued, number), lambda file: file.write(content), "taken.outputs")
+
+    def outputs(self, queued: int) -> pa.Table | None:
+        """Read what operators had computed of a commit's queued rows; None: nothing that was committed."""
+        numbers = self._numbers(f"outputs-{queued:012d}-", ".arrow")
+        return read_arrow_file(self._outputs(queued, numbers[-1]), None) if numbers else None
+
+    def remove_outputs(self, queued: int, before: int = MANY) -> None:
+        """Remove what nobody waits for any more, or what was written before a commit that wrote it anew."""
+        for number in self._numbers(f"outputs-{queued:012d}-", ".arrow"):
+            if number < before:
+                remove(self._outputs(queued, number))
+
+    def _outputs(self, queued: int, number: int) -> Path:
+        """Name the file of what was computed of a commit's rows when another one was made."""
+        return self.folder / f"outputs-{queued:012d}-{number:012d}.arrow"
+
     # -- what is put together ------------------------------------------------------------------------------------
 
     def putting_together(self, upto: int) -> Iterator[None]:
@@ -261,16 +284,17 @@ class TakenRows:
         for number in gone:
             self._commits.pop(number, None)
             self._places.pop(number, None)
+            self.remove_outputs(number)
         self.folders.remove([span for span in self.folders.spans if span.last in gone])
         for span in self._records():
             if self._commits.keys().isdisjoint(range(span.first, span.last + 1)):
                 remove(self.folder / f"{span.name}.json")
 
-    def expire_plans(self, current: int | None) -> None:
-        """Delete plans, but for the current one, that no commit is of."""
+    def expire_plans(self, current: Collection[int | None]) -> None:
+        """Delete plans, but for the current ones, that no commit is of."""
         with self._changing:
-            used = {one.plan for one in self._commits.values()} | ({current} if current is not None else set())
-            for number in set(self._numbers("plan-", ".json")) - used:
+            used = {one.plan for one in self._commits.values()}
+            for number in set(self._numbers("plan-", ".json")) - used - set(current):
                 self._remove_plan(number)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -288,7 +312,8 @@ class TakenRows:
                 if commit > number:
                     remove(self._fragments(plan, commit))
         for name in names_in(self.folder) if self.folder.is_dir() else ():
-            if name.endswith(".draft"):
+            of_operators = name.startswith("outputs-") and int(name[21:33]) > number
+            if name.endswith(".draft") or of_operators:
                 remove(self.folder / name)
 
     def _remove_plan(self, plan: int) -> None:

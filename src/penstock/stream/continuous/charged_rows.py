@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,9 @@ from penstock.share.continuous import plan_continuous
 from penstock.spark.failures import explain_failure
 from penstock.spark.job.partials import PartialsJob
 from penstock.spark.job.writer import Bounds
+from penstock.store.commits import Paused
 from penstock.stream.continuous.running_plan import FailedQuery, RunningPlan
+from penstock.stream.query_windows import QueryWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +28,12 @@ class Charged:
     definition: Definition
     first_us: int
     reason: str
+
+
+def pause(charged: Iterable[Charged], windows: QueryWindows) -> None:
+    """Pause the queries that failed on a row."""
+    for one in charged:
+        windows.paused[one.definition.id] = Paused(one.first_us, one.first_us, one.first_us, one.reason)
 
 
 def charged_for(

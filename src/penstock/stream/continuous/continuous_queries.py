@@ -13,17 +13,17 @@ from penstock.language.options import since_of
 from penstock.model.schema import Column
 from penstock.share.continuous import groups_of_rows, plan_continuous
 from penstock.spark.job.writer import Bounds
-from penstock.store.commits import Paused
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.context import StreamContext
-from penstock.stream.continuous.charged_rows import Charged, charged_for
+from penstock.stream.continuous.charged_rows import Charged, charged_for, pause
 from penstock.stream.continuous.row_storing import RowStoring
 from penstock.stream.continuous.running_plan import RunningPlan, is_of
 from penstock.stream.continuous.stored_rows import StoredRows
 from penstock.stream.derived.row_times import RULERS
 from penstock.stream.figures.row_figures import DividedRows, RowFigures
 from penstock.stream.metrics import Metrics
+from penstock.stream.operators.answering import open_operators
 from penstock.stream.past_rows import PastRows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
@@ -56,6 +56,8 @@ class ContinuousQueries:
         self.running: RunningPlan | None = None
         self._targets, self._families = given.targets, groups_of_rows()
         self._storing, self.figures = RowStoring(self.rows), RowFigures()
+        self.operator_answers = open_operators(given, self.rows, progress, doubtful)
+        self.operators = self.operator_answers.queues
 
     def recover(self, number: int, taken: int) -> None:
         """Forget what was stored for commits after a number, and let sinks be given what they lack of the others.
@@ -144,9 +146,11 @@ class ContinuousQueries:
 
     def _running(self, definitions: Sequence[Definition], at: Snapshot) -> RunningPlan:
         """Return the plan of queries, made once as long as they are the same."""
-        if self.running is None or not is_of(self.running, definitions):
-            plan = plan_continuous(definitions, self.stream.time, at.version, self.doubtful)
-            self.running = RunningPlan(plan, self._families)
+        divided = self.operators.gates.divided(definitions)
+        if self.running is None or not is_of(self.running, definitions, divided):
+            gated = [divided[d.id].gate if d.id in divided else d for d in definitions]
+            plan = plan_continuous(gated, self.stream.time, at.version, self.doubtful)
+            self.running = RunningPlan(plan, self._families, divided)
         return self.running
 
     def deliver(self, batch: TakenBatch, metrics: Metrics) -> None:
@@ -158,15 +162,20 @@ class ContinuousQueries:
             self.figures.add_unread(batch.seconds)
         if batch.commit is not None:
             metrics.taken += batch.commit.rows
-            metrics.answers += batch.commit.rows
+            if self.rows.plan(batch.commit.plan)[0].by_definition:
+                metrics.answers += batch.commit.rows
             self._targets.deliver_rows(batch.commit.number)
+            self.operators.enqueue(batch.commit, self.operators.clock())
+
+    def deliver_answers(self, commit: TakenCommit, rows: Mapping[int, int], metrics: Metrics) -> None:
+        """Leave rows for the sinks that have gone through operators, and count them; ``rows`` by query."""
+        metrics.answers += commit.rows
+        self.figures.add_answered(rows)
+        self._targets.deliver_rows(commit.number)
 
     def charge(self, batch: TakenBatch) -> list[Charged]:
         """Pause the queries that failed on a row of a batch."""
-        for one in batch.charged:
-            self.progress.windows.paused[one.definition.id] = Paused(
-                one.first_us, one.first_us, one.first_us, one.reason
-            )
+        pause(batch.charged, self.progress.windows)
         return list(batch.charged)
 
     def keep(self, current: Mapping[int, Definition], windowed: Mapping[int, Definition]) -> None:

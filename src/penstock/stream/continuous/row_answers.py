@@ -13,7 +13,7 @@ from penstock.evaluate.typed import EACH_ROW, Definition
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.share.continuous import column_name, part_name
 from penstock.spark.kept_rows.commit_folders import TIME
-from penstock.spark.kept_rows.taken_rows import AT_ONCE, TakenRows, numbers_of
+from penstock.spark.kept_rows.taken_rows import AT_ONCE, LATE, TakenRows, numbers_of
 from penstock.store.taken_plan import RowShape, TakenCommit, TakenPlan
 
 INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -29,7 +29,7 @@ def answers_of_query(
     if query is None:
         return
     shape, part = plan.shapes[query.shape], part_name(query.part)
-    wanted = dict.fromkeys([TIME, part, *(column_name(place) for place in shape.columns)])
+    wanted = dict.fromkeys([TIME, LATE, part, *(column_name(place) for place in shape.columns)])
     for first, piece in rows.pieces(commit, list(wanted)):
         taken = takers.parts[query.part].takes(query.condition, numbers_of(piece, part))
         if since_us is not None:
@@ -46,7 +46,10 @@ def about_rows(piece: pa.Table, first: int, taken: BoolArray, commit: TakenCommi
     """Write when rows happened, the commit that brought them, their ordinals, and whether they were late."""
     places = np.flatnonzero(taken)
     times = numbers_of(piece, TIME)[places]
-    late = times < commit.judged_us if commit.judged_us is not None else np.zeros(len(places), np.bool_)
+    if LATE in piece.column_names:
+        late = np.asarray(piece[LATE].to_numpy(), np.bool_)[places]
+    else:
+        late = times < commit.judged_us if commit.judged_us is not None else np.zeros(len(places), np.bool_)
     numbers = np.full(len(places), commit.number, np.int64)
     return [pa.array(times).view(INSTANT), pa.array(numbers), pa.array(places + first), pa.array(late)]
 
@@ -72,7 +75,10 @@ class SinkShape:
 def sink_shapes(plan: TakenPlan) -> list[SinkShape]:
     """Put queries together whose rows a sink gets once; exploded ones by their own columns."""
     found: list[tuple[dict[str, int], bool, list[int]]] = []
+    answering = {query.shape for query in plan.queries if not query.queued}
     for number, shape in enumerate(plan.shapes):
+        if number not in answering:
+            continue
         named = dict(zip(shape.names, shape.columns, strict=True))
         for columns, exploded, shapes in found:
             fits = named == columns if shape.exploded else all(columns.get(n, c) == c for n, c in named.items())
@@ -84,7 +90,8 @@ def sink_shapes(plan: TakenPlan) -> list[SinkShape]:
             found.append((dict(named), shape.exploded, [number]))
     by_shape: dict[int, list[int]] = {}
     for place, query in enumerate(plan.queries):
-        by_shape.setdefault(query.shape, []).append(place)
+        if not query.queued:
+            by_shape.setdefault(query.shape, []).append(place)
     return [
         SinkShape(
             RowShape(tuple(columns), tuple(columns.values()), exploded),
@@ -98,6 +105,8 @@ def query_shapes(plan: TakenPlan) -> list[SinkShape]:
     """Put queries together that have the same columns, for a sink that keeps each query's rows apart."""
     found: dict[RowShape, list[int]] = {}
     for place, query in enumerate(plan.queries):
+        if query.queued:
+            continue
         shape = plan.shapes[query.shape]
         found.setdefault(RowShape(shape.names, shape.columns, True), []).append(place)
     return [SinkShape(shape, tuple(places)) for shape, places in found.items()]
@@ -221,7 +230,8 @@ def _by_condition(plan: TakenPlan) -> list[tuple[Int64Array, Int64Array]]:
     """List, part by part, the queries of each condition: where they start, and their places in the plan."""
     found = []
     for number, size in enumerate(plan.sizes):
-        mine = [(query.condition, place) for place, query in enumerate(plan.queries) if query.part == number]
+        answering = [(place, query) for place, query in enumerate(plan.queries) if not query.queued]
+        mine = [(query.condition, place) for place, query in answering if query.part == number]
         mine.sort()
         counts = np.bincount([condition for condition, _ in mine], minlength=size) if mine else np.zeros(size, np.int64)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

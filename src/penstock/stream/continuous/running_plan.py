@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from penstock.language.options import is_exploded
 from penstock.model.arrays import Int64Array
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.continuous import ContinuousPlan, part_name
+from penstock.share.operators.operated import OperatedQuery
 from penstock.share.plan import condition_of
 from penstock.spark.job.continuous_job import FAILURES, HASH, MOST_FAILING, ContinuousJob
 from penstock.spark.job.writer import Bounds
@@ -43,8 +44,12 @@ class FailedQuery:
 class RunningPlan:
     """The job of a plan, and what is known of its fragments."""
 
-    def __init__(self, plan: ContinuousPlan, families: ConditionGroupMemory) -> None:
-        """Write the job; nothing of the plan is stored before it has rows."""
+    def __init__(
+        self, plan: ContinuousPlan, families: ConditionGroupMemory, divided: Mapping[int, OperatedQuery]
+    ) -> None:
+        """Write the job; nothing of the plan is stored before it has rows. ``divided`` queries queue theirs."""
+        self.divided_queries = frozenset(divided)
+        self.expensive = tuple(sorted({o.function.pinned for q in divided.values() for o in q.operators.values()}))
         self.plan, self.job = plan, ContinuousJob(plan, families)
         self.number: int | None = None  # of the first commit with rows
         self.age = 0
@@ -138,6 +143,7 @@ class RunningPlan:
         for number, (rows_of, shares_of) in enumerate(self.takers.divided(self.fragments(rows), users)):
             mine = part == number
             counts[mine], shares[mine] = rows_of[condition[mine]], shares_of[condition[mine]]
+        counts[[one.id in self.divided_queries for one in self.plan.definitions]] = 0  # they have answered nothing yet
         return DividedRows(self._numbers, counts, shares, size)
 
     def record(self, number: int) -> TakenPlan:
@@ -147,11 +153,14 @@ class RunningPlan:
         for one in self.plan.definitions:
             names = tuple(output.name for output in one.query.outputs)
             shape = RowShape(names, self.plan.columns[one.id], is_exploded(one.query))
-            queries.append(TakingQuery(one.id, shapes.setdefault(shape, len(shapes)), *self.place_of(one)))
+            queued, place = one.id in self.divided_queries, shapes.setdefault(shape, len(shapes))
+            queries.append(TakingQuery(one.id, place, *self.place_of(one), queued))
         sizes = tuple(len(part.conditions) for part in self.job.parts)
-        return TakenPlan(number, tuple(shapes), tuple(queries), sizes)
+        return TakenPlan(number, tuple(shapes), tuple(queries), sizes, self.expensive)
 
 
-def is_of(running: RunningPlan | None, definitions: Sequence[Definition]) -> bool:
-    """Tell whether a plan has just these queries."""
-    return running is not None and [d.id for d in running.plan.definitions] == [d.id for d in definitions]
+def is_of(running: RunningPlan | None, definitions: Sequence[Definition], divided: Collection[int] = ()) -> bool:
+    """Tell whether a plan has just these queries, and queues the rows of just those that are divided."""
+    if running is None or running.divided_queries != frozenset(divided):
+        return False
+    return [d.id for d in running.plan.definitions] == [d.id for d in definitions]

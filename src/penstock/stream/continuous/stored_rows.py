@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -39,8 +39,10 @@ class StoredRows:
         tables = SinkTables(self.taken, commit, names, versions)
         return HeldTables(tables) if commit.rows <= FEW_ROWS else tables
 
-    def expire(self, upto: int, watermark_us: int, keeping: Mapping[int, int], plan: int | None) -> None:
-        """Delete the commits up to one whose rows no query keeps any more, and plans that none is of but the one named.
+    def expire(
+        self, upto: int, watermark_us: int, keeping: Mapping[int, int], plans: Collection[int | None] = ()
+    ) -> None:
+        """Delete the commits up to one whose rows no query keeps any more, and plans that none is of but those named.
 
         ``keeping`` tells how long a query keeps its rows.
         """
@@ -55,4 +57,4 @@ class StoredRows:
             if commit.last_us < watermark_us - longest[commit.plan]:
                 gone.append(commit.number)
         self.taken.expire(gone)
-        self.taken.expire_plans(plan)
+        self.taken.expire_plans(plans)

@@ -7,7 +7,7 @@ whole. A batch is read for a query that takes none of its rows, too: it pays for
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,12 @@ class RowFigures:
         """Charge nobody with a batch of which no row was stored."""
         with self._changing:
             self._gone = self._gone.plus(0, seconds, 0.0)
+
+    def add_answered(self, rows: Mapping[int, int]) -> None:
+        """Count the rows that queries have answered behind operators; what they cost was charged when they came."""
+        with self._changing:
+            for number, count in rows.items():
+                self._shares[number] = self._shares.get(number, RowShare()).plus(count, 0.0, 0.0)
 
     def read(self) -> tuple[dict[int, RowShare], RowShare]:
         """Return each query's share by definition, and that of queries that are gone and of nobody."""
