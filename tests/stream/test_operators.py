@@ -197,6 +197,9 @@ def test_what_was_committed_of_a_function_is_never_computed_again(spark: SparkSe
         told = answers(bed, "first")
         assert [len(answers(bed, name)) for name in ("first", "apart", "last")] == [10, 10, 0]
         assert [step.operator.function.name for step in left] == ["weight"]
+        held = bed.engine.metrics()
+        assert held.streams[0].memory["queued"] > 0
+        assert held.query("last").memory_bytes > held.query("first").memory_bytes  # which waits for nothing any more
     with bed_with(spark, tmp_path / "state") as bed:
         finish(bed)
         assert answers(bed, "first") == answers(bed, "last") == told

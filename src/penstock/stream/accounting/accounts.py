@@ -22,6 +22,7 @@ ACCOUNTS: Final = (
     Account("unsent", "memory", "answers that sinks have not taken", in_memory.unsent),
     Account("answers", "memory", "kept without a state folder", in_memory.logged),
     Account("joined", "memory", "rows that wait for those of another stream", in_memory.joined),
+    Account("queued", "memory", "rows that wait for expensive functions", in_memory.queued),
     Account("takers", "memory", "who takes which rows", in_memory.takers),
     Account("figures", "memory", "of queries", in_memory.figures),
     Account("commits", "disk", "partials of batches", on_disk.commits),

@@ -115,6 +115,12 @@ def joined(runner: StreamRunner) -> Iterator[Holding]:
         yield Holding(held / sharers, queries_of(runner))
 
 
+def queued(runner: StreamRunner) -> Iterator[Holding]:
+    """List the rows that wait for expensive functions, for the queries that wait."""
+    for held, waiting in runner.pipeline.continuous.operators.held():
+        yield Holding(held, waiting)
+
+
 def takers(runner: StreamRunner) -> Iterator[Holding]:
     """List what tells who takes which rows, for the queries of each plan."""
     for plan, known in runner.pipeline.continuous.rows.plans_in_memory():

@@ -125,9 +125,13 @@ class OperatorQueues:
 
     @property
     def queue_bytes(self) -> int:
-        """Return the bytes of blocks that are in memory: here whoever accounts for memory asks."""
+        """Return the bytes of blocks that are in memory."""
+        return sum(held for held, _ in self.held())
+
+    def held(self) -> list[tuple[int, list[int]]]:
+        """List the bytes of blocks in memory commit by commit, and the queries that wait for them."""
         with self.lock:
-            return sum(queued.bytes for queued in self.commits.values())
+            return [(queued.bytes, list(queued.queries)) for queued in self.commits.values() if queued.bytes]
 
     @property
     def queue_rows(self) -> int:
