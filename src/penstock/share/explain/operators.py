@@ -20,7 +20,7 @@ class OperatorPlan:
 
     def line(self) -> str:
         """Print it on a line."""
-        cost = "not measured yet" if self.cost_us is None else f"{self.cost_us:,.0f} us a row"
+        cost = "not measured yet" if self.cost_us is None else f"{self.cost_us:,.0f} µs a row"
         return (
             f"{shown(self.call)}: {cost}, {counted(self.waiting, 'row waits', 'rows wait')} for {_names(self.queries)}"
         )
