@@ -116,6 +116,17 @@ def test_what_is_proposed_is_tested_and_runs(
     assert list((tmp_path / "p" / "answers").rglob("*.jsonl"))
 
 
+def test_types_of_text_are_marked_as_guessed_and_codes_with_leading_zeros_are_text(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    rows = [f"{START + dt.timedelta(minutes=n)},{n},{n:04},{n - 5}" for n in range(50)]
+    for name, text in (("plain", ["ts,size,condition,below", *rows]), ("bare", [f"{n},00{n}" for n in range(50)])):
+        (tmp_path / "data" / f"{name}.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
+    lines = propose_project("p", tmp_path / "p", tmp_path / "data").files["penstock.yml"].splitlines()
+    guessed = "guessed; a field that is none is NULL"
+    for line in (f"size: BIGINT  # {guessed}", "condition: STRING", f"below: BIGINT  # {guessed}", "_c1: STRING"):
+        assert f"      {line}" in lines
+
+
 def test_one_file_of_times_in_nanoseconds_runs(penstock: Penstock, spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     times = pa.array([START + dt.timedelta(minutes=n) for n in range(500)], pa.timestamp("ns"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from penstock.sources.description import Options
 from penstock.sources.files import ANY_TEXT, LONGEST_LINE, file_format, opened
@@ -17,7 +17,7 @@ _OWN: Final = """charToEscapeQuoteEscaping charset comment delimiter emptyValue 
     positiveInf preferDate quote sep unescapedQuoteHandling"""
 
 
-_OPENERS: Final = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
 _OTHER_CODECS: Final = (".deflate", ".lz4", ".snappy", ".xz", ".zst")
 
 
