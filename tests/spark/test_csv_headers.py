@@ -111,6 +111,15 @@ def test_without_a_header_columns_keep_their_places(interpreted: SparkSession, t
         engine.execute(stream(data, "ts,sym,a,b,shop", "false"))
 
 
+def test_names_that_spark_finds_in_a_header_stand_at_their_places(interpreted: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("ts, a,,A,b\n2026-01-05 14:00:00,1,2,3,4\n2026-01-05 14:00:20,1,2,3,4\n")
+    with Engine(spark=interpreted) as engine:
+        engine.execute(f"CREATE STREAM s USING csv OPTIONS (path = '{tmp_path}', header = true) WATERMARK FOR ts")
+        engine.create_query("q", "SELECT sum(b) AS b, sum(_c2) AS c FROM s [RANGE 10 s SLIDE 10 s]")
+        engine.process_available()
+        assert found(engine, "q", "b", "c")[0] == (4, 2)
+
+
 def test_a_table_in_another_order_is_refused_unless_headers_are_passed_over(
     interpreted: SparkSession, tmp_path: Path
 ) -> None:
@@ -142,6 +151,8 @@ def test_a_table_in_another_order_is_refused_unless_headers_are_passed_over(
         (["b", "a"], ["a", "b"], 0),
         (["a", "c"], ["a", "b", "c"], 1),
         ([], ["a"], None),
+        (["a", "", "A", "b"], ["a0", "_c1", "a2", "b"], None),
+        (["a", "b"], ["a0", "b"], 0),
     ],
 )
 def test_columns_stand_at_their_places(header: list[str], declared: list[str], place: int | None) -> None:

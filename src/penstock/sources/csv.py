@@ -32,8 +32,17 @@ def misplaced(header: Sequence[str], declared: Sequence[str]) -> int | None:
 
     Values are read by position. A file may lack the last columns, and may have more behind them.
     """
-    pairs = enumerate(zip(header, declared, strict=False))
-    return next((n for n, (here, name) in pairs if here.strip().lower() != name.lower()), None)
+    found = _as_named([cell.strip().lower() for cell in header])
+    pairs = enumerate(zip(found, declared, strict=False))
+    return next((n for n, (names, name) in pairs if name.strip().lower() not in names), None)
+
+
+def _as_named(header: Sequence[str]) -> list[tuple[str, ...]]:
+    """List the names of each column of a header: Spark numbers those that are empty or that stand there twice."""
+    return [
+        (f"_c{n}",) if not cell else (cell, f"{cell}{n}") if header.count(cell) > 1 else (cell,)
+        for n, cell in enumerate(header)
+    ]
 
 
 def header_of(file: Path, options: Options) -> list[str]:
