@@ -111,6 +111,17 @@ def test_without_a_header_columns_keep_their_places(interpreted: SparkSession, t
         engine.execute(stream(data, "ts,sym,a,b,shop", "false"))
 
 
+def test_columns_that_folders_name_stand_in_no_file(interpreted: SparkSession, tmp_path: Path) -> None:
+    data = tmp_path / "a=5" / "in"  # above what the stream reads, so it names no column
+    (data / "b=2").mkdir(parents=True)
+    (data / "b=2" / "1.csv").write_text("ts,a\n2026-01-05 14:00:00,1\n2026-01-05 14:00:20,1\n")
+    with Engine(spark=interpreted) as engine:
+        engine.execute(stream(data, "ts,b,a"))
+        engine.create_query("q", QUERY)
+        engine.process_available()
+        assert found(engine, "q", "a", "b")[0] == (1, 2)
+
+
 def test_names_that_spark_finds_in_a_header_stand_at_their_places(interpreted: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("ts, a,,A,b\n2026-01-05 14:00:00,1,2,3,4\n2026-01-05 14:00:20,1,2,3,4\n")
     with Engine(spark=interpreted) as engine:

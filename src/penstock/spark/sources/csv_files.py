@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,12 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import SourceError
 from penstock.model.schema import Stream, Table
+from penstock.printable import visible
 from penstock.sources.csv import compares_headers, header_of, misplaced
 from penstock.spark.sources.arriving_files import ArrivingFiles
 from penstock.spark.sources.readers import Tell
 from penstock.spark.sources.text_files import TextFiles
 from penstock.spark.sources.unreadable import path_of
 
+_LISTED: Final = 40  # names in an error
 _HINT: Final = (
     "Declare the columns in the order of the file, new ones last, or replace the file, and start again: nothing of it "
     "was taken, and nothing that was committed is lost. With enforceSchema = true headers are passed over."
@@ -60,16 +65,14 @@ def check_header(item: Stream | Table, path: str) -> None:
         return
     try:
         header = header_of(Path(path), item.options)
-    except (OSError, EOFError, LookupError):
+    except (OSError, EOFError, LookupError, ValueError, csv.Error, zlib.error):
         return  # Spark says what is wrong with it, or passes over it
     declared = _in_files(item, path)
     place = misplaced(header, declared)
     if place is None:
         return
     stopped = f'stream "{item.name}" stopped' if isinstance(item, Stream) else f'table "{item.name}"'
-    what = (
-        f'{stopped}: cannot read {path}: its column {place + 1} is "{header[place]}", declared is "{declared[place]}"'
-    )
+    what = f'{stopped}: cannot read {path}: its column {place + 1} is "{visible(header[place])}", declared is "{declared[place]}"'
     detail = f"CSV is read by position. Its header is {_listed(header)}; declared are {_listed(declared)}."
     raise SourceError(what, detail=detail, hint=_HINT)
 
@@ -78,11 +81,14 @@ def _in_files(item: Stream | Table, path: str) -> list[str]:
     """List the declared columns that stand in a file itself: none that is computed, or named by a folder."""
     given = {name.lower(): value for name, value in item.options.items()}
     beside = given.get("columnnameofcorruptrecord", "_corrupt_record").lower()
-    folders = str(Path(path).parent).lower() + "/"
+    root = os.path.abspath(item.options["path"])
+    inside = path == root or path.startswith(f"{root}/")
+    folders = f"{os.path.dirname(path.removeprefix(root) if inside else path).lower()}/"
     names = [column.name for column in item.columns if column.expression is None]
     return [name for name in names if name.lower() != beside and f"/{name.lower()}=" not in folders]
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Write names one after the other."""
-    return ", ".join(names)
+    """Write names one after the other, the first ones of many."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(map(visible, names[:_LISTED]))}{more}"
