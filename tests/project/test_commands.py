@@ -170,8 +170,12 @@ def test_a_state_folder_follows_the_files_of_queries(penstock: Penstock, spark: 
     assert first.code == 0, first.err
     (market / "queries" / "busy_small.sql").unlink()
     add(market, "queries/pace.sql", "SELECT count(*) AS trades FROM trades [RANGE 5 MIN SLIDE 1 MIN]")
+    add(market, "penstock.yml", (market / "penstock.yml").read_text().replace("- jsonl: answers", "- terminal"))
     second = penstock("run", "--once", "--state", "state")
     assert second.code == 0, second.err
+    assert "trades: 0 rows (0 late, 0 invalid) through 1 query, 0 answers in " in second.out
+    assert f"\n  with the runs before: {ROWS} rows (0 late, 0 invalid)\n" in second.out
+    assert second.out.endswith("\nanswers went to: terminal\n")
     assert 'query "busy_small" is gone\n' in second.out
     assert 'query "pace" changed: version 2 answers the windows that begin from now on\n' in second.out
     third = penstock("run", "--once", "--state", "state", "--json")
