@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.arguments import json_option, query_names
 from penstock.cli.carrying import carry_out
-from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.locating import SETTINGS_FILE, find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
 from penstock.cli.waiting import wait_option
 from penstock.errors import ProjectError
@@ -80,13 +80,24 @@ def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        say(shown(words))
+        say("\n".join(map(shown, words.splitlines())))
 
 
 def _change(verb: str, name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
     found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name}, wait_s=wait_s)
-    _tell(found, _DONE[verb].format(shown(name)), as_json)
+    file, words = _file_of(project, name) if verb == "drop" else None, _DONE[verb].format(name)
+    if file is not None:
+        found["file"] = str(file)
+        words += f".\nThe next run of the project brings it back, as {file} defines it: delete that file, too"
+    _tell(found, words, as_json)
+
+
+def _file_of(project: Path, name: str) -> Path | None:
+    """Find the file of a project that defines a query; None: there is none."""
+    folder = project.parent if project.name == SETTINGS_FILE else project
+    files = sorted((folder / "queries").rglob("*.sql")) if (folder / SETTINGS_FILE).is_file() else []
+    return next((file for file in files if file.stem.lower() == name.lower()), None)
 
 
 @click.command(short_help="Drop a query from a running engine.")
