@@ -56,7 +56,7 @@ def add(
     """
     body = {"query": name, "text": _text(sql, file)}
     found = carry_out(find_state(project, state), "alter" if replace else "create", body, wait_s=wait_s)
-    _tell(found, found["said"], as_json)
+    _tell(found, shown(found["said"]), as_json)
 
 
 def _text(sql: str | None, file: Path | None) -> str:
@@ -80,16 +80,18 @@ def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        say("\n".join(map(shown, words.splitlines())))
+        say(words)
 
 
 def _change(verb: str, name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
     found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name}, wait_s=wait_s)
-    file, words = _file_of(project, name) if verb == "drop" else None, _DONE[verb].format(name)
+    file, words = _file_of(project, name) if verb == "drop" else None, _DONE[verb].format(shown(name))
     if file is not None:
         found["file"] = str(file)
-        words += f".\nThe next run of the project brings it back, as {file} defines it: delete that file, too"
+        words += (
+            f".\nThe next run of the project brings it back, as {shown(str(file))} defines it: delete that file, too"
+        )
     _tell(found, words, as_json)
 
 
