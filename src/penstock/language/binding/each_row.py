@@ -140,7 +140,7 @@ def _check_names(items: Sequence[Item], read: From, star: exp.Expr | None) -> No
             place = place_of(item.value) or place_of(star) or (0, len("SELECT"))
             hint = "Name the columns, and add an alias with AS."
             if star is not None and place_of(item.value) is None:
-                alias = f"{write_name(item.name)} AS {item.name}_of_row"
+                alias = f"{write_name(item.name)} AS {write_name(item.name + '_of_row')}"
                 hint = f"Write the columns out in place of *, this one with another name: {alias}."
             raise LanguageError(what, text=read.scope.text, place=place, detail=detail, hint=hint)
         seen[item.name.lower()] = ""
