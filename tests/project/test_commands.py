@@ -180,7 +180,7 @@ def test_a_state_folder_follows_the_files_of_queries(penstock: Penstock, spark: 
     add(market, "penstock.yml", settings)
     changed = penstock("run", "--once", "--state", "state")
     assert changed.code == 0, changed.err
-    assert 'stream "trades" goes on with changes: lateness\n' in changed.out
+    assert 'stream "trades" goes on with changes: lateness is 9 s, was 5 s\n' in changed.out
     add(market, "penstock.yml", settings.replace("lateness: 9 s", "lateness: 9 s\n    dedup: [symbol]"))
     refused = penstock("run", "--once", "--state", "state")
     assert refused.code == 1
