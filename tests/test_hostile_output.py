@@ -135,6 +135,8 @@ MISTAKES = (
     ("init", NAME),
     ("init", NAME),
     ("status", NAME),
+    ("capacity", NAME),
+    ("capacity", "--rows", SIGNS),
     ("queries", "--state", NAME),
     ("add", "q", "--file", NAME),
     ("state", "verify", "--state", NAME),
@@ -209,6 +211,8 @@ RUNNING = (
     ("add", "q", f"SELECT {SIGNS} FROM trades"),
     ("resume", "pace"),
     ("policy", SIGNS),
+    ("shed", SIGNS),
+    ("shed", "trades", SIGNS),
     ("pause", "pace"),
     ("drop", SIGNS),
 )

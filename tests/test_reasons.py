@@ -34,7 +34,7 @@ def test_a_report_names_corrected_rows_and_who_missed_them() -> None:
     stream: dict[str, Any] = {
         "stream": "s", "ingested": 9, "late": 0, "corrected": 3, "invalid": 1, "queries": 2, "answers": 4,
         "invalid_reasons": {**ABOUT, "no_time": 1}, "invalid_kept": "state/invalid/s", "too_late": {"counts": 3},
-        "open_windows": 0, "empty_folder": None, "waiting": 0, "reports": [],
+        "open_windows": 0, "empty_folder": None, "waiting": 0, "reports": [], "paused": [],
     }  # fmt: skip
     assert report_text({"seconds": 1.0, "streams": [stream]}).splitlines() == [
         "s: 9 rows (0 late, 3 corrected, 1 invalid) through 2 queries, 4 answers in 1.0 s",

@@ -63,7 +63,7 @@ def test_every_option_has_an_example_here() -> None:
     assert list(GOOD) == list(OPTIONS)
 
 
-@pytest.mark.parametrize("name", [option.name for option in OPTIONS.values() if option.honoured])
+@pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_is_honoured_and_kept_in_one_spelling_unless_it_is_the_default(bound: Bound, name: str) -> None:
     query = bound(f"{QUERY} WITH ({name} = {GOOD[name]}{NEEDS.get(name, '')})")
     option = OPTIONS[name]
@@ -72,18 +72,6 @@ def test_an_option_is_honoured_and_kept_in_one_spelling_unless_it_is_the_default
     else:
         assert option.default is not None
         assert query == bound(QUERY)
-
-
-@pytest.mark.parametrize("name", [option.name for option in OPTIONS.values() if not option.honoured])
-def test_an_option_that_nothing_honours_is_refused_by_name(bound: Bound, name: str) -> None:
-    text = f"{QUERY} WITH ({name} = {GOOD[name]})"
-    option = OPTIONS[name]
-    with pytest.raises(Unsupported) as raised:
-        bound(text)
-    assert raised.value.what == f"option {name} is not supported yet"
-    assert raised.value.place is not None
-    assert text[slice(*raised.value.place)] == f"{name} = {GOOD[name]}"
-    assert raised.value.detail == option.meaning
 
 
 ODD = [

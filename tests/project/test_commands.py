@@ -449,5 +449,5 @@ def test_commands_options_and_queries_are_completed(market: Path) -> None:
 
 def test_every_command_that_programs_may_read_prints_json() -> None:
     told = {name for name, command in cli.commands.items() if any(p.name == "as_json" for p in command.params)}
-    engine = {"status", "queries", "add", "drop", "pause", "resume", "ask", "backfill", "policy", "top"}
-    assert told == {"calibrate", "check", "explain", "run", "sim", "test"} | engine
+    engine = {"status", "queries", "add", "drop", "pause", "resume", "ask", "backfill", "policy", "shed", "top"}
+    assert told == {"calibrate", "capacity", "check", "explain", "run", "sim", "test"} | engine

@@ -373,8 +373,7 @@ def _read(option: Option, clause: OptionClause, text: str) -> Value:
 
 
 def _not_honoured(option: Option, clause: OptionClause, text: str) -> Unsupported:
-    """Build the error for an option that nothing honours yet."""
-    value = f" = '{clause.value}'" if option.honoured else ""
-    hint = "Leave it out." if not option.honoured else f"Write {option.name} = '{option.honoured[0]}', or leave it out."
-    what = f"option {option.name}{value} is not supported yet"
+    """Build the error for a value of an option that nothing honours yet."""
+    hint = f"Write {option.name} = '{option.honoured[0]}', or leave it out."
+    what = f"option {option.name} = '{clause.value}' is not supported yet"
     return Unsupported(what, text=text, place=clause.place, detail=option.meaning, hint=hint)
