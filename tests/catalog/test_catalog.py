@@ -42,6 +42,17 @@ GROUPED = (
 SPARK_WINDOW = "SELECT window.end AS until, count(price, symbol) AS n FROM trades GROUP BY window(ts, '3 min', '2 min')"
 
 
+# -- names -------------------------------------------------------------------------------------------------------
+
+
+def test_a_quote_in_the_name_of_a_query_is_told_in_words() -> None:
+    catalog, _ = market()
+    for name, sign in (('a"b', "a double quote"), ("a`b", "a backquote"), ("a/b", '"/"')):
+        with pytest.raises(CatalogError) as raised:
+            enter(catalog, name)
+        assert raised.value.what == f'the name of query "{name}" holds {sign}'
+
+
 # -- versions ----------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from penstock.control.status import SinkStatus
 from penstock.store.answers import DEFINITION, DiskAnswerLog
 from penstock.store.commits import Commit, DiskCommitLog
 from penstock.store.files import write_record
-from penstock.store.folder import StateFolder
+from penstock.store.folder import StateFolder, held
 from tests.control.pretending import MINUTE, NOW, PACE, Pretended
 from tests.shell import PATIENCE_S, Penstock, penstock
 
@@ -164,7 +164,28 @@ def test_the_state_folder_is_the_one_that_the_project_names(penstock: Penstock, 
     (tmp_path / "penstock.yml").write_text("state: state\nstreams: {}\n", encoding="utf-8")
     assert penstock("add", "pace", PACE).code == 0
     assert penstock("queries").out.splitlines()[0] == "trades: 1 query"
-    assert penstock("drop", "pace", "--project", tmp_path).code == 0
+    assert penstock("drop", "pace", "--project", tmp_path).out.endswith("its answers stay\n")
+
+
+def test_a_drop_names_the_file_that_brings_the_query_back(penstock: Penstock, state: Path, tmp_path: Path) -> None:
+    (tmp_path / "penstock.yml").write_text("state: state\nstreams: {}\n", encoding="utf-8")
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "pace.sql").write_text(PACE, encoding="utf-8")
+    assert penstock("add", "Pace", PACE).code == 0
+    file = Path("queries", "pace.sql")
+    assert penstock("drop", "Pace").out.endswith(
+        f"its answers stay.\nThe next run of the project brings it back, as {file} defines it: delete that file, too\n"
+    )
+    assert penstock("add", "pace", PACE).code == 0
+    assert json.loads(penstock("drop", "pace", "--json").out) == {"query": "pace", "file": str(file)}
+
+
+def test_an_engine_that_starts_is_told_from_none(penstock: Penstock, tmp_path: Path) -> None:
+    none = penstock("status", "--state", tmp_path / "state")
+    assert (none.code, "One that was just started makes the folder once Spark is up" in none.err) == (4, True)
+    with held(tmp_path / "state"):  # as an engine does before it writes anything
+        starting = penstock("status", "--state", tmp_path / "state")
+    assert (starting.code, "an engine is just starting on" in starting.err) == (4, True)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,18 @@ def test_errors_arrive_with_their_kind_their_place_and_their_hint(folder: Path) 
         ask_running(folder, "drop", {"query": "q"})
 
 
+def test_the_log_says_what_was_changed_or_refused_and_is_silent_about_questions(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    ask_running(folder, "policy", {})
+    with pytest.raises(UnknownQuery):
+        ask_running(folder, "drop", {"query": "q"})
+    ask_running(folder, "create", {"query": "pace", "text": PACE})
+    told = [record.getMessage() for record in caplog.records]
+    assert [line.split(": there")[0] for line in told] == ["refused: drop q", "carried out: create pace"]
+
+
 def test_an_answer_is_a_table_with_types(folder: Path) -> None:
     found = ask_running(folder, "ask", {"text": "SELECT symbol, max(price) AS high FROM trades [RANGE 10 MIN]"})
     assert [c["name"] for c in found["columns"]] == ["window_start", "window_end", "symbol", "high"]

@@ -486,6 +486,16 @@ def test_what_penstock_does_not_do_is_refused_by_name(bound: Bound, text: str, w
     assert raised.value.text == text
 
 
+def test_a_star_that_gives_a_name_twice_says_what_to_write_in_its_place(bound: Bound) -> None:
+    text = "SELECT * FROM trades JOIN listing l ON trades.symbol = l.symbol"
+    with pytest.raises(PenstockError) as raised:
+        bound(text)
+    assert raised.value.what == 'two outputs are called "symbol"'
+    assert raised.value.place == (7, 8)
+    assert raised.value.hint is not None
+    assert raised.value.hint.endswith("in place of *, this one with another name: symbol AS symbol_of_row.")
+
+
 def test_the_longest_list_of_columns_is_cut(bound: Bound) -> None:
     text = f"SELECT max(qqq) FROM trades {W} " + " ".join(
         f"JOIN Index i{n} ON trades.symbol = i{n}.symbol" for n in range(6)

@@ -93,6 +93,12 @@ def test_an_output_that_is_called_as_a_bound_is_refused(bound: Bound, name: str)
 def test_levels_are_written_as_shares() -> None:
     assert [read_level(share_of(level)) for level in range(MOST_LEVEL + 1)] == [*range(MOST_LEVEL + 1)]
     assert (read_level("1/1"), read_level(" 1 / 4 ")) == (0, 2)
-    for wrong in ("0", "1/3", "2", "1/2048", "half", ""):
-        with pytest.raises(LanguageError, match="cannot be sampled"):
+    assert [read_level(share) for share in ("0.5", "25%", "12.5 %", "1.0", "100%", "2/4")] == [1, 2, 3, 0, 0, 1]
+    for wrong in ("0", "2", "half", "", "1/0", "-1/2", "1e-1", "50%/2", "²", "200%"):
+        with pytest.raises(LanguageError, match="cannot be sampled") as raised:
             read_level(wrong)
+        assert raised.value.hint is None
+    for wrong, near in (("1/3", "1/4"), ("1/2048", "1/1024"), ("0.9", "1"), ("49%", "1/2"), ("0.001", "1/1024")):
+        with pytest.raises(LanguageError, match="cannot be sampled") as raised:
+            read_level(wrong)
+        assert raised.value.hint == f"The nearest share is {near}."

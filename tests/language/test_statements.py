@@ -383,3 +383,21 @@ def test_a_window_that_cannot_be_is_refused(
     with pytest.raises(kind) as raised:
         bound(f"SELECT count(*) FROM trades {window}")
     assert raised.value.what == what
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ('SELECT count(*) AS "n x" FROM s', 'expected an alias, found "n x"', "`n x`"),
+        ('SELECT count(*) "n x" FROM s', 'unexpected "n x"', "`n x`"),
+        ('SELECT count(*) AS "" FROM s', 'expected an alias, found ""', "at least one character"),
+        ('SELECT count(*) FROM "binance"', 'expected a stream or table, found "binance"', "`binance`"),
+        ("SELECT count(*) FROM s WHERE m = ''spot''", 'unexpected "spot"', "not doubled: 'spot'"),
+        ("SELECT count(*) FROM s WHERE m IN (''spot'')", 'expected ")", found "spot"', "not doubled: 'spot'"),
+    ],
+)
+def test_wrong_quotes_are_told_with_the_right_ones(text: str, what: str, hint: str) -> None:
+    with pytest.raises(MalformedSQL) as raised:
+        parse_query(text)
+    assert raised.value.what == what
+    assert hint in str(raised.value.hint)

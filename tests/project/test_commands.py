@@ -49,7 +49,8 @@ def test_init_says_what_it_made_and_what_comes_next(
     assert (done.code, done.err) == (0, "")
     for text in ("made market: ", "vwap.sql", "  cd market\n", "  penstock check\n", "  penstock test\n"):
         assert text in done.out
-    assert penstock("check", "market").out == "market: 1 stream, 1 table, 5 queries, 3 tests, no mistakes\n"
+    counted = "market: 1 stream, 1 table, 5 queries, 3 tests, no mistakes"
+    assert penstock("check", "market").out == f"{counted} (types were not looked at: --types does)\n"
     again = penstock("init", "market")
     assert again.code == 1
     assert "would be overwritten" in again.err
@@ -102,7 +103,7 @@ def test_check_needs_neither_spark_nor_data(market: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "no mistakes\n" in done.stdout
+    assert "no mistakes (types were" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["check", "run", "explain", "test"])
@@ -180,7 +181,7 @@ def test_a_state_folder_follows_the_files_of_queries(penstock: Penstock, spark: 
     add(market, "penstock.yml", settings)
     changed = penstock("run", "--once", "--state", "state")
     assert changed.code == 0, changed.err
-    assert 'stream "trades" goes on with changes: lateness\n' in changed.out
+    assert 'stream "trades" goes on with changes: lateness is 9 s, was 5 s\n' in changed.out
     add(market, "penstock.yml", settings.replace("lateness: 9 s", "lateness: 9 s\n    dedup: [symbol]"))
     refused = penstock("run", "--once", "--state", "state")
     assert refused.code == 1

@@ -74,9 +74,19 @@ def test_times_and_separators_of_csv_are_found(
 ) -> None:
     make_csv(tmp_path / "data" / "trades", form, separator)
     text = propose_project("p", tmp_path / "p", tmp_path / "data").files["penstock.yml"]
-    assert ("event_time: {type: TIMESTAMP" in text) == (expression is not None)
+    assert ("      ts: {type: TIMESTAMP" in text) == (expression is not None)
     assert expression is None or expression in text
     assert "    lateness: 10 s  # guessed" in text
+
+
+def test_a_computed_time_takes_no_name_of_the_data_or_of_answers(tmp_path: Path) -> None:
+    make_csv(tmp_path / "data" / "trades", "%d.%m.%Y %H:%M:%S")
+    file = next((tmp_path / "data" / "trades").iterdir())
+    head, *rows = file.read_text(encoding="utf-8").split("\n")
+    file.write_text("\n".join([f"{head},TS", *(f"{row},x" for row in rows if row)]), encoding="utf-8")
+    text = propose_project("p", tmp_path / "p", tmp_path / "data").files["penstock.yml"]
+    assert "      time: {type: TIMESTAMP, as: " in text
+    assert "    time: time  # guessed" in text
 
 
 def test_a_proposal_names_streams_tables_and_what_it_guessed(tmp_path: Path, penstock: Penstock) -> None:
@@ -88,7 +98,7 @@ def test_a_proposal_names_streams_tables_and_what_it_guessed(tmp_path: Path, pen
     assert (done.code, done.err) == (0, "")
     for says in (
         "guessed  airports: a table of 1 csv file; no column looks like a time",
-        "guessed  clicks: a stream of 1 json file; event time is timestamp_millis(`ts_ms`), called event_time",
+        "guessed  clicks: a stream of 1 json file; event time is timestamp_millis(`ts_ms`), called ts",
         "guessed  trades: lateness 10 s, as its rows lie now; live rows may come later",
         "guessed  the queries are about trades, which has the most bytes",
     ):
@@ -98,7 +108,8 @@ def test_a_proposal_names_streams_tables_and_what_it_guessed(tmp_path: Path, pen
     assert sorted(one.item.name for one in project.settings.streams) == ["clicks", "flights", "trades"]
     assert [one.item.name for one in project.settings.tables] == ["airports"]
     assert len(project.queries) == 5
-    assert penstock("check", tmp_path / "p").out == "p: 3 streams, 1 table, 5 queries, 1 test, no mistakes\n"
+    told = penstock("check", tmp_path / "p").out
+    assert told.startswith("p: 3 streams, 1 table, 5 queries, 1 test, no mistakes (")
 
 
 @pytest.mark.parametrize("make", [make_csv, make_json, make_seconds, make_parquet])

@@ -60,6 +60,12 @@ def test_a_default_that_was_renamed_still_holds_and_is_warned_of(
     assert "spread_over is called max_driver_groups now" in caplog.text
 
 
+def test_the_list_of_defaults_has_no_former_names(tmp_path: Path) -> None:
+    (problem,) = read_project(write_project(tmp_path, f"{TRADES}\ndefaults:\n  spread_ovr: 70\n")).problems
+    assert "max_driver_groups" in str(problem)
+    assert "spread_over" not in str(problem)
+
+
 def test_a_relative_project_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tmp_path / "p")
     monkeypatch.chdir(tmp_path)

@@ -21,6 +21,7 @@ from penstock.share.explain.explanation import window_dict
 from penstock.share.layout import lay_out
 from penstock.share.plan import BITS_PER_WORD, Strategy, condition_of, plan_queries
 from penstock.testing import TestBed
+from tests.stream.made import definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -296,3 +297,9 @@ def test_a_window_of_rows_tells_its_length_in_rows() -> None:
         "slide_us": 2,
         "offset_us": 1,
     }
+
+
+def test_what_queries_that_shed_store_is_told_in_words() -> None:
+    text = "SELECT count(*) AS n, avg(v) AS m FROM s [RANGE 5 s SLIDE 5 s] WITH (shed = 'sample')"
+    told = str(explain_plan("s", [definition(text)], "weave", 1))
+    assert "weighted sum(`v`), bound of count(*), bound of count(`v`), bound of avg(`v`), bound of sum(`v`)" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.stream.upkeep_worker import upkeep_aside
-from tests.stream.made import MadeStream, row
+from tests.stream.made import SECOND, MadeStream, row
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +86,31 @@ def test_nothing_that_a_job_may_be_reading_is_removed_while_it_runs(tmp_path: Pa
 
     one.feed(row(1))
     one.pipeline.upkeep.finish()
-    one.pipeline.upkeep.leave({"compaction": work("compaction"), "tidying": work("tidying")}, {})
+    left = ("compaction", "tidying", "passed rows")
+    one.pipeline.upkeep.leave({name: work(name) for name in left}, {})
     with one.pipeline.committer.order.under_way.taken():
         while one.pipeline.do_upkeep():
             pass
         assert done == ["compaction"]
     while one.pipeline.do_upkeep():
         pass
-    assert done == ["compaction", "tidying"]
+    assert done == [*left]
+
+
+def test_rows_that_are_kept_no_longer_go_in_a_run_of_few_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    #   kept for 10 s, a batch each 5 s; at the end, 55, all up to 45 may go: the batches before 45
+    monkeypatch.setattr("penstock.stream.batch_taking.COMPACTED_EVERY", 1000)
+    one = MadeStream(tmp_path, retain_rows_us=10 * SECOND)
+    one.create("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 5 s]")
+    with upkeep_aside(one.pipeline):
+        for number in range(12):
+            one.feed(row(5 * number))
+    since = one.pipeline.intake.past.kept_since_us
+    assert since == 40 * SECOND + 1
+    one.reopen()
+    assert one.pipeline.intake.past.kept_since_us == since
+    with upkeep_aside(one.pipeline):
+        one.feed(row(100))
+    assert one.pipeline.intake.past.kept_since_us == 55 * SECOND + 1

@@ -9,6 +9,7 @@ from typing import Final
 from penstock.errors import CatalogError
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import FED
+from penstock.model.duration import format_duration
 from penstock.model.schema import Column, Stream, Table
 
 Readers = Mapping[str, frozenset[str]]  # queries, and streams that join: the columns that each reads
@@ -59,11 +60,18 @@ def differences(known: Stream | Table, new: Stream | Table) -> list[str]:
     found += [f"{name} is gone" for name in before if name not in after]
     found += [f"{name} is {_told(c)}" for name, c in after.items() if name in before and before[name] != c]
     keys = sorted({*known.options, *new.options})
-    found += [f"{k} is {new.options.get(k, 'not set')}" for k in keys if known.options.get(k) != new.options.get(k)]
+    texts = ((k, known.options.get(k, "not set"), new.options.get(k, "not set")) for k in keys)
+    found += [f"{name} is {after}, was {before}" for name, before, after in texts if before != after]
     if isinstance(known, Stream) and isinstance(new, Stream):
         lengths = ("lateness", "max_ahead", "idle", "retain_rows")
-        found += [name for name in lengths if getattr(known, f"{name}_us") != getattr(new, f"{name}_us")]
+        us = ((name, getattr(known, f"{name}_us"), getattr(new, f"{name}_us")) for name in lengths)
+        found += [f"{name} is {_length(now)}, was {_length(was)}" for name, was, now in us if was != now]
     return found
+
+
+def _length(us: int | None) -> str:
+    """Write a length that a stream may be without."""
+    return "none" if us is None else format_duration(us)
 
 
 def _same_source(kind: str, known: Stream | Table, new: Stream | Table, *, format_may_change: bool = False) -> None:

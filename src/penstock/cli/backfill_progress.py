@@ -15,12 +15,13 @@ PERIOD_S: Final = 1.0
 ANSWERED_WITHIN_S: Final = 5.0
 
 
-def backfill_text(backfills: Sequence[dict[str, Any]]) -> str:
-    """Word how far backfills are: parts of the past that are read, then windows that are answered."""
+def backfill_text(backfills: Sequence[dict[str, Any]], *, held_back: bool = False) -> str:
+    """Word how far backfills are: parts of the past read, then windows answered; ``held_back``: for want of memory."""
     done, total, what = standing(backfills)
+    why = "memory runs short: the cap's stage background is active"
     if total is None:
-        return "waits for its turn"
-    return f"{done:,} of {total:,} {what}"
+        return f"waits, as {why}" if held_back else "waits for its turn"
+    return f"{done:,} of {total:,} {what}" + (f"; waits, as {why}" if held_back else "")
 
 
 def standing(backfills: Sequence[dict[str, Any]]) -> tuple[int, int | None, str]:

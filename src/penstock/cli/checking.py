@@ -49,7 +49,7 @@ def check(project: Path, types: bool, as_json: bool) -> None:
     if as_json:
         say_json(_as_dict(found, problems, len(cases)))
     else:
-        say(_as_text(found, problems, len(cases)))
+        say(_as_text(found, problems, len(cases), typed=types))
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -64,8 +64,8 @@ def _type_problems(project: Project) -> list[Problem]:
         return source_problems(project, engine) or type_problems(project, engine)
 
 
-def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
-    """Word what was found."""
+def _as_text(project: Project, problems: list[Problem], cases: int, *, typed: bool) -> str:
+    """Word what was found, and whether types were looked at."""
     settings = project.settings
     counts = (
         counted(len(settings.streams), "stream", "streams"),
@@ -76,7 +76,8 @@ def _as_text(project: Project, problems: list[Problem], cases: int) -> str:
     )
     notes = [f"note: {shown(note)}" for note in project.notes]
     if not problems:
-        return "\n".join([f"{shown(project.name)}: {', '.join(counts)}, no mistakes", *notes])
+        looked = "" if typed else " (types were not looked at: --types does)"
+        return "\n".join([f"{shown(project.name)}: {', '.join(counts)}, no mistakes{looked}", *notes])
     parts = [str(problem) for problem in problems]
     if notes:
         parts.append("\n".join(notes))

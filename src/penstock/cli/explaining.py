@@ -62,6 +62,7 @@ def explain(
     if what_if is not None and (query is not None or page is not None):
         raise click.UsageError("--what-if is about one more query; leave --query and --html out")
     with working(project, strategy=strategy) as at_work:
+        _tell_of_running(at_work)
         if what_if is not None:
             told = at_work.engine.what_if(what_if)
             _tell(told.to_dict(), str(told), as_json)
@@ -76,6 +77,17 @@ def explain(
             say("\n\n".join([*(table_text(table) for table in at_work.told), str(explanation)]))
     if page is not None:
         _write_page(page, explanation)
+
+
+def _tell_of_running(at_work: Working) -> None:
+    """Say that the plan is not that of an engine, where one runs on the project's state folder."""
+    from penstock.store.folder import StateFolder
+
+    folder = None if at_work.project is None else at_work.project.settings.state
+    owner = None if folder is None else StateFolder.owner(folder)
+    if owner is not None:
+        what = f"an engine runs on {folder} ({owner}): this is the plan of the project's files, not of that engine"
+        say(f"{shown(what)}; penstock queries lists what it answers", err=True)
 
 
 def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:

@@ -48,11 +48,19 @@ def find_state(project: Path, state: Path | None) -> Place:
     """Find the state folder of a project, or say that nothing ran there yet."""
     place = Place(state, None) if state is not None else Place(_named_by(project), project)
     if not (place.folder / "format").is_file():
-        what = (
-            f"{place.folder} does not exist" if not place.folder.exists() else f"{place.folder} is not a state folder"
-        )
-        raise StateError(what, hint="Start an engine on it first: penstock run.")
+        raise _no_state(place.folder)
     return place
+
+
+def _no_state(folder: Path) -> StateError:
+    """Say that there is no state in a folder, or not yet."""
+    from penstock.store.folder import StateFolder
+
+    if (owner := StateFolder.owner(folder)) is not None:
+        return StateError(f"an engine is just starting on {folder} ({owner})", hint="Ask again in a few seconds.")
+    what = f"{folder} does not exist" if not folder.exists() else f"{folder} is not a state folder"
+    begun = "One that was just started makes the folder once Spark is up, some seconds later."
+    return StateError(what, hint=f"Start an engine on it first: penstock run. {begun}")
 
 
 def _named_by(project: Path) -> Path:

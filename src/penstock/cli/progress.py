@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.moments import moment
 from penstock.cli.printing import say
+from penstock.model.counts import counted
 from penstock.model.duration import SECOND
 from penstock.printable import shown
 
@@ -73,10 +74,11 @@ def telling(pipelines: Sequence[Pipeline]) -> Callable[[], str]:
     began, before = time.monotonic(), sum(p.progress.clock.counts.ingested for p in pipelines)
 
     def tell() -> str:
-        rows = sum(p.progress.clock.counts.ingested for p in pipelines)
+        rows = sum(p.progress.clock.counts.ingested for p in pipelines) - before
         answers = sum(p.metrics.answers for p in pipelines)
-        pace = (rows - before) / max(time.monotonic() - began, 1e-3)
-        far = f"{rows:,} rows, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
+        pace = rows / max(time.monotonic() - began, 1e-3)
+        earlier = f" ({before:,} in runs before)" if before else ""
+        far = f"{rows:,} rows{earlier}, {pace:,.0f} rows/s, {answers:,} answers, watermark {watermark(pipelines)}"
         return far + "".join(f"; {words}" for words in map(at_work, pipelines) if words)
 
     return tell
@@ -91,7 +93,9 @@ def at_work(pipeline: Pipeline) -> str:
 
 
 def watermark(pipelines: Sequence[Pipeline]) -> str:
-    """Write the least watermark of all streams."""
-    known = [p.progress.clock.watermark_us for p in pipelines]
-    least = min((us for us in known if us is not None), default=None)
-    return "none yet" if None in known else moment(least)
+    """Write the least watermark of all streams that have one, and how many have none yet."""
+    known = [us for p in pipelines if (us := p.progress.clock.watermark_us) is not None]
+    if not known:
+        return "none yet"
+    without = len(pipelines) - len(known)
+    return moment(min(known)) + (f" ({counted(without, 'stream has', 'streams have')} none yet)" if without else "")

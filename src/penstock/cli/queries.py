@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.arguments import json_option, query_names
 from penstock.cli.carrying import carry_out
-from penstock.cli.locating import find_state, project_option, state_option
+from penstock.cli.locating import SETTINGS_FILE, find_state, project_option, state_option
 from penstock.cli.printing import say, say_json
 from penstock.cli.waiting import wait_option
 from penstock.errors import ProjectError
@@ -56,7 +56,7 @@ def add(
     """
     body = {"query": name, "text": _text(sql, file)}
     found = carry_out(find_state(project, state), "alter" if replace else "create", body, wait_s=wait_s)
-    _tell(found, found["said"], as_json)
+    _tell(found, shown(found["said"]), as_json)
 
 
 def _text(sql: str | None, file: Path | None) -> str:
@@ -80,13 +80,26 @@ def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        say(shown(words))
+        say(words)
 
 
 def _change(verb: str, name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
     found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name}, wait_s=wait_s)
-    _tell(found, _DONE[verb].format(shown(name)), as_json)
+    file, words = _file_of(project, name) if verb == "drop" else None, _DONE[verb].format(shown(name))
+    if file is not None:
+        found["file"] = str(file)
+        words += (
+            f".\nThe next run of the project brings it back, as {shown(str(file))} defines it: delete that file, too"
+        )
+    _tell(found, words, as_json)
+
+
+def _file_of(project: Path, name: str) -> Path | None:
+    """Find the file of a project that defines a query; None: there is none."""
+    folder = project.parent if project.name == SETTINGS_FILE else project
+    files = sorted((folder / "queries").rglob("*.sql")) if (folder / SETTINGS_FILE).is_file() else []
+    return next((file for file in files if file.stem.lower() == name.lower()), None)
 
 
 @click.command(short_help="Drop a query from a running engine.")

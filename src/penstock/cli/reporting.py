@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +18,26 @@ if TYPE_CHECKING:
     from penstock.model.schema import Stream
 
 MOST_NAMED: Final = 10  # paused queries
+COUNTED: Final = ("ingested", "on_time", "corrected", "late", "invalid", "duplicate")  # rows, over a stream's life
+
+Counted = dict[str, int]
 
 
-def report(at_work: Working, seconds: float) -> dict[str, Any]:
-    """Collect what a run did."""
+def counted_rows(engine: Engine) -> dict[str, Counted]:
+    """Return how many rows every stream has counted since it began, in this run and those before."""
+    return {name: _rows_of(engine, name) for name in engine.catalog.stream_names()}
+
+
+def _rows_of(engine: Engine, name: str) -> Counted:
+    """Return how many rows a stream has counted since it began."""
+    counts = engine.stream(name).pipeline.progress.clock.counts
+    return {what: getattr(counts, what) for what in COUNTED}
+
+
+def report(at_work: Working, seconds: float, before: Mapping[str, Counted]) -> dict[str, Any]:
+    """Collect what a run did; ``before``: the rows that streams had counted when it began."""
     engine, project = at_work.engine, at_work.project
-    streams = [_stream(engine, name) for name in engine.catalog.stream_names()]
+    streams = [_stream(engine, name, before.get(name, {})) for name in engine.catalog.stream_names()]
     state = None if at_work.state is None else str(at_work.state)
     found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams, "state": state}
     if project is not None:
@@ -32,12 +46,12 @@ def report(at_work: Working, seconds: float) -> dict[str, Any]:
     return found
 
 
-def _stream(engine: Engine, name: str) -> dict[str, Any]:
-    """Collect what came and went in one stream."""
+def _stream(engine: Engine, name: str, before: Counted) -> dict[str, Any]:
+    """Collect what came and went in one stream, since it began and in this run."""
     from penstock.control.status import reasons_of
 
     at_work = engine.stream(name)
-    pipeline, counts = at_work.pipeline, at_work.pipeline.progress.clock.counts
+    pipeline, counts = at_work.pipeline, _rows_of(engine, name)
     lines = engine.catalog.lines_of(name)
     definitions = [d for one in (name, *lines) for d in engine.catalog.definitions(one)]
     pipelines = [pipeline, *(engine.stream(line).pipeline for line in lines)]
@@ -46,13 +60,9 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         paused |= {d.name: why.kind for d in definitions if (why := windows.paused.get(d.id)) is not None}
     return {
         "stream": name,
-        "queries": len(definitions),
-        "ingested": counts.ingested,
-        "on_time": counts.on_time,
-        "corrected": counts.corrected,
-        "late": counts.late,
-        "invalid": counts.invalid,
-        "duplicate": counts.duplicate,
+        "queries": len({d.name for d in definitions}),  # a query that was changed may answer in two versions
+        **counts,
+        "run": {what: number - before.get(what, 0) for what, number in counts.items()},
         "invalid_reasons": reasons_of(pipeline.progress, at_work.stream),
         "invalid_kept": None if pipeline.places.invalid is None else str(pipeline.places.invalid),
         "too_late": {d.name: n for d in definitions if (n := pipeline.progress.windows.too_late.get(d.id))},
@@ -60,7 +70,7 @@ def _stream(engine: Engine, name: str) -> dict[str, Any]:
         "open_windows": at_work.open_windows(),
         "watermark_us": pipeline.progress.clock.watermark_us,
         "waiting": pipeline.metrics.waiting,
-        "empty_folder": None if counts.ingested else _empty_folder(at_work.stream),
+        "empty_folder": None if counts["ingested"] else _empty_folder(at_work.stream),
         "paused": list(paused),
         "failed": [name for name, kind in paused.items() if kind != "by hand"],
         "reports": [report for one in pipelines for report in one.reports],
@@ -79,12 +89,13 @@ def report_text(found: dict[str, Any]) -> str:
     """Word a run's report."""
     lines = [*map(shown, found.get("changes", []))]
     for s in found["streams"]:
+        run = s.get("run", s)
         lines.append(
-            f"{shown(s['stream'])}: {s['ingested']:,} rows "
-            f"({s['late']:,} late, {_corrected(s)}{s['invalid']:,} invalid) "
-            f"through {counted(s['queries'], 'query', 'queries')}, "
+            f"{shown(s['stream'])}: {_rows(run)} through {counted(s['queries'], 'query', 'queries')}, "
             f"{counted(s['answers'], 'answer', 'answers')} in {found['seconds']:.1f} s"
         )
+        if run["ingested"] != s["ingested"]:
+            lines.append(f"  with the runs before: {_rows(s)}")
         if s["empty_folder"]:
             lines.append(f"  there are no files in {shown(s['empty_folder'])} yet")
         if s["invalid"]:
@@ -99,8 +110,20 @@ def report_text(found: dict[str, Any]) -> str:
         lines += [f"  {shown(text)}" for text in s["reports"]]
         if s["paused"]:
             lines.append(f"  {_paused(s['paused'])}")
-    lines += [f"answers are in {shown(sink['folder'])} ({sink['kind']})" for sink in found.get("sinks", [])]
+    lines += map(_answers_are, found.get("sinks", []))
     return "\n".join(lines)
+
+
+def _rows(counts: Mapping[str, Any]) -> str:
+    """Word how many rows came, and which of them were late or invalid."""
+    among = f"{counts['late']:,} late, {_corrected(counts)}{counts['invalid']:,} invalid"
+    return f"{counted(counts['ingested'], 'row')} ({among})"
+
+
+def _answers_are(sink: Mapping[str, str]) -> str:
+    """Say where a sink has put answers; one without a place, as the terminal, is named alone."""
+    where = [text for name, text in sink.items() if name != "kind"]
+    return f"answers are in {shown(where[0])} ({sink['kind']})" if where else f"answers went to: {sink['kind']}"
 
 
 def _open_windows(number: int, *, kept: bool) -> str:
@@ -122,7 +145,7 @@ def _waiting(rows: int) -> str:
     return f"{counted(rows, 'row waits', 'rows wait')} for the watermark to be numbered"
 
 
-def _corrected(stream: dict[str, Any]) -> str:
+def _corrected(stream: Mapping[str, Any]) -> str:
     """Word how many late rows were applied, where any were."""
     return f"{stream['corrected']:,} corrected, " if stream["corrected"] else ""
 

@@ -20,7 +20,7 @@ from penstock.cli.exits import INTERRUPTED
 from penstock.cli.logs import FORMS, LEVELS, LOG, Form, logged
 from penstock.cli.printing import say, say_json
 from penstock.cli.progress import progressing
-from penstock.cli.reporting import report, report_text, shown_answers, shown_text, table_text
+from penstock.cli.reporting import counted_rows, report, report_text, shown_answers, shown_text, table_text
 from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
 from penstock.errors import SinkError
@@ -130,9 +130,9 @@ def _run(project: Path, asked: RunOptions) -> None:
     with logging, interruptible(), opened as at_work:
         if asked.flush and at_work.state is not None and not asked.end_stream:
             _agree_to_end(at_work.state)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), counted_rows(at_work.engine)
         was_stopped = _answer_all(at_work, asked)
-        found = report(at_work, time.perf_counter() - began)
+        found = report(at_work, time.perf_counter() - began, before)
         _tell(at_work, asked, found)
     if asked.once and was_stopped:
         raise click.exceptions.Exit(INTERRUPTED)

@@ -24,10 +24,11 @@ from penstock.printable import shown
 def shed(
     stream: str, share: str | None, project: Path, state: Path | None, wait_s: float | None, as_json: bool
 ) -> None:
-    """Let queries with shed = 'sample' take the SHARE of the rows of STREAM, such as 1/4; without SHARE, tell it.
+    """Let queries with shed = 'sample' take the SHARE of the rows of STREAM, such as 1/4 or 25%; without it, tell it.
 
     It holds from the next batch on until it is changed, also when the engine runs again; 1 is all rows. Queries that
-    do not say shed = 'sample' take all rows, whatever the share.
+    do not say shed = 'sample' take all rows, whatever the share. Rows that agree in every column are kept or shed
+    together; where there are many of them, the bounds of answers are too small.
 
     \b
     Examples:

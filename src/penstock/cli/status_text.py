@@ -26,7 +26,7 @@ def status_text(found: dict[str, Any]) -> str:
         mine = [
             (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
         ]
-        lines += ["", *_stream_lines(stream, too_late_text(mine))]
+        lines += ["", *_stream_lines(stream, too_late_text(mine), held_back=_background_is_off(found))]
     paused = [query for query in found["queries"] if query["state"] == "paused"]
     if paused:
         lines += ["", "paused queries", *(line for query in paused[:_MOST] for line in _paused_lines(query))]
@@ -59,8 +59,14 @@ def _overload(figures: dict[str, Any] | None) -> list[str]:
     return _wrapped("memory", "; ".join(part for part in parts if part))
 
 
-def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
-    """Word where a stream stands; ``too_late`` says which queries missed rows."""
+def _background_is_off(found: dict[str, Any]) -> bool:
+    """Tell whether an engine whose memory runs short does no background work, so that no past is read."""
+    stages = (found.get("overload") or {}).get("stages", ())
+    return any(stage["stage"] == "background" and stage["active"] for stage in stages)
+
+
+def _stream_lines(stream: dict[str, Any], too_late: str, *, held_back: bool) -> list[str]:
+    """Word where a stream stands; ``too_late`` says which queries missed rows, ``held_back`` that no past is read."""
     lines = [f"{shown(stream['stream'])}: watermark {moment(stream['watermark_us'])}{_behind(stream)}"]
     if stream["failure"]:
         lines += _wrapped("stopped", stream["failure"])
@@ -87,7 +93,7 @@ def _stream_lines(stream: dict[str, Any], too_late: str) -> list[str]:
     if stream.get("operators"):
         lines += _wrapped("operators", _operators(stream["operators"]))
     for one in stream.get("backfills", ()):
-        lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one])}")
+        lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one], held_back=held_back)}")
     for side in stream.get("retained", ()):
         lines += _wrapped("join", _retained(side))
     for sink in stream["sinks"]:

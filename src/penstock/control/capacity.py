@@ -184,7 +184,8 @@ def _newest(batches: Sequence[RecordedBatch]) -> tuple[list[RecordedBatch], list
         what = "the trace does not tell Spark's processor time: its Java process was not started by the engine"
         raise StateError(what, hint="Record a trace on a machine where the engine starts Spark itself (local mode).")
     what = f"the trace has {known} batches of one run; {WARM + FEWEST} are needed, as the first {WARM} generate code"
-    raise StateError(what, hint="Let the engine run on, or read a source in smaller batches (maxFilesPerTrigger).")
+    smaller = "options: {maxFilesPerTrigger: 1} of the stream in penstock.yml, or in OPTIONS of CREATE STREAM"
+    raise StateError(what, hint=f"Let the engine run on, or read a source in smaller batches: {smaller}.")
 
 
 def _step(before: float | None, after: float | None) -> float:

@@ -170,14 +170,14 @@ class Serving:
         try:
             box.answer(request.number, answered(self._engine, request))
         except PenstockError as error:
-            LOG.info(f"refused to {request.verb}: {error.what}", extra=about)
+            LOG.info(f"refused: {_told(request)}: {error.what}", extra=about)
             box.fail(request.number, error)
         except Exception as error:
-            LOG.error(f"failed to {request.verb}: {error!r}", extra=about, exc_info=True)
+            LOG.error(f"failed: {_told(request)}: {error!r}", extra=about, exc_info=True)
             box.fail(request.number, error)
         else:
-            if request.verb not in QUIET:
-                LOG.info(f"carried out: {request.verb} {_subject(request)}", extra=about)
+            if _changes(request):
+                LOG.info(f"carried out: {_told(request)}", extra=about)
 
 
 def answered(engine: Served, request: Request) -> dict[str, Any]:
@@ -220,8 +220,14 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
             raise RequestFailed(f'an engine cannot be asked to "{verb[:50]}"', detail=f"it can: {', '.join(VERBS)}")
 
 
-def _subject(request: Request) -> str:
-    """Name what a request was about."""
+def _changes(request: Request) -> bool:
+    """Tell whether a request changes something; one that only asks is not worth a line in the log."""
+    wanted = {"policy": ("policy", "synchronize"), "shed": ("share",)}.get(request.verb)
+    return request.verb not in QUIET and (wanted is None or any(name in request.body for name in wanted))
+
+
+def _told(request: Request) -> str:
+    """Name what was asked for, and what it was about."""
     named = [
         request.body.get("query"),
         request.body.get("folder"),
@@ -230,7 +236,8 @@ def _subject(request: Request) -> str:
         request.body.get("stream"),
         *request.body.get("queries", ()),
     ]
-    return ", ".join(str(one) for one in named if one is not None)
+    about = ", ".join(str(one) for one in named if one is not None)
+    return f"{request.verb} {about}".rstrip()
 
 
 def entered(name: str, entry: Route) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 from penstock.errors import CatalogError
 from penstock.language.grammar.limits import MAX_OWN_NAME_BYTES
 
+_QUOTES: Final = {'"': "a double quote", "`": "a backquote"}
 _FORBIDDEN: Final = re.compile(r"""[/\\:*?"<>|\[\]{}%#$`]""")
 
 
@@ -24,7 +25,7 @@ def check_own_name(name: str, kind: str) -> None:
         raise CatalogError(f"the name of a {kind} has more than {MAX_OWN_NAME_BYTES} bytes", detail=name)
     sign = _FORBIDDEN.search(name)
     if sign or not name.isprintable():
-        shown = f'"{sign[0]}"' if sign else "a character that does not show"
+        shown = _QUOTES.get(sign[0], f'"{sign[0]}"') if sign else "a character that does not show"
         raise CatalogError(f'the name of {kind} "{name}" holds {shown}', hint="Use letters, digits, _ and -.")
     if not unicodedata.is_normalized("NFC", name):
         raise CatalogError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -106,3 +106,9 @@ def computed_time(column: Column) -> str:
         "date": f"CAST({name} AS TIMESTAMP)",
     }
     return written.get(column.type.lower(), f"to_timestamp({name})")
+
+
+def computed_name(names: Iterable[str]) -> str:
+    """Choose the name of a computed column beside others; event_time is one that answers have of themselves."""
+    taken = {name.lower() for name in names}
+    return next((name for name in ("ts", "time") if name not in taken), "row_time")

@@ -14,7 +14,15 @@ from penstock.language.duration import parse_duration
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.statements import CreateStream
-from penstock.language.stream_options import LENGTHS, OWN_OPTIONS, check_dedup, computed_time, read_length, read_names
+from penstock.language.stream_options import (
+    LENGTHS,
+    OWN_OPTIONS,
+    check_dedup,
+    computed_name,
+    computed_time,
+    read_length,
+    read_names,
+)
 from penstock.model.schema import Column, Stream, Table
 from penstock.project.document import Entries, Place, YamlFile, options_of, place_of
 from penstock.project.state_columns import StateColumns
@@ -191,10 +199,11 @@ def _check_time(reading: YamlFile, entries: Entries, item: Stream) -> Stream:
         )
         return item
     if column.type != UNKNOWN_TYPE and column.type.lower() not in TIME_TYPES:
+        computed = f"{computed_name(names)}: {{type: TIMESTAMP, as: {computed_time(column)}}}"
         reading.complain(
             f'time column "{column.name}" of stream "{item.name}" is {column.type}, not a timestamp',
             node,
-            hint=f"Compute one, event_time: {{type: TIMESTAMP, as: {computed_time(column)}}}, and take time from it.",
+            hint=f"Compute one, {computed}, and take time from it.",
         )
     return replace(item, time=column.name)
 

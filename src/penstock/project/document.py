@@ -6,7 +6,7 @@ Only plain YAML is read: mappings, lists and scalars. Tags, anchors and aliases 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,8 +84,13 @@ class YamlFile:
 
     # -- what a node should be -----------------------------------------------------------------------------------
 
-    def entries(self, node: Node, what: str, known: Iterable[str] | None = None) -> Entries:
-        """Read a mapping with text keys; ``known`` are the keys it may have, if they are limited."""
+    def entries(
+        self, node: Node, what: str, known: Iterable[str] | None = None, former: Collection[str] = ()
+    ) -> Entries:
+        """Read a mapping with text keys; ``known`` are the keys it may have, if they are limited.
+
+        Keys that were called otherwise in the version before, ``former``, hold as well, and are not told of.
+        """
         if not isinstance(node, MappingNode):
             self.complain(f"{what} must be a mapping, not {shape_of(node)}", node, hint=_keys_hint(known))
             return {}
@@ -97,7 +102,7 @@ class YamlFile:
                 continue
             if key.value in seen:
                 self.complain(f'"{key.value}" is given twice in {what}', key)
-            elif known is not None and key.value not in known:
+            elif known is not None and key.value not in known and key.value not in former:
                 self._unknown(key, what, known)
             else:
                 found[key.value] = (key, value)

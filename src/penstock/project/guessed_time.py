@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.language.grammar.literals import quote
+from penstock.language.stream_options import computed_name
 from penstock.model.duration import DAY, HOUR, MINUTE, SECOND
 from penstock.project.guessed_data import DataSet
 
@@ -53,11 +54,12 @@ class GuessedTime:
     last: datetime
     lateness_us: int
     form: str | int = 0  # how a test writes one: the format of texts, or how many units a second has
+    computed: str = "ts"  # what a column is called that is computed
 
     @property
     def name(self) -> str:
         """Return the name of the column that streams take their time from."""
-        return self.column if self.expression is None else "event_time"
+        return self.column if self.expression is None else self.computed
 
     def written(self, instant: datetime) -> str:
         """Write an instant as a row of the data has it, in YAML."""
@@ -74,7 +76,9 @@ class GuessedTime:
 def guess_time(data: DataSet) -> GuessedTime | None:
     """Choose the most likely column of event time; None if there is none."""
     found = [time for name in data.rows.column_names if (time := _time(data, name)) is not None]
-    return max(found, key=lambda time: _likely(data, time), default=None)
+    best = max(found, key=lambda time: _likely(data, time), default=None)
+    free = computed_name([*data.rows.column_names, *data.partitions])
+    return None if best is None else replace(best, computed=free)
 
 
 def is_time(data: DataSet, name: str) -> bool:

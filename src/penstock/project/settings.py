@@ -121,7 +121,7 @@ def _folder(reading: YamlFile, node: Node, what: str, folder: Path) -> Path | No
 
 def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
     """Read the defaults."""
-    entries = reading.entries(node, "defaults", (*DEFAULT_SETTINGS, *RENAMED))
+    entries = reading.entries(node, "defaults", DEFAULT_SETTINGS, RENAMED)
     for old in [name for name in entries if name in RENAMED]:
         LOG.warning(f"{reading.file}: {old} is called {RENAMED[old]} now; the old name goes with the next version")
         entries.setdefault(RENAMED[old], entries.pop(old))

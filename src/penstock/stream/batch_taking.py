@@ -160,7 +160,7 @@ class BatchTaking:
             left = {"compaction": self._compacting(filed), "tidying": tidying}
             pipeline.upkeep.leave(left, expiring, {"answers": answers})
         else:
-            pipeline.upkeep.leave({}, expiring)
+            pipeline.upkeep.leave({}, {**expiring, "passed rows": tidying})
         pipeline.upkeep.catch_up()
 
     def _compacting(self, layout: Layout) -> Iterator[None]:

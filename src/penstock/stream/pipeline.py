@@ -279,7 +279,7 @@ class Pipeline:
         if self.committer.order.under_way.since_us is None:
             return frozenset()
         spread = self.executor_state is not None and self.executor_state.groupings
-        return frozenset({"tidying", "expiry"} if spread else {"tidying"})
+        return frozenset({"tidying", "passed rows", *(("expiry",) if spread else ())})
 
     def finish_upkeep(self) -> None:
         """Do all that can wait."""

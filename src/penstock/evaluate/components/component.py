@@ -179,6 +179,11 @@ class Component(ABC):
         kept = f" where {self.keep}" if self.keep else ""
         return f"{self.kind}({', '.join(self._listed)}{f', {self.size}' if self.size else ''}){kept}"
 
+    @property
+    def worded(self) -> str:
+        """Say to people what is stored."""
+        return str(self)
+
 
 def _filled(shape: int | tuple[int, ...], dtype: np.dtype[Any], value: Any) -> Array:
     """Return an array of one value; room for zeros takes no memory until something is written there."""

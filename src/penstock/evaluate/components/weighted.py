@@ -35,6 +35,12 @@ class RowWeights(Added):
         """Say that it is one whole number."""
         return (INTEGER,)
 
+    @property
+    def worded(self) -> str:
+        """Say what is counted."""
+        kept = f" where {self.keep}" if self.keep else ""
+        return f"{'bound of ' if self.size == EXCESS else 'weighted '}count({self.argument or '*'}){kept}"
+
     def _term(self, value: Written) -> str:
         """Write what a row adds."""
         weight = value(self.more[0])
@@ -66,6 +72,11 @@ class WeightedSum(ExactSum):
     __slots__ = ()
     kind: ClassVar = "weighted"
 
+    @property
+    def worded(self) -> str:
+        """Say what is added up."""
+        return f"weighted sum({self.argument})"
+
     def _terms(self, value: Written) -> list[str]:
         """Write the terms of a row, as often as it counts."""
         assert self.argument is not None
@@ -89,6 +100,11 @@ class WeightedFloatSum(FloatSum):
     __slots__ = ()
     kind: ClassVar = "weighted_float"
 
+    @property
+    def worded(self) -> str:
+        """Say what is added up."""
+        return f"weighted sum({self.argument})"
+
     def _term(self, value: Written) -> str:
         """Write what a row adds."""
         assert self.argument is not None
@@ -108,6 +124,11 @@ class ExcessMoment(WeightedFloatSum):
 
     __slots__ = ()
     kind: ClassVar = "excess"
+
+    @property
+    def worded(self) -> str:
+        """Say whose bound needs it."""
+        return f"bound of {'avg' if self.size == EXCESS else 'sum'}({self.argument})"
 
     def _term(self, value: Written) -> str:
         """Write what a row adds."""

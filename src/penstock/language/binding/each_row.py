@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.errors import LanguageError, UnknownColumn, Unsupported, nearest
 from penstock.language.binding.canonical import conjunction, strip
 from penstock.language.binding.joins import From, model_joins
-from penstock.language.binding.query_text import Arrangement, Item, plain_name, write_query
+from penstock.language.binding.query_text import Arrangement, Item, plain_name, write_name, write_query
 from penstock.language.binding.scope import SINK_COLUMNS, bound, is_aggregate, path_of, resolve
 from penstock.language.grammar.cursor import place_of
 from penstock.language.options import NOT_FOR_EACH_ROW, check_options
@@ -29,7 +29,7 @@ def bind_each_row(tree: exp.Select, read: From, select: Select, name: str) -> Qu
     options = check_options(select.options, select.text)
     _check_options(select)
     items = [item for node in tree.expressions for item in _items(node, read)]
-    _check_names(items, read)
+    _check_names(items, read, next((node for node in tree.expressions if _is_star(node)), None))
     keys: dict[str, int] = {}
     places = [keys.setdefault(read.canonical(item.value), len(keys)) for item in items]
     return Query(
@@ -126,13 +126,21 @@ def _source(node: exp.Dot, read: From) -> int:
     raise UnknownColumn(what, text=read.scope.text, place=place_of(node.this), hint=hint)
 
 
-def _check_names(items: Sequence[Item], read: From) -> None:
+def _is_star(node: exp.Expr) -> bool:
+    """Tell whether an output is all columns, of the stream or of one source."""
+    return isinstance(node.expression if isinstance(node, exp.Dot) else node, exp.Star)
+
+
+def _check_names(items: Sequence[Item], read: From, star: exp.Expr | None) -> None:
     """Refuse two outputs of one name, and one that the answers have themselves."""
     seen = {column: "every answer of a query without a window has a column of that name" for column in COLUMNS}
     for item in items:
         if item.name.lower() in seen:
             what, detail = f'two outputs are called "{item.name}"', seen[item.name.lower()] or None
-            place = place_of(item.value) or (0, len("SELECT"))
+            place = place_of(item.value) or place_of(star) or (0, len("SELECT"))
             hint = "Name the columns, and add an alias with AS."
+            if star is not None and place_of(item.value) is None:
+                alias = f"{write_name(item.name)} AS {write_name(item.name + '_of_row')}"
+                hint = f"Write the columns out in place of *, this one with another name: {alias}."
             raise LanguageError(what, text=read.scope.text, place=place, detail=detail, hint=hint)
         seen[item.name.lower()] = ""

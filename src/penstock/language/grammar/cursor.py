@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import MalformedSQL, Unsupported
 from penstock.language.grammar.limits import MAX_NAME, MAX_NESTING, MAX_NODES, MAX_PREDICATES
-from penstock.language.grammar.literals import quote, word_set
+from penstock.language.grammar.literals import quote, word_set, write_string
 from penstock.language.grammar.readings import AFTER_NAMES, RESERVED, SIGNS, Readings
 
 E = TypeVar("E", bound=exp.Expr)
@@ -56,11 +56,21 @@ class Cursor(SparkParser):
         raise MalformedSQL(what, text=self.sql, place=place or self._here, hint=hint)
 
     def _quoting(self) -> str | None:
-        """Advise to quote the word before or at the error, if it is one that could be meant as a name."""
+        """Advise on quotes: of a name in double quotes, of a string in doubled ones, of a word that may be a name."""
+        if self._curr and self._curr.token_type == TokenType.STRING and self.sql[self._curr.start] == '"':
+            return in_backquotes(self._curr.text)
+        if self._curr and self._after_two_quotes():
+            return f"A string stands between single quotes, which are not doubled: {write_string(self._curr.text)}."
         for token, words in ((self._prev, _OPENING), (self._curr, RESERVED)):
             if token and self._bare(token) and token.text.lower() in words:
                 return advice(token.text)
         return None
+
+    def _after_two_quotes(self) -> bool:
+        """Say whether the current word follows an empty string at once, as in ''word''."""
+        before = self._prev
+        empty = bool(before) and before.token_type == TokenType.STRING and not before.text
+        return empty and before.end + 1 == self._curr.start and self._is_word()
 
     def _refuse(
         self, what: str, place: tuple[int, int] | None = None, hint: str | None = None, detail: str | None = None
@@ -75,7 +85,8 @@ class Cursor(SparkParser):
         if not self._curr:
             return "the end"
         source = " ".join(self.sql[self._curr.start : self._curr.end + 1].split())
-        return f'"{source if len(source) <= 40 else source[:37] + "..."}"'
+        shown = source if len(source) <= 40 else source[:37] + "..."
+        return shown if source.startswith('"') else f'"{shown}"'
 
     def _at(self, *types: TokenType) -> bool:
         """Say whether the current token has one of these types."""
@@ -161,7 +172,8 @@ class Cursor(SparkParser):
     def _name(self, what: str, any_word: bool = False) -> exp.Identifier:
         """Step over a name and return it with its place."""
         if not (self._at_name() or (any_word and self._is_word())):
-            self._fail(f"expected {what}, found {self._shown()}")
+            hint = in_backquotes(self._curr.text) if self._at(TokenType.STRING) else None
+            self._fail(f"expected {what}, found {self._shown()}", hint=hint)
         token = self._curr
         name = token.text
         if not name or "${" in name:
@@ -206,6 +218,13 @@ class Cursor(SparkParser):
 def advice(word: str) -> str:
     """Say what to do if a word was meant as a name."""
     return f'If "{word}" is a name here, write it in backquotes: {quote(word)}.'
+
+
+def in_backquotes(name: str) -> str:
+    """Say how a name is quoted that stands in the quotes of strings."""
+    if not name:
+        return "Quotes are for strings, and a name has at least one character."
+    return f"Quotes are for strings; a name stands in backquotes: {quote(name)}."
 
 
 def placed(node: E, place: tuple[int, int]) -> E:

@@ -120,7 +120,7 @@ def _explain_grouping(tree: Tree, grouping: Grouping, cells: Cells, number: int,
     for definition in tree.definitions:
         if definition.query.keys == grouping.keys:
             members[condition_of(definition)].append(definition)
-    partials = tuple(str(c) for c in grouping.components if c.source == c)
+    partials = tuple(c.worded for c in grouping.components if c.source == c)
     planner, away = TogetherPlanner(scans=seen.scans), seen.made.get((tree.name, grouping.keys)) == BY_EXECUTORS
     conditions = tuple(
         ConditionPlan(

@@ -72,7 +72,8 @@ def check_header(item: Stream | Table, path: str) -> None:
     if place is None:
         return
     stopped = f'stream "{item.name}" stopped' if isinstance(item, Stream) else f'table "{item.name}"'
-    what = f'{stopped}: cannot read {path}: its column {place + 1} is "{visible(header[place])}", declared is "{declared[place]}"'
+    here, name = visible(header[place]), declared[place]
+    what = f'{stopped}: cannot read {path}: its column {place + 1} is "{here}", declared is "{name}"'
     detail = f"CSV is read by position. Its header is {_listed(header)}; declared are {_listed(declared)}."
     raise SourceError(what, detail=detail, hint=_HINT)
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from penstock.errors import CatalogError, SourceError, UnknownColumn, WrongType, nearest
-from penstock.language.stream_options import computed_time
+from penstock.language.stream_options import computed_name, computed_time
 from penstock.model.schema import Column, Stream
 from penstock.spark.job.literals import quoted
 from penstock.spark.sources.stateful import refuse_stateful
@@ -90,7 +90,7 @@ def check_columns(stream: Stream) -> None:
         computed = computed_time(Column(stream.time, found[stream.time]))
         raise WrongType(
             f'time column "{stream.time}" of stream "{stream.name}" is {found[stream.time]}, not a timestamp',
-            hint=f"Compute one: event_time TIMESTAMP GENERATED ALWAYS AS ({computed}).",
+            hint=f"Compute one: {computed_name(found)} TIMESTAMP GENERATED ALWAYS AS ({computed}).",
         )
     kept = [name for name in found if name.startswith("__")]
     if kept:
