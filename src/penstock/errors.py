@@ -192,8 +192,14 @@ def _likeness(one: str, other: str) -> float:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return a hint naming the most similar known name, if one is close."""
+    found = nearest_name(name, known)
+    return None if found is None else f'Did you mean "{found}"?'
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the most similar known name, if one is close."""
     wanted, whole = name.lower()[:WIDEST], {one.lower(): one for one in known}
     candidates = {one.split(" ")[0]: found for one, found in reversed(whole.items())} | whole  # or by a first word
     found = difflib.get_close_matches(wanted, candidates, n=3, cutoff=0.6)
     found.sort(key=lambda one: (one[:1] != wanted[:1], -_likeness(wanted, one), one not in whole))
-    return f'Did you mean "{candidates[found[0]]}"?' if found else None
+    return candidates[found[0]] if found else None

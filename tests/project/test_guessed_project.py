@@ -127,6 +127,41 @@ def test_what_is_proposed_is_tested_and_runs(
     assert list((tmp_path / "p" / "answers").rglob("*.jsonl"))
 
 
+def test_types_of_text_are_marked_as_guessed_and_codes_with_leading_zeros_are_text(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    rows = [f"{START + dt.timedelta(minutes=n)},{n},{n:04},{n - 5}" for n in range(50)]
+    for name, text in (("plain", ["ts,size,condition,below", *rows]), ("bare", [f"{n},00{n}" for n in range(50)])):
+        (tmp_path / "data" / f"{name}.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
+    lines = propose_project("p", tmp_path / "p", tmp_path / "data").files["penstock.yml"].splitlines()
+    guessed = "guessed; a field that is none is NULL"
+    for line in (f"size: BIGINT  # {guessed}", "condition: STRING", f"below: BIGINT  # {guessed}", "_c1: STRING"):
+        assert f"      {line}" in lines
+
+
+def test_one_file_of_times_in_nanoseconds_runs(penstock: Penstock, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    times = pa.array([START + dt.timedelta(minutes=n) for n in range(500)], pa.timestamp("ns"))
+    pq.write_table(pa.table({"at": times, "delay": range(500)}), tmp_path / "day=1" / "x.parquet")
+    assert penstock("init", tmp_path / "p", "--from", tmp_path / "day=1" / "x.parquet").code == 0
+    for _ in range(2):  # the second run goes on behind the first
+        ran = penstock("run", tmp_path / "p", "--once", "--state", tmp_path / "state")
+        assert ran.code == 0, ran
+        assert "x: 500 rows (0 late, 0 invalid)" in ran.out
+
+
+def test_files_of_one_folder_with_other_orders_of_columns_run(
+    penstock: Penstock, spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    for name, header in (("x", "ts,a,b"), ("y", "ts,b,a")):
+        rows = [f"{START + dt.timedelta(minutes=n)},{n},{n}" for n in range(50)]
+        (tmp_path / "data" / f"{name}.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    assert penstock("init", tmp_path / "p", "--from", tmp_path / "data").code == 0
+    ran = penstock("run", tmp_path / "p", "--once")
+    assert ran.code == 0, ran
+    assert all(f"{name}: 50 rows (0 late, 0 invalid)" in ran.out for name in "xy")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

@@ -226,6 +226,17 @@ def test_a_source_says_what_it_cannot_do(topic: None, spark: SparkSession, tmp_p
     assert reader.read_whole(spark, item, Position(tmp_path, "x"), 0) is None
 
 
+def test_a_folder_that_is_missing_is_told_with_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "nab" / "in").mkdir(parents=True)
+    for path, hint in (("nabb", f'Did you mean "{tmp_path}/nab"?'), ("nabb/in", f'Did you mean "{tmp_path}/nab/in"?')):
+        with pytest.raises(SourceError, match=f"{path} does not exist") as refused:
+            found_columns(Table("t", (), "csv", {"path": str(tmp_path / path)}))
+        assert refused.value.hint == hint
+    with pytest.raises(SourceError, match="quotes does not exist") as refused:
+        found_columns(Table("t", (), "csv", {"path": str(tmp_path / "quotes")}))
+    assert refused.value.hint == "Make the folder, or correct the path."
+
+
 def test_formats_and_kinds_are_known_without_spark() -> None:
     code = "import sys, penstock.sources.registry, penstock.sinks.registry as s; s.SINKS['parquet'].settings"
     done = subprocess.run([sys.executable, "-c", f"{code}; sys.exit('pyspark' in sys.modules)"], check=False)

@@ -28,6 +28,7 @@ def check_stream(known: Stream, new: Stream, readers: Readers) -> None:
     if known.dedup != new.dedup:
         raise _stays(known.name, f"dedup is {_listed(known.dedup)}", "earlier rows are known by these columns alone")
     _check_types(known, new)
+    _check_places(known, new)
     own = {"the event time of the stream": frozenset([known.time]), "dedup": frozenset(known.dedup)}
     _check_columns("stream", known, new, {**{n: c for n, c in own.items() if c}, **readers})
 
@@ -109,6 +110,19 @@ def _check_types(known: Stream, new: Stream) -> None:
             what = f'column "{column.name}" of stream "{known.name}" is {was}, and cannot become {column.type}'
             detail = "rows that are stored have it as it was"
             raise CatalogError(what, detail=detail, hint="Add a column of another name.")
+
+
+def _check_places(known: Stream, new: Stream) -> None:
+    """Refuse another order of the columns of CSV files without a header, whose values are known by position alone."""
+    if new.format != "csv" or any(k.lower() == "header" and v.lower() == "true" for k, v in new.options.items()):
+        return
+    before, after = ([c.name for c in item.columns if c.expression is None] for item in (known, new))
+    place = next((n for n, (was, now) in enumerate(zip(before, after, strict=False)) if was != now), None)
+    if place is None:
+        return
+    what = f'column {place + 1} of stream "{known.name}" is "{before[place]}", and cannot become "{after[place]}"'
+    detail = "CSV files without a header are read by position: all values from there on would be of other columns"
+    raise CatalogError(what, detail=detail, hint="Declare new columns last, or create another stream for such files.")
 
 
 def _read(kind: str, name: str, column: Column, wanted: Column | None, readers: Sequence[str]) -> CatalogError:

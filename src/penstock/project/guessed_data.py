@@ -157,12 +157,26 @@ def _sample(file: Path, format_: str, options: dict[str, str]) -> pa.Table:
         parsing = pyarrow.csv.ParseOptions(delimiter=options.get("sep", ","), newlines_in_values=True)
         reading = pyarrow.csv.ReadOptions(autogenerate_column_names="header" not in options)
         table = pyarrow.csv.read_csv(BytesIO(text), reading, parsing)
+        table = _with_leading_zeros(table, text, reading, parsing)
         if "header" not in options:
             table = table.rename_columns([f"_c{number}" for number in range(table.num_columns)])
         return table
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = f"cannot read {file}: {str(error).splitlines()[0]}"
         raise SourceError(what, hint="Move it out of the folder, or mend it.") from None
+
+
+def _with_leading_zeros(
+    table: pa.Table, text: bytes, reading: pyarrow.csv.ReadOptions, parsing: pyarrow.csv.ParseOptions
+) -> pa.Table:
+    """Take numbers some of which are written as 0042 for text: they are codes, and others of them may have letters."""
+    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    converting = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(numbers, pa.string()), include_columns=numbers)
+    written = pyarrow.csv.read_csv(BytesIO(text), reading, parsing, converting) if numbers else table.select([])
+    for name in written.column_names:
+        if pc.any(pc.match_substring_regex(written[name], r"^[+-]?0[0-9]")).as_py():
+            table = table.set_column(table.column_names.index(name), name, written[name])
+    return table
 
 
 def _with_times(table: pa.Table) -> pa.Table:

@@ -21,6 +21,7 @@ from penstock.project.guessed_queries import ProposedQuery, propose_queries, ran
 from penstock.project.guessed_time import EPOCH, GuessedTime, guess_time
 
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})  # of YAML
+_GUESSED_TYPE: Final = "guessed; a field that is none is NULL"
 AHEAD: Final = timedelta(minutes=10)  # of the clock: rows further on are invalid
 
 
@@ -96,7 +97,9 @@ def _source(data: DataSet, folder: Path, time: GuessedTime | None) -> list[str]:
         return lines
     lines.append("    columns:")
     for field in data.rows.schema:
-        lines.append(f"      {_text(field.name)}: {_text(_type(field.type))}")
+        type_ = _type(field.type)
+        guessed = "" if data.format == "parquet" or type_ == "STRING" else f"  # {_GUESSED_TYPE}"
+        lines.append(f"      {_text(field.name)}: {_text(type_)}{guessed}")
     for partition in data.partitions:
         lines.append(f"      {_text(partition)}: STRING")
     if time is not None and time.expression is not None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias, cast
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, nearest_name
 from penstock.model.schema import Column, Stream, Table
 from penstock.sources.description import UNKNOWN_TYPE, Options, SourceFormat, columns_unknown, no_option
 
@@ -54,6 +55,24 @@ def check_options(owner: str, format_: str, known: tuple[str, ...], options: Opt
             raise SourceError(f'"{owner}": option {named[option.lower()]} holds a character that does not show')
 
 
+def missing_path(name: str, path: str) -> SourceError:
+    """Say that nothing is at a path, and which neighbour may be meant."""
+    near = _neighbour(Path(path))
+    hint = "Make the folder, or correct the path." if near is None else f'Did you mean "{near}"?'
+    return SourceError(f'"{name}": {path} does not exist', hint=hint)
+
+
+def _neighbour(path: Path) -> Path | None:
+    """Return a path that is there and differs in one name that is alike."""
+    above = next((one for one in path.parents if one.is_dir()), None)
+    if above is None or not os.access(above, os.R_OK | os.X_OK):
+        return None
+    wrong, *rest = path.relative_to(above).parts
+    near = nearest_name(wrong, (one.name for one in above.iterdir() if not one.name.startswith(".")))
+    meant = above.joinpath(near or "", *rest)
+    return meant if near is not None and meant.exists() else None
+
+
 def opened(file: Path, options: Options) -> IO[str]:
     """Open text with one row a line, compressed or not."""
     if options.get("multiline", "").lower() == "true":
@@ -80,6 +99,8 @@ def _first_file(item: Stream | Table) -> Path:
     path = item.options.get("path", "")
     if "://" in path:
         raise columns_unknown(item, f"{path} is not looked into")
+    if "*" not in path and not Path(path).exists():
+        raise missing_path(item.name, path)
     for file in _files(path):
         if file.stat().st_size > 0:
             return file

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import SourceError
 from penstock.model.schema import Column, Stream, Table
+from penstock.sources.files import missing_path
 from penstock.spark.messages import message_of
 from penstock.spark.session.own_session import schema_in
 from penstock.spark.sources.arriving_files import ArrivingFiles, files_of
@@ -40,14 +41,15 @@ class FileReader(SourceReader):
         """Refuse a path where nothing is."""
         path = item.options["path"]
         if "://" not in path and not Path(path.split("*")[0]).exists() and "*" not in path:
-            raise SourceError(f'"{item.name}": {path} does not exist', hint="Make the folder, or correct the path.")
+            raise missing_path(item.name, path)
 
     def open_stream(self, session: SparkSession, stream: Stream) -> DataFrame:
         """Let Spark watch the folder."""
         columns = schema_in(session, ddl_brought(stream.columns))
         reader = session.readStream.schema(columns).options(**read_options(stream))
         path = stream.options["path"]
-        return reader.format(stream.format or "").load(as_pattern(path) if stream.moved else path)
+        lone = "://" not in path and Path(path).is_file()  # Spark takes what is no pattern for a folder
+        return reader.format(stream.format or "").load(as_pattern(path) if stream.moved or lone else path)
 
     def read_table(self, session: SparkSession, table: Table, tell: Tell) -> DataFrame:
         """Read all files."""
@@ -167,13 +169,15 @@ def by_base(folder: str, paths: Sequence[str]) -> list[tuple[dict[str, str], lis
     """Part files by the folder below which a folder named column=value is a column, with the option that says so.
 
     A stream that has had another path before reads files of that one, too: there, such names begin below the folder.
+    A stream of one file has no such folders.
     """
     if is_pattern(folder):
         return [({}, list(paths))]
     found: dict[str, list[str]] = {}
     for path in paths:
-        within = path == folder or path.startswith(f"{folder.rstrip('/')}/")
-        found.setdefault(folder if within or "://" in folder else _unnamed(path), []).append(path)
+        within = "://" in folder or path.startswith(f"{folder.rstrip('/')}/")
+        base = str(Path(path).parent) if path == folder else folder if within else _unnamed(path)
+        found.setdefault(base, []).append(path)
     return [({"basePath": base}, below) for base, below in found.items()]
 
 
