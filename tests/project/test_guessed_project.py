@@ -143,10 +143,11 @@ def test_one_file_of_times_in_nanoseconds_runs(penstock: Penstock, spark: SparkS
     times = pa.array([START + dt.timedelta(minutes=n) for n in range(500)], pa.timestamp("ns"))
     pq.write_table(pa.table({"at": times, "delay": range(500)}), tmp_path / "day=1" / "x.parquet")
     assert penstock("init", tmp_path / "p", "--from", tmp_path / "day=1" / "x.parquet").code == 0
-    for _ in range(2):  # the second run goes on behind the first
+    told = "x: 500 rows (0 late, 0 invalid)", "with the runs before: 500 rows (0 late, 0 invalid)"
+    for here in told:  # the second run goes on behind the first
         ran = penstock("run", tmp_path / "p", "--once", "--state", tmp_path / "state")
         assert ran.code == 0, ran
-        assert "x: 500 rows (0 late, 0 invalid)" in ran.out
+        assert here in ran.out
 
 
 def test_files_of_one_folder_with_other_orders_of_columns_run(

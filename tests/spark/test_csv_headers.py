@@ -97,8 +97,9 @@ def test_the_past_is_not_read_in_another_order(
         engine.execute(stream(data, "ts,sym,b,a"))
         engine.execute(f"CREATE QUERY past AS {QUERY} WITH (from = 'beginning')")
         assert found(engine, "past", "n") == []
-    assert 'query "past" is paused' in caplog.text
-    assert 'its column 3 is "a", declared is "b"' in caplog.text
+    told = " ".join(caplog.messages)
+    assert 'query "past" is paused' in told
+    assert 'its column 3 is "a", declared is "b"' in told
 
 
 def test_without_a_header_columns_keep_their_places(interpreted: SparkSession, tmp_path: Path) -> None:
