@@ -163,6 +163,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     progress, failure = at_work.pipeline.progress, at_work.failure
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
+    for rows in at_work.delivery.rows:
+        sinks = together(sinks, [_sink(thread, -1) for thread in rows.threads])
     reason = None if failure is None else str(getattr(failure, "what", failure))
     name, watermark = at_work.stream.name, progress.clock.watermark_us
     table = at_work.pipeline.given.settings.figures.of(name).copied()
@@ -183,6 +185,21 @@ def _sink(thread: SinkThread, last: int) -> SinkStatus:
     if failing is None:
         return found
     return replace(found, failure=failing.error.what, since_us=failing.since_us, attempts=failing.attempts)
+
+
+def together(windows: Sequence[SinkStatus], rows: Sequence[SinkStatus]) -> list[SinkStatus]:
+    """Tell of each sink once, which takes answers to windows and rows of queries without one apart."""
+    of_rows = {sink.sink: sink for sink in rows}
+    found = [_with_rows_of(sink, of_rows.pop(sink.sink)) if sink.sink in of_rows else sink for sink in windows]
+    return [*found, *of_rows.values()]
+
+
+def _with_rows_of(sink: SinkStatus, rows: SinkStatus) -> SinkStatus:
+    """Tell of both, with what is wrong in either."""
+    wrong = rows if sink.failure is None else sink
+    backlog, held = sink.backlog + rows.backlog, round(sink.held_seconds + rows.held_seconds, 3)
+    both = replace(sink, backlog=backlog, held_seconds=held)
+    return replace(both, failure=wrong.failure, since_us=wrong.since_us, attempts=wrong.attempts)
 
 
 def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:
