@@ -75,3 +75,23 @@ def test_a_sink_that_fails_keeps_no_stream_from_being_read_and_ended(
     (project / "functions.py").unlink()
     assert penstock("run", project, "--once").code == 0
     assert "broken" not in penstock("status", project).out  # the last run had no such sink
+    rows = rows.replace("14:30", "14:40")
+    (project / "data" / "trades" / "2.csv").write_text(rows, encoding="utf-8")
+    ended = penstock("run", project, "--once")
+    assert ended.code == 4
+    assert f"in {project}/data/trades/2.csv" in ended.err
+
+
+def test_a_pattern_that_nothing_matches_is_noted(penstock: Penstock, spark: SparkSession, tmp_path: Path) -> None:
+    text = TRADES.replace("data/listing.csv", "nowhere/*.csv") + "state: state\nsinks: [jsonl: lines]\n"
+    project = write_project(tmp_path / "p", text, counts=COUNT)
+    (project / "data" / "trades").mkdir(parents=True)
+    noted = f'note: "listing": no file matches {project}/nowhere/*.csv yet\n'
+    assert noted in penstock("check", project).out
+    assert noted in penstock("run", project, "--once").err
+    (project / "nowhere").mkdir()
+    (project / "nowhere" / "1.csv").write_text("X,true\n", encoding="utf-8")
+    assert "note:" not in penstock("check", project).out
+    (project / "nowhere" / "1.csv").unlink()
+    write_project(project, text.replace("nowhere/*.csv", "nowhere"))
+    assert f'note: "listing": {project}/nowhere holds no files yet' in penstock("check", project).out

@@ -25,7 +25,7 @@ from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
 from penstock.errors import SinkError
 from penstock.model.counts import counted
-from penstock.printable import visible
+from penstock.printable import shown, visible
 from penstock.sinks.delivery import raise_lacking
 from penstock.sinks.registry import declared_by, written_kinds
 
@@ -131,6 +131,8 @@ def _run(project: Path, asked: RunOptions) -> None:
     with logging, interruptible(), opened as at_work:
         if asked.flush and at_work.state is not None and not asked.end_stream:
             _agree_to_end(at_work.state)
+        for note in at_work.project.notes if at_work.project is not None else ():
+            say(f"note: {shown(note)}", err=True)
         began, before = time.perf_counter(), counted_rows(at_work.engine)
         was_stopped, lacking = False, list[SinkError]()
         try:

@@ -285,6 +285,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
     following = _next_end(definition, progress)
     by_rows = isinstance(query.window, RowsWindow)
+    foreseen = not isinstance(query.window, RowsWindow | SessionWindow)  # when these end, rows decide
     waits = following is None if not by_rows else definition.id not in progress.windows.starts
     if query.is_continuous:
         waits = progress.clock.number < 0
@@ -299,7 +300,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         why=why,
         failed=paused is not None and paused.kind not in ("by hand", "for memory"),
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
-        next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
+        next_end_us=following if foreseen and state != "paused" and not progress.clock.ended else None,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,
@@ -336,10 +337,12 @@ def _next_end(definition: Definition, progress: Progress) -> int | None:
 
 def _open_windows(definition: Definition, status: QueryStatus, progress: Progress) -> int:
     """Count a query's windows that have begun by the greatest time seen and are not final."""
-    if status.next_end_us is None or progress.clock.last_us is None:
+    if status.state == "paused" or progress.clock.ended or progress.clock.last_us is None:
         return 0
     if isinstance(definition.query.window, SessionWindow):
         return progress.windows.open_sessions.get(definition.id, 0)
+    if status.next_end_us is None:
+        return 0
     window: Window = definition.query.window
     latest = window.end_after(progress.clock.last_us + window.length) - window.slide  # begins by the greatest time
     latest = min(latest, progress.windows.last_own_end(definition))

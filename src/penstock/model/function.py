@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
+
+ID_DIGITS: Final = 10  # of a Python function's code, in the name that calls have
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,14 @@ class PythonCode:
     aggregates: bool = False  # it is the parts of an aggregate, not one function
     inverts: bool = False  # and one of them takes a state out of another
     expensive: bool = False  # queries without a window let it run in workers of its own, behind a queue
+
+
+_PINNED: Final = re.compile(rf"\b(\w+)_[0-9a-f]{{{ID_DIGITS}}}(?=\()")
+
+
+def with_plain_names(text: str) -> str:
+    """Write calls of Python functions by the names that users gave them."""
+    return _PINNED.sub(r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)

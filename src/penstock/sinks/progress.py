@@ -61,7 +61,8 @@ def progress_of(stream: str, names: Sequence[str], state: StateFolder | None) ->
         if name not in numbers:
             former = owners.get(place)
             numbers[name] = place if former is not None and _moved(former, name, names) else next(free)
-    _mark(stream, state.sinks, owners, {numbers[name]: name for name in names})
+    if names:  # a command that opens the folder by itself has none
+        _mark(stream, state.sinks, owners, {numbers[name]: name for name in names})
     return [RecordedProgress(state.sinks / f"{stream}-{numbers[name]}.json", state.id, name) for name in names]
 
 
