@@ -185,9 +185,8 @@ def queries_text(found: dict[str, Any]) -> str:
     parts = []
     for stream in found["streams"]:
         mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
-        parts.append(
-            "\n".join([f"{shown(stream['stream'])}: {counted(len(mine), 'query', 'queries')}", *_listed(mine)])
-        )
+        number = sum(query["state"] != "finishing" for query in mine)  # which an edition after it goes on with
+        parts.append("\n".join([f"{shown(stream['stream'])}: {counted(number, 'query', 'queries')}", *_listed(mine)]))
     return "\n\n".join(parts) or "there are no streams"
 
 

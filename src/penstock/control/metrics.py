@@ -62,7 +62,7 @@ class QueryMetrics:
     rows: int  # taken, of a query without a window
     past_deadline: int  # of them
     skipped: int  # for fresher ones
-    deadline_s: float | None  # None: windows of rows have none, unless the query says so
+    deadline_s: float | None  # None: windows of rows and queries without a window have none, unless they say so
     ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
     response: Distribution  # seconds from final to left for the sinks
     slowdown: Distribution  # response over the ideal time

@@ -198,14 +198,27 @@ def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: 
         late = leader.progress.windows.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, standing) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
-        streams = [_with_rows(stream, mine) if stream.stream == source_of(line) else stream for stream in streams]
+    by_stream: dict[str, list[QueryStatus]] = {}
+    for query in queries:
+        by_stream.setdefault(query.stream, []).append(query)
+    streams = [_with_queries(stream, by_stream.get(stream.stream, ())) for stream in streams]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
-def _with_rows(stream: StreamStatus, queries: Sequence[QueryStatus]) -> StreamStatus:
-    """Count the queries with windows of rows, whose numbered rows are a line of their own, with those of the stream."""
-    paused = stream.paused + sum(q.state == "paused" for q in queries)
-    return replace(stream, queries=stream.queries + len(queries), paused=paused)
+def _with_queries(stream: StreamStatus, editions: Sequence[QueryStatus]) -> StreamStatus:
+    """Count the queries of a stream, those with windows of rows too, whose numbered rows are a line of their own.
+
+    A query that was altered is there twice as long as its windows from before are answered; it is counted once, as it
+    is now.
+    """
+    queries = [query for query in editions if query.state != "finishing"]
+    return replace(
+        stream,
+        queries=len(queries),
+        paused=sum(q.state == "paused" for q in queries),
+        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
+        fresh=sum(q.emit == "fresh" for q in queries),
+    )
 
 
 def _stream(
@@ -220,8 +233,8 @@ def _stream(
     progress, watermark = standing.progress, standing.progress.clock.watermark_us
     return StreamStatus(
         stream=name,
-        queries=len(queries),
-        paused=sum(q.state == "paused" for q in queries),
+        queries=0,  # they are counted when all are known
+        paused=0,
         batches=progress.clock.number + 1,
         watermark_us=watermark,
         behind_us=None if watermark is None else clock_us - watermark,
@@ -238,8 +251,6 @@ def _stream(
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
         retained=standing.retained,
-        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
-        fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
         operators=standing.operators,
         backlog=standing.backlog,

@@ -17,7 +17,7 @@ from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.kernel.answering import Answering
 from penstock.kernel.pending import ItemName, Pending
 from penstock.language.options import is_fresh, option_us, priority_of
-from penstock.model.window import RowsWindow
+from penstock.model.window import EachRow, RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.stream.evaluation_costs import EvaluationCosts, WindowCost
 
@@ -122,7 +122,10 @@ class QueryItems:
 
 
 def deadline_us_of(definition: Definition) -> int:
-    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
+    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so.
+
+    Windows of rows and queries without a window have no slide in time: nothing, unless they say so.
+    """
     window, deadline = definition.asked, option_us(definition.query, "deadline")
-    slide = 0 if isinstance(window, RowsWindow) else window.slide
+    slide = 0 if isinstance(window, RowsWindow | EachRow) else window.slide
     return slide if deadline is None else deadline
