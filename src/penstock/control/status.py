@@ -111,6 +111,7 @@ class QueryStatus:
     emit: str = "exact"
     shed: int = 0  # valid rows that it did not look at, as it sheds load
     urgency: str = ""  # these three in words, where the query says them
+    selectivity: float = 1.0  # the part of its windows that had rows to say, the last ones weighing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class StreamFacts:
     held_s: float = 0.0  # that batches have waited for answers
     operators: OperatorsPlan | None = None
     backlog: Backlog = NO_BACKLOG
+    selectivities: Mapping[int, float] = field(default_factory=dict)  # by definition; not there: 1
 
 
 def status_of(
@@ -171,7 +173,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     waited = round(at_work.pipeline.metrics.held, 3)
     operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
     known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
-    return replace(known, operators=operators, backlog=backlog_of(at_work))
+    said = at_work.pipeline.committer.order.selectivities.measured()
+    return replace(known, operators=operators, backlog=backlog_of(at_work), selectivities=said)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -309,6 +312,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         emit=str(dict(query.options).get("emit", "exact")),
         shed=progress.windows.shed.get(definition.id, 0),
         urgency=urgency_words(query),
+        selectivity=standing.selectivities.get(definition.id, 1.0),
     )
 
 

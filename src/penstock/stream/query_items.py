@@ -20,6 +20,7 @@ from penstock.language.options import is_fresh, option_us, priority_of
 from penstock.model.window import EachRow, RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.stream.evaluation_costs import EvaluationCosts, WindowCost
+from penstock.stream.selectivities import Selectivities
 
 Options = tuple[tuple[str, str | int], ...]
 
@@ -46,9 +47,9 @@ class AskedQuery:
 class QueryItems:
     """The items of queries, by definition: a query has one, and keeps it as long as windows of it wait."""
 
-    def __init__(self, answering: Answering, costs: EvaluationCosts) -> None:
-        """Know no query."""
-        self.answering, self.costs = answering, costs
+    def __init__(self, answering: Answering, costs: EvaluationCosts, selectivities: Selectivities) -> None:
+        """Know no query; of those that come, ``selectivities`` are told."""
+        self.answering, self.costs, self.selectivities = answering, costs, selectivities
         self._asked: dict[int, AskedQuery] = {}
         self._wanted: dict[int, tuple[Options, float, int]] = {}  # by the options that say so
         self._names: dict[tuple[object, ...], ItemName] = {}
@@ -110,6 +111,7 @@ class QueryItems:
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = ItemName(lane, shape, unit)
+        self.selectivities.watch(definition)
         known = self._asked[definition.id] = AskedQuery(name, lane, *asked, self.costs.of(one))
         return known
 
