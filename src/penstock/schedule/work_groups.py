@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.model.arrays import FloatArray
 from penstock.schedule.ordering import ordered_without_starving
-from penstock.schedule.policy import Head, Heads, Policy
+from penstock.schedule.policy import Head, Heads, Manner, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
@@ -96,6 +96,8 @@ def first_group(
     is. Where nothing else can come before all have run, ``waited_s`` is how long every item has waited at least: a
     group may take as long as that.
     """
+    if policy.manner == Manner.HYBRID:
+        heads = due_with_their_group(items, heads, most_s)
     named = np.argsort(items.number, kind="stable")
     turn = int(items.number[named].searchsorted(last, "right")) % len(named)
     chosen, total, skipped, most_s = list[int](), 0.0, 0, longest(most_s, waited_s)
@@ -109,6 +111,16 @@ def first_group(
         chosen.append(int(named[at]))
         total += seconds
     return chosen
+
+
+def due_with_their_group(items: ItemArrays, heads: Heads, most_s: float = GROUP_S) -> Heads:
+    """Let items be due by so much earlier as a group ends after them: their answers are there when all of it is.
+
+    Otherwise each item of a group is believed to be in time that is done by itself just before its deadline, and all of
+    them are late when the group ends (decision 0109).
+    """
+    group_s = min(most_s, float(items.seconds.sum()))
+    return heads._replace(due=heads.due - np.maximum(0.0, group_s - items.seconds))
 
 
 def longest(most_s: float, waited_s: float) -> float:
