@@ -10,8 +10,8 @@ import pytest
 from penstock.cli.status_text import queries_text
 from penstock.control.metrics import metrics_of
 from penstock.control.status import status_of
-from penstock.stream.selectivities import LEAST, NEW
-from tests.stream.made import MadeStream, row
+from penstock.stream.selectivities import LEAST, NEW, Selectivities
+from tests.stream.made import MadeStream, definition, row
 
 WINDOW = "[RANGE 10 s SLIDE 10 s]"
 QUERIES = {
@@ -89,6 +89,13 @@ def test_by_rate_what_seldom_says_something_comes_after_what_costs_as_much(
     stream.feed(row(21))
     chosen = [unanswered.take()[0].definition.name for _ in range(3)]
     assert chosen == ["always", "again", "seldom"]
+
+
+def test_windows_of_rows_which_no_policy_puts_in_order_are_not_measured() -> None:
+    selectivities = Selectivities()
+    for number, window in enumerate((WINDOW, "[ROWS 5 SLIDE 5]")):
+        selectivities.watch(definition(f"SELECT max(v) AS high FROM s {window} HAVING max(v) > 7", number))
+    assert selectivities.watched == {0}
 
 
 def test_a_query_that_is_gone_is_forgotten(tmp_path: Path) -> None:

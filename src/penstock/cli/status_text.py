@@ -222,7 +222,7 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query.get("superseded"):
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
-    if query.get("selectivity", 1.0) < 1.0:
+    if query.get("selectivity", 1.0) < 0.995:  # what is rounded to all of them is no news
         remarks.append(f"{query['selectivity']:.0%} of its windows have something to say")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")

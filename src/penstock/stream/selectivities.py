@@ -19,6 +19,7 @@ from penstock.evaluate.typed import Definition
 from penstock.kernel.pending import Pending
 from penstock.language.options import says_changes
 from penstock.model.query import Query
+from penstock.model.window import RowsWindow
 from penstock.store.answer_parts import DEFINITION
 
 NEW: Final = 1 / 16  # how much one window counts against those before it
@@ -34,8 +35,11 @@ class Selectivities:
         self._parts: dict[int, float] = {}  # by definition
 
     def watch(self, definition: Definition) -> None:
-        """Measure a definition's windows from now on, if some of them may say nothing."""
-        if may_be_silent(definition.query):
+        """Measure a definition's windows from now on, if some of them may say nothing.
+
+        Windows of rows are answered in one go, whatever the policy, and several of them may end at one time.
+        """
+        if may_be_silent(definition.query) and not isinstance(definition.query.window, RowsWindow):
             self.watched.add(definition.id)
 
     def of(self, number: int) -> float:
