@@ -78,14 +78,15 @@ class SaidWindows:
                 self._windows[number] = self._windows.get(number, 0) + len(one.ends)
 
     def note(self, answers: Sequence[pa.Table]) -> None:
-        """Count the windows that have rows among answers; all answers of a window come together."""
+        """Count the windows that have rows among answers; the rows of a window follow one another."""
         for table in answers if self._windows else ():
             definitions = np.asarray(table[DEFINITION].to_numpy(), np.int64)
-            mine = np.isin(definitions, list(self._windows))
-            if mine.any():
-                ends = np.asarray(table["window_end"].cast(pa.int64()).to_numpy(), np.int64)
-                said = np.unique(np.stack([definitions[mine], ends[mine]]), axis=1)
-                self._said.update(said[0].tolist())
+            ends = np.asarray(table["window_end"].cast(pa.int64()).to_numpy(), np.int64)
+            begins = np.append(True, (definitions[1:] != definitions[:-1]) | (ends[1:] != ends[:-1]))
+            numbers, windows = np.unique(definitions[begins[: len(definitions)]], return_counts=True)
+            for number, many in zip(numbers.tolist(), windows.tolist(), strict=True):
+                if number in self._windows:
+                    self._said[number] += many
 
     def learn(self) -> None:
         """Learn from what was counted."""
