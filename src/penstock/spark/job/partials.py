@@ -29,6 +29,7 @@ from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
+from penstock.spark.job.counted_rows import counts_told
 from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.jvm_columns import CollectedRows, JvmColumns, keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
@@ -119,7 +120,7 @@ class PartialsJob:
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials here; None: Spark has to run the job."""
-        return None
+        return counts_told(batch, self.layout, bounds)
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
@@ -210,7 +211,7 @@ class RowsJob(PartialsJob):
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
         if not isinstance(batch, HeldRows):
-            return None
+            return None if self.beside is not None else super()._without_spark(batch, bounds)
         sent = self._projection.sent(batch.rows, bounds.watermark_us, bounds.ahead_us, bounds.edges)
         return None if sent is None else self._aggregated(sent, bounds)
 

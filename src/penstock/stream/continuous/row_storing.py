@@ -13,6 +13,7 @@ from penstock.kernel.defects import is_of_spark
 from penstock.share.continuous import part_name
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.continuous_job import FAILURES
+from penstock.spark.job.counted_rows import SentTimes
 from penstock.spark.job.jvm_columns import size_in_bytes
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.commit_folders import TIME
@@ -36,6 +37,7 @@ class Selected:
     commit: TakenCommit | None = None
     failed: Sequence[FailedQuery] = ()
     divided: DividedRows | None = None
+    times: SentTimes | None = None  # of all rows of the batch, if they were sent
 
 
 class RowStoring:
@@ -45,6 +47,7 @@ class RowStoring:
         """Store into a log."""
         self.rows = rows
         self.is_small = False  # the last batch: a plan that is new runs interpreted
+        self.tells_times = False  # of every row: somebody has to count the rows of the next batch, and they are few
         self._taken: int | None = None  # rows of the last batch; None: there was none yet
 
     def store(
@@ -76,11 +79,15 @@ class RowStoring:
         commit: TakenCommit,
     ) -> Selected:
         """Run the job, here or by executors, and work out who takes its rows."""
+        times = None
         if self._is_few(batch):
-            rows = running.few(batch, frames, bounds, young=self.is_small)
+            if self.tells_times and running.job.can_send_every_row:
+                rows, times = running.few_of_all(batch, frames, bounds, young=self.is_small)
+            else:
+                rows = running.few(batch, frames, bounds, young=self.is_small)
             learned = running.learn(rows)
             if failed := running.failed(rows, learned):
-                return Selected(failed=failed)
+                return Selected(failed=failed, times=times)
             nobody = running.takers.nobody(running.fragments(rows))
             rows = rows.filter(pa.array(~nobody)) if nobody.any() else rows
             stored = rows.drop_columns([FAILURES]) if FAILURES in rows.column_names else rows
@@ -92,7 +99,7 @@ class RowStoring:
                 return Selected(failed=failed)
         self._taken = stored.num_rows
         if not stored.num_rows:
-            return Selected(divided=nothing_stored([one.id for one in running.plan.definitions]))
+            return Selected(divided=nothing_stored([one.id for one in running.plan.definitions]), times=times)
         if running.number is None:
             running.number = commit.number
             known = running.takers
@@ -103,7 +110,7 @@ class RowStoring:
         last_us = int(np.max(numbers_of(stored, TIME)))
         found = replace(commit, plan=running.number, rows=stored.num_rows, last_us=last_us)
         self.rows.add(found)
-        return Selected(found, divided=running.divided(stored, self.rows.bytes_of(commit.number)))
+        return Selected(found, divided=running.divided(stored, self.rows.bytes_of(commit.number)), times=times)
 
     def _is_few(self, batch: DataFrame) -> bool:
         """Tell whether the rows that are taken of a batch are few enough for the driver."""
