@@ -127,6 +127,7 @@ def test_rows_expire_when_their_query_keeps_them_no_longer(
         assert [commit.number for commit in rows.commits()] == [2, 3]
         with pytest.raises(StateError, match="kept no longer"):
             list(bed.engine.subscribe("short", after=(0, 0)))
+        assert [i for table in bed.engine.subscribe("short") for i in table["id"].to_pylist()] == [3, 4]
 
 
 def test_an_altered_query_answers_anew_from_the_next_batch_on(spark: SparkSession) -> None:

@@ -119,7 +119,7 @@ class ContinuousQueries:
         Queries that ask from the same time on are answered together; there may be more of others.
         """
         known, clock = self.progress.windows.past_taken, self.progress.clock
-        known &= {d.id for d in at.continuous}
+        known &= {number for d in at.continuous for number in self.log.catalog.editions(d.name)}  # results ask for them
         asking = [d for d in at.continuous if since_of(d.query) is not None and d.id not in known]
         if clock.seen_until_us is None or not asking:
             known |= {d.id for d in asking}
