@@ -12,8 +12,7 @@ import duckdb
 import pytest
 
 from penstock.testing import TestBed
-from tests.oracle.join_cases import CONDITIONS, KEYS, JoinCase, as_pairs, disturbed, drawn, judged_rows
-from tests.oracle.join_cases import _literal as literal
+from tests.oracle.join_cases import CONDITIONS, KEYS, JoinCase, as_pairs, disturbed, drawn, judged_rows, literal
 from tests.oracle.test_joins import COUNTED, feed, opened
 
 if TYPE_CHECKING:

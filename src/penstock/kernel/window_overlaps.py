@@ -1,4 +1,4 @@
-"""Finds the pairs of rows of two streams that are in their windows together, where later rows push earlier ones out.
+"""Finds the pairs of rows that are in the windows of two streams together, also in windows of the last rows.
 
 A row is in ``[RANGE r]`` from its time until r after it, and in ``[PARTITION BY k ROWS n]`` from its time until the
 n-th next row of its k has come. So each row has a stretch of time, and two rows with equal keys are a pair where their

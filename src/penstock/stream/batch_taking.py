@@ -15,7 +15,7 @@ from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.sampled_rows import weighted
 from penstock.spark.job.writer import Bounds
 from penstock.stream.batch_job import BatchPartials
-from penstock.stream.continuous.continuous_queries import TakenBatch
+from penstock.stream.continuous.row_storing import TakenBatch
 from penstock.stream.corrections import LateRows
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import SourceError
@@ -12,17 +11,16 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.schema import Column
 from penstock.share.continuous import groups_of_rows, plan_continuous
-from penstock.spark.job.counted_rows import SentTimes
 from penstock.spark.job.writer import Bounds
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.context import StreamContext
 from penstock.stream.continuous.charged_rows import Charged, charged_for, pause
-from penstock.stream.continuous.row_storing import RowStoring
+from penstock.stream.continuous.row_storing import RowStoring, TakenBatch
 from penstock.stream.continuous.running_plan import RunningPlan, is_of
 from penstock.stream.continuous.stored_rows import StoredRows
 from penstock.stream.derived.row_times import RULERS
-from penstock.stream.figures.row_figures import DividedRows, RowFigures
+from penstock.stream.figures.row_figures import RowFigures
 from penstock.stream.metrics import Metrics
 from penstock.stream.operators.answering import open_operators
 from penstock.stream.past_rows import PastRows
@@ -34,18 +32,6 @@ if TYPE_CHECKING:
 
 ALL_SENT: Final = 100_000  # rows of the last batch: up to so many, all are sent where they have to be counted
 SMALL_BATCH: Final = 20_000  # rows of the last batch: up to so many, a plan that is new runs interpreted
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBatch:
-    """What came of a batch for continuous queries: what is stored, who failed, and what it cost."""
-
-    commit: TakenCommit | None = None
-    charged: tuple[Charged, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    divided: DividedRows | None = None
-    seconds: float = 0.0
-    times: SentTimes | None = None  # of all rows of the batch, if they were sent
 
 
 class ContinuousQueries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.aggregation_choice import MAX_RESULT
+from penstock.stream.continuous.charged_rows import Charged
 from penstock.stream.continuous.running_plan import FailedQuery, RunningPlan
 from penstock.stream.figures.row_figures import DividedRows, nothing_stored
 
@@ -37,6 +38,18 @@ class Selected:
     commit: TakenCommit | None = None
     failed: Sequence[FailedQuery] = ()
     divided: DividedRows | None = None
+    times: SentTimes | None = None  # of all rows of the batch, if they were sent
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatch:
+    """What came of a batch for continuous queries: what is stored, who failed, and what it cost."""
+
+    commit: TakenCommit | None = None
+    charged: tuple[Charged, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    divided: DividedRows | None = None
+    seconds: float = 0.0
     times: SentTimes | None = None  # of all rows of the batch, if they were sent
 
 
