@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from penstock.kernel.row_aggregation import RowAggregation
 from penstock.kernel.row_placement import RowPlacement, can_be_placed
 from penstock.kernel.row_projection import RowProjection
-from penstock.kernel.signing import Signing
+from penstock.kernel.signing import Sent, Signing
 from penstock.model.query import Join
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.layout import Layout
@@ -120,7 +120,9 @@ class PartialsJob:
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials here; None: Spark has to run the job."""
-        return counts_told(batch, self.layout, bounds)
+        if (told := counts_told(batch, self.layout, bounds)) is not None:
+            self.signing.sent = Sent()  # nothing was
+        return told
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
