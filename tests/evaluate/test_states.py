@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from penstock.evaluate.components.collected import CollectedValues
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, objects
-from penstock.evaluate.components.frequency_tables import merge_many, tables_of
+from penstock.evaluate.components.frequency_tables import at_ranks, merge_many, tables_of
 from penstock.evaluate.components.kinds import KINDS
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
@@ -295,6 +295,13 @@ def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
     assert found[0][:3] == quarters
     assert found[0][3] == pytest.approx(12.8)
     assert found[1] is None
+
+
+def test_a_percentile_has_the_last_digit_that_spark_gives_it() -> None:
+    """Spark 4.3 goes from the lower value towards the higher one; a mean of both, weighted, is 61.099999999999994."""
+    found, none = at_ranks(np.array([53.0, 80.0]), np.array([0, 1, 2]), (np.array([0]), np.array([2])), [0.3])
+    assert [one.tolist() for one in found] == [[61.1]]
+    assert not none.any()
 
 
 def test_a_distinct_sum_fails_only_if_the_true_sum_does_not_fit() -> None:
