@@ -136,7 +136,7 @@ class _Collecting:
             note(Collected(began * MILLIS, time.time() * MILLIS, size))
             return found
 
-        PandasConversionMixin._collect_as_arrow = collect  # type: ignore[method-assign]
+        PandasConversionMixin._collect_as_arrow = collect  # type: ignore[method-assign, assignment]
 
     def end(self) -> None:
         """Stand aside again."""

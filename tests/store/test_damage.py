@@ -122,13 +122,13 @@ def test_a_file_of_another_time_in_its_place_is_noticed(sound: Path, tmp_path: P
     with pytest.raises(StateError, match="another file's content"):
         DiskAnswerLog(answers)
     commits = tmp_path / "state" / "commits" / STREAM
-    alone = [path for path in partials_in(commits) if path.name[12:] == ".arrow"]
-    before = alone[1].read_bytes()
-    shutil.copy(alone[0], alone[1])  # of format 1, whose records are files of their own
+    files = [path for path in partials_in(commits) if path.name[12:] == ".arrow"]
+    before = files[1].read_bytes()
+    shutil.copy(files[0], files[1])  # of format 1, whose records are files of their own
     with pytest.raises(StateError, match="checksum"):
         list(DiskCommitLog(commits).replay())
-    alone[1].write_bytes(before)
-    shutil.copy(alone[-2], alone[-1])
+    files[1].write_bytes(before)
+    shutil.copy(files[-2], files[-1])
     with pytest.raises(StateError, match="another commit's content"):
         DiskCommitLog(commits)
 

@@ -94,7 +94,7 @@ def read_arrow_file(path: Path, told: str | None) -> pa.Table:
 def _sum_without_record(content: memoryview) -> str:
     """Return the checksum of an Arrow file as it was before a record was put into it, if there is one in it."""
     footer = _footer(content)
-    if content[footer - len(MARK) : footer] != MARK:
+    if bytes(content[footer - len(MARK) : footer]) != MARK:
         return checksum(content)
     return checksum(content[: footer - _room(_record_length(content[footer - TAIL : footer]))], content[footer:])
 
@@ -121,7 +121,7 @@ def _record_place(file: BinaryIO) -> tuple[int, int]:
 
 def _record_length(tail: bytes | memoryview) -> int:
     """Read how long a record is from what is behind it."""
-    if tail[-len(MARK) :] != MARK:
+    if bytes(tail[-len(MARK) :]) != MARK:
         raise ValueError("it holds no record")
     return int.from_bytes(tail[:8], "little")
 
