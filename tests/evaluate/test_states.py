@@ -161,6 +161,52 @@ def test_stretches_answer_as_a_scan_of_all_slices(seed: int, spread: int, compon
     assert scan.state_bytes > 0
 
 
+def one_row(draw: random.Random, component: Component) -> Any:
+    if isinstance(component, HllSketch):
+        return component.sketch_of([float(draw.randrange(50)) for _ in range(draw.choice([1, 1, 1, 60]))])
+    rank, value = draw.randrange(9), b"%d" % draw.randrange(9)
+    return ((1, rank), (1, value)), value
+
+
+@pytest.mark.parametrize("kind", [LeastBy, LastRow, HllSketch])
+@pytest.mark.parametrize("seed", range(4))
+def test_states_that_few_of_many_groups_have_answer_as_a_scan(kind: type[Component], seed: int) -> None:
+    component = HllSketch("`x`", pa.float64(), size=8) if kind is HllSketch else kind("`w`", pa.string(), ("`x`",))
+    draw, lanes = random.Random(seed), (DenseLane([ROWS, component]), ScanLane([ROWS, component]))
+    read: Any = distinct_in if kind is HllSketch else lambda state: state
+    for step in range(8):
+        # slices 10 · step … 10 · step + 39, some of them before the horizon; groups come, and go with their slices
+        pairs = sorted({(draw.randrange(10 * step, 10 * step + 40), draw.randrange(60) + 20 * step) for _ in range(90)})
+        draw.shuffle(pairs)
+        labels, groups = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+        values = objects([one_row(draw, component) if draw.random() < 0.8 else None for _ in pairs])
+        for lane in lanes:
+            lane.add(labels, groups, [np.ones(len(labels), np.int64), values])
+            lane.expire(10 * step)
+        lo = np.array([draw.randrange(10 * step, 10 * step + 40) for _ in range(9)], np.int64)
+        hi = lo + np.array([draw.choice([0, 1, 8, 30]) for _ in lo])
+        one, other = (lane.evaluate(lo, hi) for lane in lanes)
+        assert one.evaluation.tolist() == other.evaluation.tolist()
+        assert one.group.tolist() == other.group.tolist()
+        assert list(map(read, one.values[1])) == list(map(read, other.values[1]))
+    dense = lanes[0]
+    assert isinstance(dense, DenseLane)
+    moved = dense.to_scan().evaluate(lo, hi)
+    assert list(map(read, moved.values[1])) == list(map(read, one.values[1]))
+    assert len(dense.groups()) < 20 * 7 + 60  # some of those that came have gone with their slices
+
+
+def test_a_sketch_of_the_same_items_is_taken_as_it_is() -> None:
+    component = HllSketch("`x`", pa.int64(), size=12)
+    few, many = component.sketch_of([1, 2, 3]), component.sketch_of(range(5_000))
+    assert component.merge([few, few, few]) == few
+    assert distinct_in(component.merge([few, few, component.sketch_of([3, 4])])) == 4
+    union = ds.hll_union(12)
+    for _ in range(2):
+        union.update(ds.hll_sketch.deserialize(many))
+    assert distinct_in(component.merge([many, many])) == round(union.get_result().get_estimate())
+
+
 def test_a_cascade_merges_few_nodes_for_a_long_window() -> None:
     lane = DenseLane([ROWS, WORDS])
     labels = np.arange(4_096, dtype=np.int64)
