@@ -9,7 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.schedule.operator_queues import operator_policy_named
+from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.sources.rows import frame_of, schema_of
+from penstock.stream.operators.answering import answer_what_is_through
+from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.slots import OperatorSlots
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
@@ -141,3 +145,39 @@ def rows_from(first: int, count: int) -> list[Row]:
         name = None if n % 11 == 3 else "abc"[: 1 + n % 3]
         made.append((n / 10, n, None if n % 7 == 5 else n % 12, None if n % 13 == 4 else n % 10 / 2, name))
     return made
+
+
+class Clockwork:
+    """Takes the steps of a bed here, one at a time, by a clock that goes on by what each is said to cost."""
+
+    def __init__(self, bed: TestBed, costs: dict[str, float]) -> None:
+        """Begin; ``costs`` are seconds a row, by function, and known from the start."""
+        self.runner, self.costs, self.now_us = bed.engine.stream("s"), costs, 0
+        self.queues.clock = lambda: self.now_us
+
+    @property
+    def queues(self) -> OperatorQueues:
+        """Return the queues of the stream."""
+        return self.runner.pipeline.continuous.operators
+
+    def believe(self, rows: int = 1_000) -> None:
+        """Let the queues know what functions cost, from rows that nobody waits for."""
+        for query in self.queues.gates.divided(self.runner.catalog.definitions("s")).values():
+            for name, operator in query.operators.items():
+                self.queues.estimates.note_step(name, rows, rows * self.costs[operator.function.name])
+
+    def step(self, policy: str) -> str | None:
+        """Take a step; return its function, None if nothing can run."""
+        step = self.queues.next_step(operator_policy_named(policy))
+        if step is None:
+            return None
+        name, rows = step.operator.function.name, len(step.sent[0])
+        values, errors = self.runner.operators.worker_of(step.operator).called(step.sent)
+        self.now_us += round(rows * self.costs[name] * 1e6)
+        self.queues.finish(step, StepAnswered(values, errors, rows * self.costs[name]))
+        return name
+
+    def commit(self) -> None:
+        """Commit what is through."""
+        with self.runner.pipeline.step():
+            answer_what_is_through(self.runner.pipeline)

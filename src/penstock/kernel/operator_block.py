@@ -8,7 +8,7 @@ operators run changes no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -109,11 +109,12 @@ class RowBlock:
         """List the queries that wait for an operator."""
         return [one for one in self.queries.values() if one.waits == operator]
 
-    def wanted(self, operator: str) -> Int64Array:
-        """List the rows that an operator has to compute for those who wait."""
+    def wanted(self, operator: str, queries: Collection[int] | None = None) -> Int64Array:
+        """List the rows that an operator has to compute for those who wait, or for some of them."""
         rows = np.zeros(self.rows.num_rows, np.bool_)
         for one in self.waiting(operator):
-            rows |= one.rows
+            if queries is None or one.query.definition.id in queries:
+                rows |= one.rows
         if (known := self.values.get(operator)) is not None:
             rows &= ~known.done
         return np.flatnonzero(rows)
