@@ -39,9 +39,11 @@ def drawn(seed: int) -> tuple[list[SimQuery], Arrivals, np.ndarray]:
         steps = [
             Operator(draw.randint(1, 40) / 8, draw.choice([0.25, 0.5, 0.75, 1.0])) for _ in range(draw.randint(1, 4))
         ]
-        queries.append(SimQuery(f"q{number}", tuple(steps), draw.randrange(2), latency=draw.randint(40, 400) / 8))
+        queries.append(SimQuery(f"q{number}", tuple(steps), number % 2, latency=draw.randint(40, 400) / 8))
     times = sorted(draw.sample(range(draw.choice([200, 2_000])), draw.randint(2, 24)))
-    arrivals = Arrivals(np.array(times) / 16, np.array([draw.randrange(2) for _ in times], dtype=np.int64))
+    arrivals = Arrivals(
+        np.array(times) / 16, np.array([draw.randrange(min(2, len(queries))) for _ in times], dtype=np.int64)
+    )
     values = np.array([[draw.randint(1, 16) / 16] for _ in times])
     return queries, arrivals, values
 

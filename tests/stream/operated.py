@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.kernel.operator_block import Passed
 from penstock.schedule.operator_queues import operator_policy_named
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.sources.rows import frame_of, schema_of
@@ -63,6 +64,10 @@ def drawn(path: str, v: int) -> int:
         return v * 1_000 + file.tell()
 
 
+class Killed(BaseException):
+    """The end of a process, as far as the engine can tell."""
+
+
 def above(x: float | None, bound: float) -> bool:
     return x is not None and x > bound
 
@@ -104,13 +109,13 @@ def expected(name: str, rows: Sequence[Row]) -> list[Answer]:
     return [answer for row in rows if (answer := QUERIES[name][1](row)) is not None]
 
 
-def bed_with(spark: SparkSession, state: Path | None = None, **told: Any) -> TestBed:
+def bed_with(spark: SparkSession, state: Path | None = None, *, expensive: bool | None = True, **told: Any) -> TestBed:
     """Open a bed; the stream and its queries are there after the first time."""
     bed = TestBed(spark, state=state, **told)
     if "s" not in bed.engine.catalog.stream_names():
         bed.stream("s", COLUMNS, lateness="1 s")
         for function in (score, weight, risky, deadly, killed_once, drawn):
-            bed.engine.create_function(function.__name__, function, expensive=True)
+            bed.engine.create_function(function.__name__, function, expensive=expensive)
     return bed
 
 
@@ -160,11 +165,13 @@ class Clockwork:
         """Return the queues of the stream."""
         return self.runner.pipeline.continuous.operators
 
-    def believe(self, rows: int = 1_000) -> None:
-        """Let the queues know what functions cost, from rows that nobody waits for."""
-        for query in self.queues.gates.divided(self.runner.catalog.definitions("s")).values():
+    def believe(self, passed: Sequence[float] = ()) -> None:
+        """Let the queues know what functions cost and, if told, what conjuncts let through, from rows of long ago."""
+        for number, query in self.queues.gates.divided(self.runner.catalog.definitions("s")).items():
             for name, operator in query.operators.items():
-                self.queues.estimates.note_step(name, rows, rows * self.costs[operator.function.name])
+                self.queues.estimates.note_step(name, 1_000, 1_000 * self.costs[operator.function.name])
+            told = [Passed(number, place, 1_000, round(1_000 * part)) for place, part in enumerate(passed)]
+            self.queues.estimates.note_passed(told)
 
     def step(self, policy: str) -> str | None:
         """Take a step; return its function, None if nothing can run."""

@@ -25,6 +25,7 @@ from tests.stream.operated import (
     QUERIES,
     Answer,
     Clockwork,
+    Killed,
     Row,
     answers,
     bed_with,
@@ -207,6 +208,54 @@ def test_what_was_committed_of_a_function_is_never_computed_again(spark: SparkSe
     assert log.stat().st_size == 10
 
 
+def test_rows_that_left_a_block_stay_away_after_a_restart_and_cost_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Each value is drawn anew, so that a condition that looked at another one would let other rows through."""
+    log = tmp_path / "drawn"
+    with bed_with(spark, tmp_path / "state") as bed:
+        call = f"drawn('{log}', v)"  # of row n, which is the n-th: n * 1000 + n + 1
+        bed.query("first", f"SELECT id, {call} AS p FROM s WHERE v < 8")
+        bed.query("last", f"SELECT id, {call} AS p FROM s WHERE {call} % 3 = 0 AND weight(w, name) > 0")
+        queue(bed, [(n / 10, n, n, 1.0, "a") for n in range(12)])
+        Clockwork(bed, {"drawn": 1e-6, "weight": 1.0}).believe()  # so it is drawn first
+        [step] = run_and_commit(bed, "drawn", steps_of(bed))
+        assert step.block.numbers.tolist() == [1, 4, 7, 10]
+        assert set(step.block.rows.column_names) == {"id", "w", "name"}  # v was read by what has been computed
+        told = [(n, n * 1_000 + n + 1) for n in range(12)]
+        assert answers(bed, "first") == told[:8]
+    with bed_with(spark, tmp_path / "state") as bed:
+        finish(bed)
+        assert answers(bed, "last") == told[1::3]
+    assert log.stat().st_size == 12
+
+
+def test_chain_keeps_the_queues_small_in_the_papers_example(spark: SparkSession) -> None:
+    """Babcock et al. 2004, §2.2, Example 1: one operator lets a fifth through, the next takes as long for that."""
+    with bed_with(spark) as bed:
+        bed.query("q", "SELECT id FROM s WHERE score(v) = 1 AND weight(w, name) > 100")
+        clockwork = Clockwork(bed, {"score": 0.1, "weight": 0.5})
+        peaks = {}
+        for policy, sizes in {
+            "Chain": [1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2],
+            "FIFO": [1, 1.2, 2.0, 2.2, 3.0, 3.2, 4.0],
+        }.items():
+            clockwork.believe([0.2, 0.0])
+            found, held = list[float](), list[int]()
+            for _ in range(7):
+                at = len(found) if policy == "Chain" else 7 + len(found)
+                queue(bed, [(at + n / 10, at * 10 + n, 1 if n < 2 else 2, 1.0, "a") for n in range(10)])
+                found.append(clockwork.queues.queue_rows / 10)
+                clockwork.step(policy)
+                held.append(clockwork.queues.queue_bytes)
+            while clockwork.step(policy) is not None:
+                pass
+            clockwork.commit()
+            assert found == pytest.approx(sizes)
+            peaks[policy] = max(held)
+        assert answers(bed, "q") == []
+        assert clockwork.now_us == 28_000_000
+        assert peaks["Chain"] < 0.6 * peaks["FIFO"]
+
+
 def steps_of(bed: TestBed) -> list[OperatorStep]:
     """Take all steps that can run, without running them."""
     runner, found = bed.engine.stream("s"), list[OperatorStep]()
@@ -226,10 +275,6 @@ def run_and_commit(bed: TestBed, function: str, steps: list[OperatorStep]) -> li
     with runner.pipeline.step():
         assert answer_what_is_through(runner.pipeline)
     return [step for step in (*steps, *steps_of(bed)) if step not in mine]
-
-
-class Killed(BaseException):
-    """The end of a process, as far as the engine can tell."""
 
 
 # Of a batch that queues rows, which tests/always/test_continuous_faults.py kills at all others, and of what has come

@@ -189,9 +189,7 @@ def operator_policy_named(name: str) -> Policy:
     except ProjectError as error:
         raise ProjectError(error.what, detail=detail, hint=nearest(name, known)) from None
     if not is_for_operators(policy):
-        reason = (
-            "knows the future" if policy.oracle else "stands for Chain-Flush where there are too many tuples for it"
-        )
-        what = f'policy "{policy.name}" {reason}: queues of operators have no use for it'
+        reason = "knows the future" if policy.oracle else "looks at heads alone, where Chain-Flush looks at all blocks"
+        what = f'queues of operators do not run by policy "{policy.name}": it {reason}'
         raise Unsupported(what, detail=detail, hint="penstock sim runs all policies.")
     return policy

@@ -46,7 +46,7 @@ class LeftWork:
 def _left(block: RowBlock, figures: PathFigures, arrival_us: int) -> list[DueWork]:
     """Say what is left of a block, query by query as they are due; what they share, the first one has done."""
     counted: dict[str, float] = {}
-    most, found = float(block.rows.num_rows), list[DueWork]()
+    most, found = float(block.count), list[DueWork]()
     waiting = [(due_s(one.query.definition, arrival_us), one) for one in block.queries.values() if one.waits]
     for due, one in sorted(waiting, key=lambda pair: pair[0]):
         seconds = 0.0

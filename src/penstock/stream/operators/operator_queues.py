@@ -112,6 +112,7 @@ class OperatorQueues:
             queued.leave(number)
         for block in queued.held:
             self._left.changed(block)
+            queued.compact(block)
         self._end_if_over(queued)
 
     def _end_if_over(self, queued: QueuedCommit) -> None:
@@ -140,7 +141,7 @@ class OperatorQueues:
         """Return how many rows wait, at most: not all of a commit that was not read yet need be of operators."""
         with self.lock:
             return sum(
-                queued.commit.rows if queued.blocks is None else sum(block.rows.num_rows for block in queued.blocks)
+                queued.commit.rows if queued.blocks is None else sum(block.count for block in queued.blocks)
                 for queued in self.commits.values()
             )
 
@@ -204,12 +205,13 @@ class OperatorQueues:
             if held > HELD_BYTES:
                 return
             queued.load(self.rows)
-            held += queued.bytes
             self._operators |= queued.operators
             for block in queued.held:
                 self._blocks[block.key] = block
                 for number in list(block.queries):
                     self._advance(queued, block, number)
+                queued.compact(block)
+            held += queued.bytes
 
     def _advance(self, queued: QueuedCommit, block: RowBlock, number: int) -> None:
         """Take a query as far through a block as it comes now."""
@@ -264,7 +266,7 @@ class OperatorQueues:
         """Describe what stands at the head of an operator's queue."""
         arrival_us = self.commits[block.commit].arrival_us
         waiting = self._those_waiting(operator, block, latest)
-        return QueueHead(operator, arrival_us / 1e6, block.rows.nbytes / max(1, block.rows.num_rows), waiting)
+        return QueueHead(operator, arrival_us / 1e6, block.bytes / max(1, block.count), waiting)
 
     def _step(self, block: RowBlock, head: QueueHead) -> OperatorStep:
         """Take what was chosen out of its queue, to be run."""
@@ -290,6 +292,7 @@ class OperatorQueues:
                 return  # everybody has gone meanwhile
             for one in block.waiting(name):
                 self._advance(queued, block, one.query.definition.id)
+            queued.compact(block)
             if block.waiting(name):  # who came to it while it ran wants other rows
                 self._wait(name, block)
 
