@@ -49,8 +49,8 @@ class OperatedQuery:
 
 
 def expensive_functions(functions: Iterable[Function]) -> dict[str, Function]:
-    """Return the functions that are marked as expensive, by the name that calls have in canonical text."""
-    marked = (one for one in functions if one.python is not None and one.python.expensive)
+    """Return the functions that are marked or measured as expensive, by the name that calls have in canonical text."""
+    marked = (one for one in functions if one.python is not None and one.python.is_operator)
     return {one.pinned: one for one in marked}
 
 

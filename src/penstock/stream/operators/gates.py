@@ -55,6 +55,12 @@ class Gates:
             raise StateError(what, hint="Drop the query, or undo what was changed of the tables that it joins.")
         return found
 
+    def can_leave(self, definitions: Iterable[Definition], function: Function) -> bool:
+        """Tell whether some query could be divided if a function were expensive, too."""
+        marked = expensive_functions(self.catalog.python_functions()) | {function.pinned: function}
+        mine = (one for one in definitions if calls_any(one, {function.pinned: function}))
+        return any(isinstance(self._divided(one, marked), OperatedQuery) for one in mine)
+
     def operators(self) -> set[str]:
         """Name the operators of all queries that were divided."""
         return {name for one in self._known.values() if isinstance(one, OperatedQuery) for name in one.operators}
