@@ -72,6 +72,7 @@ def _types_of(before: str, columns: Iterable[Column]) -> dict[str, pa.DataType]:
 def calls_any(definition: Definition, expensive: Mapping[str, Function]) -> bool:
     """Tell whether a query calls one of the functions."""
     texts = [definition.typed.where or "", *definition.query.keys]
+    texts += [] if definition.query.is_continuous else [definition.query.text]
     return any(f"{name}(" in text for name in expensive for text in texts)
 
 

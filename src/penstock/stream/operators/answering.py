@@ -52,7 +52,8 @@ class OperatorAnswers:
         queries = {n: queued.queries[n] for queued, numbers in ready for n in numbers}
         if self._plan is None or not self._plan.covers(list(queries)):
             self._plan = AnsweredRows(self._all(queries))
-        stored = self._plan.store(self.queues.rows, number, blocks)
+        one_commit = ready[0][0].commit if len(ready) == 1 else None
+        stored = self._plan.store(self.queues.rows, number, blocks, one_commit)
         for queued, numbers in ready:
             if stored is not None and queued.shared_with_others({n: queries[n] for n in numbers}):
                 self.queues.rows.write_outputs(queued.commit.number, number, queued.outputs())
@@ -107,14 +108,24 @@ def answer_what_is_through(pipeline: Pipeline) -> bool:
     queues = continuous.operators
     if not queues.commits:
         return False
+    found = False
     with queues.lock:
         queues.drop_gone()
-        ready = queues.through()
-        if not ready or pipeline.layout is None:
-            return False
-        with pipeline.changing():
-            _commit(pipeline, ready)
-    return True
+        while pipeline.layout is not None and (ready := _at_a_time(queues)):
+            with pipeline.changing():
+                _commit(pipeline, ready)
+            found = True
+    return found
+
+
+def _at_a_time(queues: OperatorQueues) -> list[tuple[QueuedCommit, list[int]]]:
+    """List what can be answered with one commit: all that is through, unless a stream is made of some of it.
+
+    A stream takes the rows of one commit at a time, as late as they were.
+    """
+    ready, catalog = queues.through(), queues.catalog
+    names = (queued.queries[number].definition.name for queued, numbers in ready for number in numbers)
+    return ready[:1] if any(catalog.has("stream", name) for name in names) else ready
 
 
 def _commit(pipeline: Pipeline, ready: list[tuple[QueuedCommit, list[int]]]) -> None:

@@ -28,6 +28,7 @@ from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.kept_rows.taken_rows import TakenRows
 from penstock.store.taken_plan import TakenCommit
+from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.operators.estimates import OperatorEstimates
 from penstock.stream.operators.gates import Gates
 from penstock.stream.operators.left_work import LeftWork, due_s
@@ -150,6 +151,13 @@ class OperatorQueues:
         """Return the first commit with rows that wait; None: nothing waits."""
         with self.lock:
             return min(self.commits, default=None)
+
+    def held_back(self, query: int) -> int | None:
+        """Return the time by which rows were late that may still come through for a query; None: none of its wait."""
+        with self.lock:
+            waiting = (one.commit for one in self.commits.values() if query in one.queries and not one.commit.past)
+            found = next(waiting, None)
+            return None if found is None else BEFORE_ALL_TIME if found.judged_us is None else found.judged_us
 
     def waiting_rows(self) -> dict[str, int]:
         """Count the rows that wait for each operator, as far as they are in memory."""

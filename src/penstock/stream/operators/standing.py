@@ -16,7 +16,7 @@ def operators_standing(
     queues: OperatorQueues, definitions: Iterable[Definition], policy: Policy
 ) -> OperatorsPlan | None:
     """Tell how operators stand for the queries of now, and for those with rows that wait; None: there are none."""
-    mine = [one for one in definitions if one.query.is_continuous]
+    mine = list(definitions)
     divided = queues.gates.divided(mine)
     with queues.lock:
         waiting = {n: one for queued in queues.commits.values() for n, one in queued.queries.items()}
