@@ -167,15 +167,13 @@ class Catalog(Lookup):
             self._carry_out(self._change("create", "function", function.name, function=plain_function(function)))
             return True
 
-    def note_measured(self, pinned: str, measured_us: float) -> bool:
-        """Let a Python function be expensive, as measured, if nobody has said anything about it; tell whether it is."""
+    def note_measured(self, function: Function, measured_us: float) -> bool:
+        """Let a Python function be expensive, as measured, unless another one has its name; tell whether it is."""
         with self._lock:
-            function = self._pinned[pinned]
-            code = function.python
-            if code is None or code.expensive is not None or self._functions.get(function.name.lower()) != function:
+            if (code := function.python) is None or self._functions.get(function.name.lower()) != function:
                 return False
-            known = replace(function, python=replace(code, measured_us=measured_us))
-            self._carry_out(self._change("create", "function", function.name, function=plain_function(known)))
+            known = plain_function(replace(function, python=replace(code, measured_us=measured_us)))
+            self._carry_out(self._change("create", "function", function.name, function=known))
             return True
 
     def create_queries(

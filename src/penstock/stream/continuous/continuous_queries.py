@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import SourceError
@@ -13,7 +12,6 @@ from penstock.evaluate.typed import Definition, TypedQuery
 from penstock.language.options import since_of
 from penstock.model.schema import Column
 from penstock.share.continuous import groups_of_rows, plan_continuous
-from penstock.spark.functions.measured_costs import cost_of
 from penstock.spark.job.writer import Bounds
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.batch_job import BEFORE_ALL_TIME
@@ -26,7 +24,6 @@ from penstock.stream.derived.row_times import RULERS
 from penstock.stream.figures.row_figures import DividedRows, RowFigures
 from penstock.stream.metrics import Metrics
 from penstock.stream.operators.answering import open_operators
-from penstock.stream.operators.leaving_pass import LeavingPass
 from penstock.stream.past_rows import PastRows
 from penstock.stream.progress import Progress
 from penstock.stream.snapshot import Snapshot
@@ -61,7 +58,6 @@ class ContinuousQueries:
         self._storing, self.figures = RowStoring(self.rows), RowFigures()
         self.operator_answers = open_operators(given, self.rows, progress, doubtful)
         self.operators = self.operator_answers.queues
-        self._leaving = LeavingPass(self.operators.gates, partial(cost_of, given.settings.session))
 
     def recover(self, number: int, taken: int) -> None:
         """Forget what was stored for commits after a number, and let sinks be given what they lack of the others.
@@ -176,10 +172,6 @@ class ContinuousQueries:
         metrics.answers += commit.rows
         self.figures.add_answered(rows)
         self._targets.deliver_rows(commit.number)
-
-    def let_functions_leave(self, at: Snapshot) -> None:
-        """Let functions run behind queues from the next batch on that have cost too much in the pass."""
-        self._leaving.look(at.continuous)
 
     def charge(self, batch: TakenBatch) -> list[Charged]:
         """Pause the queries that failed on a row of a batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,11 +13,13 @@ from penstock.model.arrays import Int64Array
 from penstock.model.instants import format_instant
 from penstock.model.schema import Column
 from penstock.share.operators.operated import OperatedQuery
+from penstock.spark.functions.measured_costs import cost_of
 from penstock.spark.kept_rows.taken_rows import TakenRows
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.continuous.charged_rows import Charged, pause
 from penstock.stream.operators.answered_rows import AnsweredBlock, AnsweredRows
 from penstock.stream.operators.gates import Gates
+from penstock.stream.operators.leaving_pass import LeavingPass
 from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.queued_commit import QueuedCommit
 from penstock.stream.progress import Progress
@@ -30,9 +33,9 @@ if TYPE_CHECKING:
 class OperatorAnswers:
     """Makes answers of blocks that are done, commit by commit."""
 
-    def __init__(self, queues: OperatorQueues) -> None:
-        """Begin without a plan."""
-        self.queues = queues
+    def __init__(self, queues: OperatorQueues, leaving: LeavingPass) -> None:
+        """Begin without a plan; ``leaving`` says which functions leave the pass by what they cost."""
+        self.queues, self.leaving = queues, leaving
         self._plan: AnsweredRows | None = None
         self.failed: dict[int, Charged] = {}
         self.counts: dict[int, int] = {}  # rows that each query takes
@@ -99,7 +102,8 @@ def open_operators(
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
     gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
-    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock))
+    leaving = LeavingPass(gates, partial(cost_of, settings.session))
+    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock), leaving)
 
 
 def answer_what_is_through(pipeline: Pipeline) -> bool:

@@ -72,6 +72,6 @@ class LeavingPass:
     def _leave(self, function: Function, cost_us: float) -> None:
         """Let a function run behind a queue from the next batch on."""
         self._looked.pop(function.pinned, None)
-        if self.gates.catalog.note_measured(function.pinned, cost_us):
+        if self.gates.catalog.note_measured(function, cost_us):
             told = "function %s takes %.0f µs a row: from now on it runs behind a queue (expensive=False forbids it)"
             LOG.info(told, function.name, cost_us)
