@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cases import cases
-from tests.stream.operated import Row, bed_with, finish, queue
+from tests.stream.operated import Row, bed_with, finish, queue, share_processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from penstock.testing import TestBed
 
 WINDOW = "SELECT count(*) AS n, sum(id) AS total, max(p) AS most FROM dear [RANGE 2 s SLIDE 1 s]"
+
+
+@pytest.fixture(autouse=True)
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    share_processes(monkeypatch)
 
 
 def enter(bed: TestBed) -> None:
@@ -48,7 +53,7 @@ def test_windows_over_rows_of_operators_are_those_over_rows_of_the_pass(
 ) -> None:
     monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 5)
     draw, waited = random.Random(seed), False
-    batches = [drawn(draw, second, 12 * second) for second in range(9)]
+    batches = [drawn(draw, second, 12 * second) for second in range(7)]
     with bed_with(spark, expensive=False) as bed:
         enter(bed)
         for rows in batches:

@@ -34,6 +34,7 @@ from tests.stream.operated import (
     queue,
     rows_from,
     score,
+    share_processes,
     slots_of,
 )
 
@@ -46,7 +47,8 @@ LIVE = [name for name, policy in POLICIES.items() if is_for_operators(policy)]
 
 
 @pytest.fixture(autouse=True)
-def no_hook_left() -> Iterator[None]:
+def no_hook_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    share_processes(monkeypatch)
     yield
     faults.hook = None
 
@@ -328,6 +330,7 @@ def test_rows_go_through_while_the_stream_runs_on_and_the_rest_after_it_stopped(
     with bed_with(spark, tmp_path) as bed:
         enter(bed)
         runner = bed.engine.stream("s")
+        slots_of(bed).slots = 3  # so that steps of one block run at the same time
         runner.operators.join(runner.pipeline)
         for at in range(0, 60, 10):
             queue(bed, given[at : at + 10])
