@@ -97,6 +97,7 @@ def test_answers_are_the_same_before_over_and_after_the_switch_whenever_the_engi
 ) -> None:
     monkeypatch.setattr("penstock.stream.operators.leaving_pass.BOUND_US", -1.0)
     monkeypatch.setattr("penstock.stream.operators.leaving_pass.LOOK_ROWS", 1)
+    monkeypatch.setattr("penstock.stream.operators.leaving_pass.LOOKS", 1)
     monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 5)
     armed, given, seen = list[str](), list[Row](), list[frozenset[str]]()
 
@@ -112,7 +113,7 @@ def test_answers_are_the_same_before_over_and_after_the_switch_whenever_the_engi
     # The first function to leave is not recorded; it is, and the other one is not; rows of the batch after wait.
     for moment in ("catalog.before", "catalog.after", "commit.before", "catalog.after", "commit.after", ""):
         armed[:] = [moment] if moment else []
-        for _ in range(4):
+        for _ in range(3):
             rows = rows_from(len(given), 9)
             given += rows
             try:
