@@ -23,6 +23,7 @@ from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.operators.operator_queues import OperatorStep
+from penstock.stream.operators.operator_work import BegunStep
 from penstock.stream.operators.standing import operators_standing
 from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 
@@ -129,7 +130,10 @@ class OperatorSlots:
             while (found := self._next()) is not None:
                 pipeline, step = found
                 try:
-                    step.queues.finish(step, self._ran(process, step))
+                    begun = BegunStep.of(step, pipeline.stream.name, self.policy.current().name)
+                    answer = self._ran(process, step)
+                    step.queues.finish(step, answer)
+                    pipeline.observing.operators([begun.ended(answer.seconds)])
                     self._answer(pipeline)
                 except BaseException as error:
                     step.queues.give_back(step)
