@@ -56,6 +56,16 @@ class RecordedQueueAnswer:
     priorities: tuple[float, ...]
 
 
+def workers_at_once(steps: Sequence[RecordedOperatorStep]) -> int:
+    """Count the workers that took steps at once, one at least."""
+    changes = sorted(change for one in steps for change in ((one.began_us, 1), (one.ended_us, -1)))
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return max(1, most)
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorRecording:
     """All that a trace tells of operators, in the order in which it happened."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.schedule.operator_queues import Path, Stage
-from penstock.schedule.recorded_operators import OperatorRecording, RecordedOperatorStep
+from penstock.schedule.recorded_operators import OperatorRecording, RecordedOperatorStep, workers_at_once
 
 CommitOf = tuple[int, str, int]  # run, stream and number of the commit that queued rows
 LEAST_S: Final = 1e-9
@@ -51,7 +51,7 @@ class OperatorCosts:
         """Work out the costs of a recording."""
         steps, holds = recording.steps, _holds(recording)
         each, set_up_s = _each(steps), statistics.median([one.set_up_s for one in steps] or [0.0])
-        slots, gap_us = _slots_and_gap(steps)
+        slots, gap_us = workers_at_once(steps), _gap_us(steps)
         answer_us = _answer_us(recording, holds)
         ideal: dict[tuple[CommitOf, int], float] = defaultdict(lambda: answer_us / 1e6)
         for one in steps:
@@ -103,8 +103,8 @@ def _holds(recording: OperatorRecording) -> dict[tuple[int, str], tuple[list[int
     return {key: ([b for b, _ in sorted(some)], [e for _, e in sorted(some)]) for key, some in found.items()}
 
 
-def _slots_and_gap(steps: Sequence[RecordedOperatorStep]) -> tuple[int, float]:
-    """Tell how many workers took steps, and how long one paused between two of them while something waited."""
+def _gap_us(steps: Sequence[RecordedOperatorStep]) -> float:
+    """Tell how long a worker paused between two steps while something waited."""
     free, gaps = list[int](), list[int]()
     for one in sorted(steps, key=lambda one: one.began_us):
         before = max((end for end in free if end <= one.began_us), default=None)
@@ -114,7 +114,7 @@ def _slots_and_gap(steps: Sequence[RecordedOperatorStep]) -> tuple[int, float]:
         free[free.index(before)] = one.ended_us
         if one.since_us <= before:
             gaps.append(one.began_us - before)
-    return max(1, len(free)), statistics.fmean(gaps) if gaps else 0.0
+    return statistics.fmean(gaps) if gaps else 0.0
 
 
 def _answer_us(recording: OperatorRecording, holds: Mapping[tuple[int, str], tuple[list[int], list[int]]]) -> float:
