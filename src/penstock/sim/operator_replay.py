@@ -71,12 +71,13 @@ def live_queues(recording: OperatorRecording) -> ReplayedQueues:
     """Tell what ran in the words of a replay."""
     changes = list[tuple[int, int]]()
     held: dict[CommitOf, dict[int, int]] = defaultdict(dict)
-    first: dict[BlockOf, RecordedOperatorStep] = {}
     for one in recording.steps:
-        first.setdefault((commit_of(one), one.block), one)
-        held[commit_of(one)][one.block] = one.bytes_left
-        changes.append((one.ended_us, one.bytes_left - one.bytes))
-    changes += [(one.since_us, one.bytes) for one in first.values()]
+        some = held[commit_of(one)]
+        if one.block not in some:
+            some[one.block] = one.bytes
+            changes.append((one.since_us, one.bytes))
+        changes.append((one.ended_us, one.bytes_left - some[one.block]))
+        some[one.block] = one.bytes_left
     ends: dict[CommitOf, int] = {}
     for answer in recorded_answers(recording):
         ends[answer.commit] = max(ends.get(answer.commit, 0), answer.done_us)
@@ -201,7 +202,7 @@ class _OperatorReplay:
         key = commit_of(one), one.block
         block, opened, through = self.blocks[key], self.open[commit_of(one)], list[int]()
         self.done.add(step)
-        freed = min(opened.blocks[key], max(0, one.bytes - one.bytes_left))
+        freed = min(opened.blocks[key], one.bytes - one.bytes_left)  # what was computed is held, too
         opened.blocks[key] -= freed
         self.held.add(-freed)
         for query, ahead in block.ahead.items():
