@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery, next_queue
 from penstock.schedule.policy import Policy
-from penstock.schedule.recorded_operators import OperatorRecording, RecordedOperatorStep
+from penstock.schedule.recorded_operators import OperatorRecording
 from penstock.sim.operator_costs import CommitOf, OperatorCosts, QueuedAnswer, commit_of, operator_of, recorded_answers
 
 BlockOf = tuple[CommitOf, int]
