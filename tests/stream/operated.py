@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.kernel.operator_block import Passed
+from penstock.schedule.operator_queues import operator_policy_named
+from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.sources.rows import frame_of, schema_of
+from penstock.stream.operators.answering import answer_what_is_through
+from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.slots import OperatorSlots
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
@@ -59,6 +64,10 @@ def drawn(path: str, v: int) -> int:
         return v * 1_000 + file.tell()
 
 
+class Killed(BaseException):
+    """The end of a process, as far as the engine can tell."""
+
+
 def above(x: float | None, bound: float) -> bool:
     return x is not None and x > bound
 
@@ -100,13 +109,13 @@ def expected(name: str, rows: Sequence[Row]) -> list[Answer]:
     return [answer for row in rows if (answer := QUERIES[name][1](row)) is not None]
 
 
-def bed_with(spark: SparkSession, state: Path | None = None, **told: Any) -> TestBed:
+def bed_with(spark: SparkSession, state: Path | None = None, *, expensive: bool | None = True, **told: Any) -> TestBed:
     """Open a bed; the stream and its queries are there after the first time."""
     bed = TestBed(spark, state=state, **told)
     if "s" not in bed.engine.catalog.stream_names():
         bed.stream("s", COLUMNS, lateness="1 s")
         for function in (score, weight, risky, deadly, killed_once, drawn):
-            bed.engine.create_function(function.__name__, function, expensive=True)
+            bed.engine.create_function(function.__name__, function, expensive=expensive)
     return bed
 
 
@@ -141,3 +150,41 @@ def rows_from(first: int, count: int) -> list[Row]:
         name = None if n % 11 == 3 else "abc"[: 1 + n % 3]
         made.append((n / 10, n, None if n % 7 == 5 else n % 12, None if n % 13 == 4 else n % 10 / 2, name))
     return made
+
+
+class Clockwork:
+    """Takes the steps of a bed here, one at a time, by a clock that goes on by what each is said to cost."""
+
+    def __init__(self, bed: TestBed, costs: dict[str, float]) -> None:
+        """Begin; ``costs`` are seconds a row, by function, and known from the start."""
+        self.runner, self.costs, self.now_us = bed.engine.stream("s"), costs, 0
+        self.queues.clock = lambda: self.now_us
+
+    @property
+    def queues(self) -> OperatorQueues:
+        """Return the queues of the stream."""
+        return self.runner.pipeline.continuous.operators
+
+    def believe(self, passed: Sequence[float] = ()) -> None:
+        """Let the queues know what functions cost and, if told, what conjuncts let through, from rows of long ago."""
+        for number, query in self.queues.gates.divided(self.runner.catalog.definitions("s")).items():
+            for name, operator in query.operators.items():
+                self.queues.estimates.note_step(name, 1_000, 1_000 * self.costs[operator.function.name])
+            told = [Passed(number, place, 1_000, round(1_000 * part)) for place, part in enumerate(passed)]
+            self.queues.estimates.note_passed(told)
+
+    def step(self, policy: str) -> str | None:
+        """Take a step; return its function, None if nothing can run."""
+        step = self.queues.next_step(operator_policy_named(policy))
+        if step is None:
+            return None
+        name, rows = step.operator.function.name, len(step.sent[0])
+        values, errors = self.runner.operators.worker_of(step.operator).called(step.sent)
+        self.now_us += round(rows * self.costs[name] * 1e6)
+        self.queues.finish(step, StepAnswered(values, errors, rows * self.costs[name]))
+        return name
+
+    def commit(self) -> None:
+        """Commit what is through."""
+        with self.runner.pipeline.step():
+            answer_what_is_through(self.runner.pipeline)

@@ -85,6 +85,7 @@ class BatchTaking:
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
         with pipeline.step():
             answer_what_is_through(pipeline)
+        pipeline.continuous.operator_answers.leaving.look(snapshot.continuous)
         if not pipeline.given.settings.cap.stops_background:
             pipeline.weaving.look()
             pipeline.given.settings.calibration.go_on()

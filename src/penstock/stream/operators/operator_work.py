@@ -12,7 +12,8 @@ from penstock.kernel.operator_block import RowBlock
 from penstock.language.options import option_us, priority_of
 from penstock.model.instants import Clock
 from penstock.stream.answered_groups import AnsweredQueue, OperatorRun, WaitingFor
-from penstock.stream.operators.operator_queues import DUE_US, OperatorStep
+from penstock.stream.operators.left_work import DUE_US
+from penstock.stream.operators.operator_queues import OperatorStep
 from penstock.stream.operators.queued_commit import QueuedCommit
 
 
@@ -37,13 +38,13 @@ class BegunStep:
             arrival_us = now_us if queued is None else queued.arrival_us
             waiting = [(one.query.definition, int(one.rows.sum())) for one in block.waiting(step.operator.column)]
             described = tuple(_waiting_for(definition, rows, arrival_us) for definition, rows in waiting)
-            return BegunStep(step, stream, policy, described, arrival_us, now_us, block.rows.nbytes)
+            return BegunStep(step, stream, policy, described, arrival_us, now_us, block.bytes)
 
     def ended(self, seconds: float) -> OperatorRun:
         """Describe the step when what it computed has been filed."""
         step, block = self.step, self.step.block
         with step.queues.lock:
-            left, held = _rows_left(block), block.rows.nbytes
+            left, held = _rows_left(block), block.bytes
         whose = self.stream, self.policy, step.operator.text, block.commit, block.place, self.waiting
         times = self.arrival_us, self.began_us, step.queues.clock()
         return OperatorRun(*whose, *times, len(step.places), left, self.bytes, held, seconds)

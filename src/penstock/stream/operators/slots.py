@@ -158,7 +158,8 @@ class OperatorSlots:
                 if pipeline.failure is not None or pipeline.half_done:
                     continue
                 try:
-                    if (step := pipeline.continuous.operators.next_step(self.policy.current())) is not None:
+                    share = self.slots / len(pipelines)
+                    if (step := pipeline.continuous.operators.next_step(self.policy.current(), share)) is not None:
                         return pipeline, step
                     self._answer(pipeline)
                 except BaseException as error:
