@@ -109,6 +109,18 @@ def test_chain_holds_less_while_more_comes() -> None:
     assert replayed(recording, "Chain").peak_bytes == 1_300
 
 
+def test_chain_flush_lets_go_what_would_be_late_otherwise() -> None:
+    def at_once(due_s: float) -> list[float]:
+        """Replay with a deadline for the first block, and a minute for the others."""
+        every = [replace(one, dues_us=(round((60.0 if one.commit else due_s) * S),)) for one in in_a_row().steps]
+        found = replayed(OperatorRecording(every, in_a_row().answers), "Chain-Flush")
+        return [one.done_us / S for one in found.answers]
+
+    assert at_once(60) == [7, 10, 13, 16]  # as Chain
+    assert at_once(4.5) == [4, 10, 13, 16]
+    assert at_once(5.5) == [5, 10, 13, 16]  # the second block's first operator can go before
+
+
 def test_an_answer_waits_for_the_batch_that_is_under_way_and_for_the_commits_before_it() -> None:
     holds = [(1, "s", round(3.5 * S), 5 * S), (1, "other", 0, 20 * S)]
     recording = replace(first_come_first_served(), holds=holds)

@@ -9,12 +9,14 @@ earlier commits are answered, and never while a batch of the stream is under way
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.schedule.flushing import DueWork, flush_limit
 from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery, next_queue
-from penstock.schedule.policy import Policy
+from penstock.schedule.policy import Manner, Policy
 from penstock.schedule.recorded_operators import OperatorRecording
 from penstock.sim.operator_costs import CommitOf, OperatorCosts, QueuedAnswer, commit_of, operator_of, recorded_answers
 
@@ -102,7 +104,7 @@ class _OperatorReplay:
             self.told[one.commit][one.query] = one
         self.blocks, self.open = dict[BlockOf, _Block](), dict[CommitOf, _Open]()
         self.waiting = defaultdict[str, list[tuple[int, str, int, int, int]]](list)  # steps by operator, oldest first
-        self.queued, self.done = set[int](), set[int]()
+        self.queued, self.done, self.come = set[int](), set[int](), set[BlockOf]()
         self.order = defaultdict[tuple[int, str, int], list[CommitOf]](list)  # of a query of a stream
         self.answered, self.held, self.busy_us, self.last = list[QueuedAnswer](), _HeldBytes(), 0, -1
 
@@ -163,6 +165,7 @@ class _OperatorReplay:
         """Let the rows of a commit wait."""
         for key in self.open[commit].blocks:
             self.held.add(self.blocks[key].bytes)
+            self.come.add(key)
             self._wait(key)
         self._answer(commit, list(self.told.get(commit, ())), self.open[commit].since_us)
 
@@ -182,19 +185,59 @@ class _OperatorReplay:
         return [name for name, some in self.waiting.items() if some]
 
     def _chosen(self, names: Sequence[str], now_us: int) -> int:
-        """Choose the operator whose oldest step runs next, as the engine does, and take that out."""
-        assert self.figures is not None
-        heads = [self._head(name, self.waiting[name][0][-1]) for name in names]
-        place = next_queue(self.figures, heads, now_us / 1e6, self.last)
-        self.last = min(one.query for one in heads[place].waiting)
-        return heapq.heappop(self.waiting[names[place]])[-1]
+        """Choose the step that runs next, as the engine does, and take it out."""
+        step = self._first(names, now_us)
+        assert step is not None
+        if self.policy.manner == Manner.FLUSH:
+            limit = flush_limit(self._left_work(), now_us / 1e6, self.costs.slots, self._seconds(step))
+            due = self._first(names, now_us, limit) if limit < math.inf else None
+            step = step if due is None else due
+        one = self.steps[step]
+        self.last = min(one.queries)
+        some = self.waiting[operator_of(one)]
+        some.remove(next(head for head in some if head[-1] == step))
+        heapq.heapify(some)
+        return step
 
-    def _head(self, name: str, step: int) -> QueueHead:
-        """Describe a step as the engine does."""
+    def _first(self, names: Sequence[str], now_us: int, latest: float = math.inf) -> int | None:
+        """Choose among the oldest steps of all operators, of what is due at a time at the latest."""
+        steps, heads = list[int](), list[QueueHead]()
+        for name in names:
+            some = self.waiting[name]
+            for head in sorted(some) if latest < math.inf else some[:1]:
+                if (queue := self._head(name, head[-1], latest)) is not None:
+                    steps.append(head[-1])
+                    heads.append(queue)
+                    break
+        assert self.figures is not None
+        return steps[next_queue(self.figures, heads, now_us / 1e6, self.last)] if heads else None
+
+    def _head(self, name: str, step: int, latest: float) -> QueueHead | None:
+        """Describe a step as the engine does; None: nobody who waits for it is due at a time at the latest."""
         one = self.steps[step]
         each = zip(one.queries, one.wanted, one.dues_us, strict=True)
-        waiting = tuple(WaitingQuery(query, rows, due_us / 1e6) for query, rows, due_us in each)
-        return QueueHead(name, one.since_us / 1e6, one.bytes / max(1, *one.wanted), waiting)
+        waiting = tuple(WaitingQuery(q, rows, due_us / 1e6) for q, rows, due_us in each if due_us / 1e6 <= latest)
+        return QueueHead(name, one.since_us / 1e6, one.bytes / max(1, *one.wanted), waiting) if waiting else None
+
+    def _left_work(self) -> list[DueWork]:
+        """List what is left of blocks that have come, query by query as they are due; shared steps count once."""
+        found = list[DueWork]()
+        for key in self.come:
+            counted, ahead_of = set[int](), self.blocks[key].ahead.items()
+            for due_us, ahead in sorted((self._due_us(query, left), left) for query, left in ahead_of if left):
+                mine = [place for place in ahead if place not in counted]
+                counted.update(mine)
+                found.append(DueWork(due_us / 1e6, sum(map(self._seconds, mine))))
+        return found
+
+    def _due_us(self, query: int, ahead: Sequence[int]) -> int:
+        """Return when a query wants the answer that some steps are for."""
+        one = self.steps[ahead[0]]
+        return one.dues_us[one.queries.index(query)]
+
+    def _seconds(self, step: int) -> float:
+        """Return how long a step takes."""
+        return (self.steps[step].ended_us - self.steps[step].began_us) / 1e6
 
     def _finish(self, step: int, now_us: int) -> None:
         """Let the queries of a step go on, and answer what is through."""
@@ -211,6 +254,8 @@ class _OperatorReplay:
             if had and not ahead:
                 opened.left[query] -= 1
                 through.append(query)
+        if not any(block.ahead.values()):
+            self.come.discard(key)
         self._wait(key)
         self._answer(commit_of(one), [query for query in through if not opened.left[query]], now_us)
 
