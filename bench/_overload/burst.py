@@ -88,7 +88,9 @@ class _Peaks:
     def look(self, feed: PacketFeed) -> None:
         """Look at what is held now."""
         pipeline = feed.engine.stream("packets").pipeline
-        self.queue_bytes = max(self.queue_bytes, pipeline.continuous.operators.queue_bytes)
+        queues = pipeline.continuous.operators
+        held = getattr(queues, "stored_bytes", queues.queue_bytes)  # what the cap is for: blocks, and their files
+        self.queue_bytes = max(self.queue_bytes, round(held))
         read = pipeline.progress.clock.last_us
         if read is not None:
             self.unread_s.append(max(0.0, (feed.last_us - read) / SECOND_US))

@@ -16,7 +16,7 @@ from bench._overload.packets import PacketFeed
 from penstock.schedule.operator_queues import operator_policy_named
 from penstock.schedule.recorded_operators import OperatorRecording
 from penstock.sim.operator_costs import OperatorCosts
-from penstock.sim.operator_figures import queue_figures
+from penstock.sim.operator_figures import operator_figures
 from penstock.sim.operator_replay import live_queues, replay_operators
 from penstock.sim.replay_figures import Spread
 
@@ -54,7 +54,7 @@ def costs_of(turns: Sequence[Turn]) -> OperatorCosts:
 
 def told(turn: Turn, costs: OperatorCosts, pace_s: float, ticks: int) -> dict[str, Any]:
     """Sum a turn up."""
-    found = queue_figures(live_queues(turn.recording), costs)
+    found = operator_figures(live_queues(turn.recording), costs)
     return {
         "rows answered": found.answers,
         "mean response": _rounded(found.response.mean),
@@ -81,12 +81,12 @@ def _rounded(value: float | None) -> float:
 def replays(turns: Mapping[str, OperatorRecording]) -> list[dict[str, Any]]:
     """Replay every policy's recording under all of them, beside what ran, also under that policy; times in seconds."""
     costs = {name: OperatorCosts.of(one) for name, one in turns.items()}
-    live = {name: queue_figures(live_queues(one), costs[name]).response for name, one in turns.items()}
+    live = {name: operator_figures(live_queues(one), costs[name]).response for name, one in turns.items()}
     rows: list[dict[str, Any]] = []
     for ran, recording in turns.items():
         for other in turns:
             replayed = replay_operators(recording, operator_policy_named(other), costs[ran])
-            found = queue_figures(replayed, costs[ran]).response
+            found = operator_figures(replayed, costs[ran]).response
             rows.append({"ran": ran, "replayed": other, **_beside(live[ran], found, live[other])})
     return rows
 

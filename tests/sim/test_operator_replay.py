@@ -9,7 +9,7 @@ import pytest
 from penstock.schedule.recorded_operators import OperatorRecording, RecordedOperatorStep, RecordedQueueAnswer
 from penstock.schedule.registry import policy_named
 from penstock.sim.operator_costs import OperatorCosts
-from penstock.sim.operator_figures import mean_response_of_queues, queue_figures
+from penstock.sim.operator_figures import mean_response_of_queues, operator_figures
 from penstock.sim.operator_replay import ReplayedQueues, live_queues, replay_operators
 
 S = 1_000_000
@@ -67,7 +67,7 @@ def test_under_its_own_policy_a_replay_is_what_ran() -> None:
     again, live = replayed(recording, "FCFS"), live_queues(recording)
     assert sorted(again.answers, key=lambda one: one.done_us) == list(live.answers)
     assert (again.peak_bytes, again.busy_s) == (live.peak_bytes, live.busy_s) == (3_000, 15.0)
-    figures = queue_figures(live, OperatorCosts.of(recording))
+    figures = operator_figures(live, OperatorCosts.of(recording))
     assert (figures.answers, figures.response.mean) == (30, 8.5)
     assert figures.kept == pytest.approx(1 / 3)
     assert figures.slowdown.maximum == 13.0  # 13 s for a second of work
@@ -155,5 +155,5 @@ def test_a_step_that_several_queries_waited_for_runs_once_for_all() -> None:
 
 def test_nothing_is_replayed_of_nothing() -> None:
     nothing = OperatorRecording()
-    figures = queue_figures(replayed(nothing, "Chain"), OperatorCosts.of(nothing))
+    figures = operator_figures(replayed(nothing, "Chain"), OperatorCosts.of(nothing))
     assert (figures.answers, figures.response.mean, figures.kept, figures.peak_bytes) == (0, None, None, 0)

@@ -16,7 +16,7 @@ from penstock.printable import shown
 if TYPE_CHECKING:
     from penstock.schedule.policy import Policy
     from penstock.schedule.recorded_operators import OperatorRecording
-    from penstock.sim.operator_figures import QueueFigures
+    from penstock.sim.operator_figures import OperatorFigures
 
 USUAL_FOR_OPERATORS: Final = ("FCFS", "HNR", "BSD", "Chain")
 CLOSE_OPERATORS: Final = (0.10, 0.15)  # how far mean and 95th percentile of a replay should be from what ran, at most
@@ -27,7 +27,7 @@ class ReplayedOperators:
     """What workers did, and what they would have done under other policies."""
 
     recording: OperatorRecording
-    figures: Sequence[QueueFigures]  # live, then a policy each
+    figures: Sequence[OperatorFigures]  # live, then a policy each
     queries: dict[int, dict[str, float]]  # definition → live or policy → mean response
     ran: str | None  # the policy that ran, if it was one all the time
     apart: tuple[float | None, float | None]  # its replay from what ran: mean and 95th percentile of the response
@@ -37,17 +37,17 @@ def replayed_operators(recording: OperatorRecording, asked: Sequence[Policy]) ->
     """Replay what workers did: first under the policy that ran, so that it is seen how far it can be trusted."""
     from penstock.schedule.operator_queues import operator_policy_named
     from penstock.sim.operator_costs import OperatorCosts
-    from penstock.sim.operator_figures import mean_response_of_queues, queue_figures
+    from penstock.sim.operator_figures import mean_response_of_queues, operator_figures
     from penstock.sim.operator_replay import live_queues, replay_operators
     from penstock.sim.replay_figures import Agreement
 
     costs, live = OperatorCosts.of(recording), live_queues(recording)
     ran = sorted({one.policy for one in recording.steps})
     policies = {one.name: one for one in [*map(operator_policy_named, ran), *asked]}
-    figures, queries = [queue_figures(live, costs)], {"live": mean_response_of_queues(live)}
+    figures, queries = [operator_figures(live, costs)], {"live": mean_response_of_queues(live)}
     for name, policy in policies.items():
         replayed = replay_operators(recording, policy, costs)
-        figures.append(queue_figures(replayed, costs))
+        figures.append(operator_figures(replayed, costs))
         queries[name] = mean_response_of_queues(replayed)
     by_query = {number: {name: some[number] for name, some in queries.items()} for number in queries["live"]}
     own = ran[0] if len(ran) == 1 else None
@@ -87,7 +87,7 @@ def operators_text(found: ReplayedOperators, names: dict[int, str]) -> list[str]
     return [one for one in (head, _policies_text(found.figures), by_query, "\n".join(_doubts(found))) if one]
 
 
-def _policies_text(figures: Sequence[QueueFigures]) -> str:
+def _policies_text(figures: Sequence[OperatorFigures]) -> str:
     """Print a line for what ran and one for each policy; response and tardiness in seconds."""
     names = ["", "mean response", "p50", "p95", "max", "mean slowdown", "max", "mean tardiness", "deadlines kept"]
     rows = []

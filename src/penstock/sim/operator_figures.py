@@ -18,7 +18,7 @@ from penstock.sim.replay_figures import Spread
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFigures:
+class OperatorFigures:
     """What became of queued rows; times are in seconds."""
 
     name: str
@@ -39,7 +39,7 @@ class QueueFigures:
         return {"policy": self.name, "answers": self.answers, **spreads, **more, "busy_seconds": self.busy_s}
 
 
-def queue_figures(replayed: ReplayedQueues, costs: OperatorCosts) -> QueueFigures:
+def operator_figures(replayed: ReplayedQueues, costs: OperatorCosts) -> OperatorFigures:
     """Sum up a replay, or what ran."""
     some = [one for one in replayed.answers if one.rows]
     counts = np.array([one.rows for one in some], np.int64)
@@ -47,7 +47,7 @@ def queue_figures(replayed: ReplayedQueues, costs: OperatorCosts) -> QueueFigure
     late = np.array([max(0, one.done_us - one.due_us) for one in some], np.float64) / 1e6
     ideal = np.array([max(LEAST_S, costs.ideal.get((one.commit, one.query), 0.0)) for one in some], np.float64)
     slowdown, total = np.maximum(1.0, response / ideal), int(counts.sum())
-    return QueueFigures(
+    return OperatorFigures(
         replayed.policy,
         total,
         Spread.of(response, counts),

@@ -49,6 +49,7 @@ class OperatorStep:
     places: Int64Array
     arguments: list[pa.Array]
     failed: BoolArray  # rows whose arguments could not be computed
+    policy: str  # by which it was chosen
 
     @property
     def sent(self) -> list[pa.Array]:
@@ -66,6 +67,7 @@ class WaitingBlock:
     block: RowBlock
     queue: QueueHead
     head: Head
+    policy: str
 
 
 class OperatorQueues:
@@ -193,7 +195,8 @@ class OperatorQueues:
             if not found:
                 return []
             figures = self._paths(policy, now_us)
-            return [WaitingBlock(self, block, queue, figures.head(queue, now_us / 1e6)) for block, queue in found]
+            ranked = ((block, queue, figures.head(queue, now_us / 1e6)) for block, queue in found)
+            return [WaitingBlock(self, *one, policy.name) for one in ranked]
 
     def left_work(self, policy: Policy) -> list[DueWork]:
         """List what is left to be done of all blocks, and when it is due."""
@@ -299,7 +302,7 @@ class OperatorQueues:
             block.running.add(name)
             operator, places = self._operators[name], block.wanted(name, asking)
             arguments, failed = block.arguments(operator, places)
-            return OperatorStep(self, operator, block, places, arguments, failed)
+            return OperatorStep(self, operator, block, places, arguments, failed, chosen.policy)
 
     def finish(self, step: OperatorStep, answer: StepAnswered) -> None:
         """Take what a worker has computed."""

@@ -23,14 +23,13 @@ class BegunStep:
 
     step: OperatorStep
     stream: str
-    policy: str
     waiting: tuple[WaitingFor, ...]
     arrival_us: int
     began_us: int
     bytes: int
 
     @staticmethod
-    def of(step: OperatorStep, stream: str, policy: str) -> BegunStep:
+    def of(step: OperatorStep, stream: str) -> BegunStep:
         """Look at who waits for a step."""
         queues, block = step.queues, step.block
         with queues.lock:
@@ -38,14 +37,14 @@ class BegunStep:
             arrival_us = now_us if queued is None else queued.arrival_us
             waiting = [(one.query.definition, int(one.rows.sum())) for one in block.waiting(step.operator.column)]
             described = tuple(_waiting_for(definition, rows, arrival_us) for definition, rows in waiting)
-            return BegunStep(step, stream, policy, described, arrival_us, now_us, block.bytes)
+            return BegunStep(step, stream, described, arrival_us, now_us, block.bytes)
 
     def ended(self, seconds: float) -> OperatorRun:
         """Describe the step when what it computed has been filed."""
         step, block = self.step, self.step.block
         with step.queues.lock:
             left, held = _rows_left(block), block.bytes
-        whose = self.stream, self.policy, step.operator.text, block.commit, block.place, self.waiting
+        whose = self.stream, step.policy, step.operator.text, block.commit, block.place, self.waiting
         times = self.arrival_us, self.began_us, step.queues.clock()
         return OperatorRun(*whose, *times, len(step.places), left, self.bytes, held, seconds)
 

@@ -132,7 +132,7 @@ class OperatorSlots:
             while (found := self._next()) is not None:
                 pipeline, step = found
                 try:
-                    begun = BegunStep.of(step, pipeline.stream.name, self.policy.current().name)
+                    begun = BegunStep.of(step, pipeline.stream.name)
                     answer = self._ran(process, step)
                     step.queues.finish(step, answer)
                     pipeline.observing.operators([begun.ended(answer.seconds)])
